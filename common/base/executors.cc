@@ -1,0 +1,81 @@
+#include "common/base/executors.h"
+
+#include <pthread.h>
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cstdlib>
+#include <exception>
+#include <utility>
+
+namespace forebay {
+
+struct IoPool::WorkGuards {
+  std::vector<asio::executor_work_guard<asio::io_context::executor_type>> guards;
+};
+
+IoPool::IoPool(std::string name, std::size_t threads)
+    : name_(std::move(name)), guards_(std::make_unique<WorkGuards>()) {
+  for (std::size_t i = 0; i < std::max<std::size_t>(threads, 1); ++i) {
+    contexts_.push_back(std::make_unique<asio::io_context>(1));
+    guards_->guards.push_back(asio::make_work_guard(*contexts_.back()));
+  }
+}
+
+IoPool::~IoPool() { Stop(); }
+
+void IoPool::Start() {
+  for (std::size_t i = 0; i < contexts_.size(); ++i) {
+    threads_.emplace_back([context = contexts_[i].get(), thread_name = name_ + std::to_string(i)] {
+      pthread_setname_np(pthread_self(), thread_name.substr(0, 15).c_str());
+      context->run();
+    });
+  }
+}
+
+void IoPool::Stop() {
+  guards_->guards.clear();
+  for (auto& context : contexts_) context->stop();
+  for (auto& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+asio::io_context& IoPool::Next() { return At(next_.fetch_add(1, std::memory_order_relaxed)); }
+
+Task<bool> SleepFor(std::chrono::steady_clock::duration d) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  timer.expires_after(d);
+  boost::system::error_code error;
+  co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
+  co_return !error;
+}
+
+namespace {
+void AbortOnEscape(std::exception_ptr escaped) {
+  if (!escaped) return;
+  try {
+    std::rethrow_exception(escaped);
+  } catch (const std::exception& e) {
+    spdlog::critical("a background task failed with an exception: {}", e.what());
+  } catch (...) {
+    spdlog::critical("a background task failed with an unknown exception");
+  }
+  std::abort();
+}
+}  // namespace
+
+void Spawn(asio::any_io_executor executor, Task<void> task) {
+  asio::co_spawn(std::move(executor), std::move(task), AbortOnEscape);
+}
+
+void Spawn(asio::io_context& context, Task<void> task) {
+  asio::co_spawn(context, std::move(task), AbortOnEscape);
+}
+
+}  // namespace forebay

@@ -1,0 +1,72 @@
+#include "common/model/link.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace forebay {
+namespace {
+
+bool IsNameChar(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-';
+}
+
+// The rules of "Bucket naming rules" (AWS S3 user guide) that any S3 server shares.
+bool IsBucketName(std::string_view name) {
+  if (name.size() < 3 || name.size() > 63) return false;
+  return std::ranges::all_of(name, IsNameChar);
+}
+
+}  // namespace
+
+Result<S3Location> ParseS3Location(std::string_view text) {
+  constexpr std::string_view kScheme = "s3://";
+  if (!text.starts_with(kScheme)) {
+    return Fail(Code::kInvalid, "'" + std::string(text) + "' is no S3 location: write s3://bucket/prefix");
+  }
+  const std::string_view rest = text.substr(kScheme.size());
+  const std::size_t slash = rest.find('/');
+  S3Location location;
+  location.bucket = std::string(rest.substr(0, slash));
+  if (slash != std::string_view::npos) location.prefix = std::string(rest.substr(slash + 1));
+  if (!IsBucketName(location.bucket)) {
+    return Fail(Code::kInvalid, "'" + location.bucket + "' in '" + std::string(text) +
+                                    "' is no bucket name: 3 to 63 letters, digits, '.', '-' or '_'");
+  }
+  if (location.prefix.size() > kMaxKeyBytes) {
+    return Fail(Code::kInvalid, "the prefix in '" + std::string(text) + "' is longer than an S3 key (1024 bytes)");
+  }
+  return location;
+}
+
+Status ValidateLinkName(std::string_view name) {
+  const bool good = !name.empty() && name.size() <= 63 && name.front() != '.' && name.front() != '-' &&
+                    std::ranges::all_of(name, IsNameChar);
+  if (good) return {};
+  return Fail(Code::kInvalid, "'" + std::string(name) +
+                                  "' is no link name: 1 to 63 letters, digits, '.', '_' or '-', "
+                                  "not beginning with '.' or '-'");
+}
+
+std::string DefaultLinkName(const S3Location& location) {
+  std::string_view path = location.prefix;
+  while (path.ends_with('/')) path.remove_suffix(1);
+  const std::size_t slash = path.rfind('/');
+  const std::string_view last = slash == std::string_view::npos ? path : path.substr(slash + 1);
+  std::string name(last.empty() ? std::string_view(location.bucket) : last);
+  std::ranges::replace_if(name, [](char c) { return !IsNameChar(c); }, '-');
+  while (!name.empty() && (name.front() == '.' || name.front() == '-')) name.erase(0, 1);
+  if (name.empty()) name = location.bucket;
+  return name.substr(0, 63);
+}
+
+ObjectVersion VersionOf(const LinkSpec& link, std::string_view key, std::string_view etag,
+                        std::uint64_t size) {
+  return ComputeObjectVersion({.domain = link.domain,
+                               .endpoint = link.origin.endpoint,
+                               .bucket = link.origin.bucket,
+                               .key = key,
+                               .etag = etag,
+                               .size = size});
+}
+
+}  // namespace forebay

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/base/result.h"
+#include "common/model/limits.h"
+#include "common/model/object_version.h"
+
+namespace forebay {
+
+/// When a link's listing is looked at again (DESIGN section 4, Link).
+enum class RefreshPolicy : std::uint8_t { kImmutable = 0, kOnDemand = 1, kPeriodic = 2 };
+
+/// How a link reaches S3. Never holds a secret: `profile` names a profile of the coordinator's and the nodes' own files.
+struct LinkOrigin {
+  std::string bucket;
+  std::string prefix;    ///< "" or ends with '/' unless the user named a key prefix in mid-component.
+  std::string endpoint;  ///< Normalised; never empty once the link exists (inferred from the region when not given).
+  std::string region;
+  std::string profile;  ///< Name of the credential; "" = the default chain.
+  bool path_style = false;
+  bool requester_pays = false;
+  bool sign = true;  ///< false = anonymous (`--no-sign-request`).
+
+  bool operator==(const LinkOrigin&) const = default;
+};
+
+/// A link: an S3 prefix under a name, mountable. Made by the coordinator; known to every node.
+struct LinkSpec {
+  Uuid id;
+  std::string name;
+  LinkOrigin origin;
+  Uuid domain;  ///< Sharing domain: blocks are shared between links only where it is the same.
+  std::uint64_t block_bytes = kDefaultBlockBytes;
+  std::uint32_t replicas = 1;
+  RefreshPolicy refresh = RefreshPolicy::kOnDemand;
+  std::uint64_t quota_bytes = 0;  ///< 0 = none.
+
+  bool operator==(const LinkSpec&) const = default;
+};
+
+/// Splits "s3://bucket/prefix"; the prefix may be empty. kInvalid says what is wrong with the text.
+struct S3Location {
+  std::string bucket;
+  std::string prefix;
+};
+Result<S3Location> ParseS3Location(std::string_view text);
+
+/// Link names are path components of the `/` mount and of targets: 1-63 of [A-Za-z0-9._-], no leading '.' or '-'.
+Status ValidateLinkName(std::string_view name);
+
+/// `train` from "s3://bucket/data/train/", the bucket when there is no prefix: the name when `--as` is not given.
+std::string DefaultLinkName(const S3Location& location);
+
+/// The version that `key`, `etag` and `size` have under this link.
+ObjectVersion VersionOf(const LinkSpec& link, std::string_view key, std::string_view etag,
+                        std::uint64_t size);
+
+}  // namespace forebay

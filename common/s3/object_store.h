@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/asio.h"
+#include "common/base/buffer.h"
+#include "common/base/deadline.h"
+#include "common/base/result.h"
+#include "common/model/link.h"
+
+namespace forebay {
+
+/// One range of one version of an object. The answer is accepted only when status, Content-Range, ETag and length say
+/// exactly this range of exactly this version (DESIGN 6.9).
+struct GetRequest {
+  LinkOrigin origin;
+  std::string key;   ///< Full key, raw bytes.
+  std::string etag;  ///< Sent as If-Match and compared with the answer's; without quotes.
+  std::uint64_t object_size = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;  ///< > 0; offset + length <= object_size. No Range header when it is the whole object.
+};
+
+/// Receives a body. Called on the object store's own thread, one call at a time; must not block. The headers have been
+/// checked before the first OnData, so the bytes may be served at once.
+class BodySink {
+ public:
+  virtual ~BodySink() = default;
+  /// A new attempt begins at the first byte: what came before counts as nothing.
+  virtual void OnAttempt() = 0;
+  /// The next bytes. Never more than `length` bytes in all.
+  virtual void OnData(ByteView bytes) = 0;
+};
+
+struct ListedObject {
+  std::string key;  ///< Decoded, raw bytes.
+  std::uint64_t size = 0;
+  std::string etag;             ///< Without quotes.
+  std::int64_t mtime_s = 0;     ///< LastModified, seconds since 1970.
+  std::string storage_class;    ///< "STANDARD", "GLACIER", … as S3 says; "" when it says nothing.
+};
+
+struct ListRequest {
+  LinkOrigin origin;             ///< `origin.prefix` is ignored; `prefix` below counts.
+  std::string prefix;
+  std::string start_after;       ///< "" = from the beginning. Ignored when `continuation` is set.
+  std::string continuation;      ///< `next` of the page before.
+  std::string delimiter;         ///< "" or "/".
+  std::uint32_t max_keys = 1000; ///< S3's own maximum.
+};
+
+struct ListPage {
+  std::vector<ListedObject> objects;         ///< In S3's order: by UTF-8 bytes of the key.
+  std::vector<std::string> common_prefixes;  ///< Only with a delimiter.
+  std::string next;                          ///< Continuation token; "" = this was the last page.
+};
+
+struct ObjectHead {
+  std::uint64_t size = 0;
+  std::string etag;
+  std::int64_t mtime_s = 0;
+  std::string storage_class;
+};
+
+/// An S3-compatible object store. Calls may come from any executor and resume on it. Each call retries by itself what
+/// is worth retrying until `deadline` (common/s3/retry.h) and then answers why: kNotFound a signed 404; kStale 412;
+/// kDenied 401/403 or no credentials (the message names key id, provider, region, endpoint, never a secret);
+/// kUnavailable network or 5xx until the deadline; kOverloaded throttled until the deadline; kInvalid a request or an
+/// origin that can never work; kCorrupt an answer that contradicts itself.
+class ObjectStore {
+ public:
+  virtual ~ObjectStore() = default;
+
+  /// Streams the range into `sink`. `sink` must live until the task is done; on an error what it got counts as nothing.
+  virtual Task<Status> Get(GetRequest request, BodySink& sink, Deadline deadline) = 0;
+  virtual Task<Result<ListPage>> List(ListRequest request, Deadline deadline) = 0;
+  virtual Task<Result<ObjectHead>> Head(LinkOrigin origin, std::string key, Deadline deadline) = 0;
+};
+
+}  // namespace forebay

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "common/base/asio.h"
+#include "common/base/buffer.h"
+#include "common/base/deadline.h"
+#include "common/base/result.h"
+#include "common/wire/frame.h"
+#include "proto/handshake.pb.h"
+
+namespace google::protobuf {
+class MessageLite;
+}
+
+namespace forebay {
+
+/// What a peer proved in its handshake.
+struct PeerIdentity {
+  proto::Role role = proto::ROLE_UNKNOWN;
+  std::string id;       ///< Node or mount id as it says; for logs until certificates carry it.
+  std::string program;  ///< "forebay-mount 0.1.0".
+};
+
+/// A request as a server's handler sees it.
+struct RpcCall {
+  Method method = Method::kNone;
+  std::string message;  ///< Serialised protobuf.
+  Deadline deadline = Deadline::After({});
+  std::uint64_t ring_epoch = 0;  ///< The caller's.
+  PeerIdentity peer;
+};
+
+/// An answer: at the handler on its way out, at the caller on its way in.
+struct RpcReply {
+  std::string message;  ///< Serialised protobuf.
+  Slice payload;        ///< Empty, or at most kMaxPayloadBytes; kept alive until its last byte has left.
+  std::uint64_t ring_epoch = 0;
+};
+
+/// Parses within the limits of DESIGN section 10 (nesting, repeated fields); kInvalid otherwise.
+Status ParseMessage(std::string_view bytes, google::protobuf::MessageLite& message);
+
+/// A program's RPCs. Runs on the connection's io_context, many calls at a time. While a call has no answer the server
+/// sends `pending` by itself (kPendingAfter, kPendingEvery); when the caller cancels or its connection ends, the task is
+/// dropped at its next suspension, so work that others wait for must not live in it.
+using RpcHandler = std::function<Task<Result<RpcReply>>(RpcCall)>;
+
+}  // namespace forebay
