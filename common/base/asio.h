@@ -1,6 +1,7 @@
 #pragma once
 
-// The parts of Asio that headers of ours may mention. Anything heavier is included by the one source that needs it.
+// The parts of Asio that headers of ours may mention. Anything heavier is included by the one
+// source that needs it.
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 

@@ -22,7 +22,8 @@ Result<MemoryBudget::Reservation> MemoryBudget::TryReserve(std::size_t bytes) {
   return Reservation(this, bytes);
 }
 
-Task<Result<MemoryBudget::Reservation>> MemoryBudget::Reserve(std::size_t bytes, Deadline deadline) {
+Task<Result<MemoryBudget::Reservation>> MemoryBudget::Reserve(std::size_t bytes,
+                                                              Deadline deadline) {
   asio::any_io_executor executor = co_await asio::this_coro::executor;
   for (;;) {
     Notifier::Ticket ticket = freed_.Enlist(executor);

@@ -49,8 +49,8 @@ struct Slice {
   }
 };
 
-/// A bound on the bytes that may be in use at once, and their count. Thread-safe. At teardown in_use() is zero: the
-/// owner checks it (tests assert it).
+/// A bound on the bytes that may be in use at once, and their count. Thread-safe. At teardown
+/// in_use() is zero: the owner checks it (tests assert it).
 class MemoryBudget {
  public:
   explicit MemoryBudget(std::size_t limit) : limit_(limit) {}
@@ -82,8 +82,8 @@ class MemoryBudget {
     std::size_t bytes_ = 0;
   };
 
-  /// kOverloaded when the limit would be passed. A request larger than the limit alone is granted when nothing else is
-  /// in use, so that it can never wait for ever.
+  /// kOverloaded when the limit would be passed. A request larger than the limit alone is granted
+  /// when nothing else is in use, so that it can never wait for ever.
   Result<Reservation> TryReserve(std::size_t bytes);
 
   /// Waits for room; kTimeout at the deadline.

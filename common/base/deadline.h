@@ -9,7 +9,8 @@ using Clock = std::chrono::steady_clock;
 using TimePoint = Clock::time_point;
 using Duration = Clock::duration;
 
-/// The moment by which an operation must have answered. Every wait takes one (DESIGN section 2, promise 7).
+/// The moment by which an operation must have answered. Every wait takes one (DESIGN section 2,
+/// promise 7).
 class Deadline {
  public:
   explicit Deadline(TimePoint at) : at_(at) {}
@@ -26,7 +27,8 @@ class Deadline {
     return std::chrono::ceil<std::chrono::milliseconds>(Remaining(now));
   }
 
-  /// The earlier of this and `d` from now: a step of an operation that has less time than the whole.
+  /// The earlier of this and `d` from now: a step of an operation that has less time than the
+  /// whole.
   Deadline AtMost(Duration d) const { return Deadline(std::min(at_, Clock::now() + d)); }
 
  private:

@@ -16,18 +16,21 @@ class io_context;
 
 namespace forebay {
 
-/// One io_context and one thread per core: a connection stays on the context that accepted or opened it, so that a hit
-/// never leaves its core (DESIGN 6.5). Owned by the composition root; everything that runs on it is stopped before it.
+/// One io_context and one thread per core: a connection stays on the context that accepted or
+/// opened it, so that a hit never leaves its core (DESIGN 6.5). Owned by the composition root;
+/// everything that runs on it is stopped before it.
 class IoPool {
  public:
-  /// `threads` >= 1; `name` (at most 12 bytes) is shown by `top -H`, followed by the thread's number.
+  /// `threads` >= 1; `name` (at most 12 bytes) is shown by `top -H`, followed by the thread's
+  /// number.
   IoPool(std::string name, std::size_t threads);
   ~IoPool();  ///< Calls Stop().
   IoPool(const IoPool&) = delete;
   IoPool& operator=(const IoPool&) = delete;
 
   void Start();
-  /// Lets running handlers end, drops the rest and joins. Idempotent; not from one of the pool's own threads.
+  /// Lets running handlers end, drops the rest and joins. Idempotent; not from one of the pool's
+  /// own threads.
   void Stop();
 
   std::size_t size() const { return contexts_.size(); }
@@ -47,7 +50,8 @@ class IoPool {
 /// Suspends the calling coroutine for `d`; false when it was cancelled before.
 Task<bool> SleepFor(std::chrono::steady_clock::duration d);
 
-/// Runs `task` on `executor` without waiting for it. An exception that escapes it is a bug: it is logged and aborts.
+/// Runs `task` on `executor` without waiting for it. An exception that escapes it is a bug: it is
+/// logged and aborts.
 void Spawn(asio::any_io_executor executor, Task<void> task);
 void Spawn(asio::io_context& context, Task<void> task);
 

@@ -42,7 +42,8 @@ void Notifier::NotifyAll() {
     std::shared_ptr<Ticket::State> state = waiter.lock();
     if (!state) continue;
     state->notified.store(true, std::memory_order_release);
-    // The post runs on the waiter's own executor, so it cannot fall between Wait's check and its async_wait.
+    // The post runs on the waiter's own executor, so it cannot fall between Wait's check and its
+    // async_wait.
     asio::any_io_executor executor = state->timer.get_executor();
     asio::post(executor, [state = std::move(state)] { state->timer.cancel(); });
   }

@@ -14,7 +14,8 @@ namespace forebay {
 ///     for (;;) {
 ///       Notifier::Ticket ticket = notifier.Enlist(executor);   // 1. enlist
 ///       if (ConditionHolds()) break;                           // 2. then look
-///       if (!co_await ticket.Wait(deadline)) break;            // 3. then wait: no wake-up can be lost
+///       if (!co_await ticket.Wait(deadline)) break;            // 3. then wait: no wake-up can be
+///       lost
 ///     }
 ///
 /// Thread-safe. A ticket keeps what it needs alive; the notifier may end before it.
@@ -22,7 +23,8 @@ class Notifier {
  public:
   class Ticket {
    public:
-    /// True when NotifyAll came after Enlist, false when the deadline passed or the caller was cancelled.
+    /// True when NotifyAll came after Enlist, false when the deadline passed or the caller was
+    /// cancelled.
     Task<bool> Wait(Deadline deadline);
 
    private:

@@ -13,12 +13,14 @@
 
 namespace forebay {
 
-/// Threads for work that may block (disks, RocksDB, name resolution), so that no event loop ever does. A trip there and
-/// back costs 7-10 us (LIMITS.md): never on a hit. Owned by the composition root, which stops all users before it.
+/// Threads for work that may block (disks, RocksDB, name resolution), so that no event loop ever
+/// does. A trip there and back costs 7-10 us (LIMITS.md): never on a hit. Owned by the composition
+/// root, which stops all users before it.
 class Offload {
  public:
   /// At most `queue_limit` pieces of work wait or run; one more is answered kOverloaded at once.
-  Offload(std::size_t threads, std::size_t queue_limit) : pool_(threads), queue_limit_(queue_limit) {}
+  Offload(std::size_t threads, std::size_t queue_limit)
+      : pool_(threads), queue_limit_(queue_limit) {}
   ~Offload() { Stop(); }
   Offload(const Offload&) = delete;
   Offload& operator=(const Offload&) = delete;
@@ -26,7 +28,8 @@ class Offload {
   /// Finishes what has begun, then joins. Idempotent.
   void Stop() { pool_.join(); }
 
-  /// Calls `work()`, which must return a Result or Status, on one of the threads; resumes on the caller's executor.
+  /// Calls `work()`, which must return a Result or Status, on one of the threads; resumes on the
+  /// caller's executor.
   template <typename Work>
   Task<std::invoke_result_t<Work>> Run(Work work) {
     if (queued_.fetch_add(1, std::memory_order_relaxed) >= queue_limit_) {

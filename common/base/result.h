@@ -8,18 +8,20 @@
 
 namespace forebay {
 
-/// What the caller does next. Ten codes at most (DESIGN section 9); a new one needs a new next step, not a new cause.
-/// The values travel on the wire (common/wire/status_map) and never change their meaning.
+/// What the caller does next. Ten codes at most (DESIGN section 9); a new one needs a new next
+/// step, not a new cause. The values travel on the wire (common/wire/status_map) and never change
+/// their meaning.
 enum class Code : std::uint8_t {
-  kNotFound = 1,     ///< It does not exist, says a complete listing or a signed answer: answer that.
-  kStale = 2,        ///< The object is no longer this version: look it up again.
+  kNotFound = 1,  ///< It does not exist, says a complete listing or a signed answer: answer that.
+  kStale = 2,     ///< The object is no longer this version: look it up again.
   kUnavailable = 3,  ///< This peer or origin cannot answer now: ask the next owner, or retry.
   kOverloaded = 4,   ///< It can, but not now: back off, then the same place again.
   kTimeout = 5,      ///< The deadline passed; whether the work was done is unknown.
   kCorrupt = 6,      ///< A checksum or identity did not match: drop it and fetch it again.
   kDenied = 7,       ///< Credentials or role do not allow it: do not retry, tell the user.
   kInvalid = 8,      ///< The request itself is wrong: do not retry, tell the caller.
-  kInternal = 9,     ///< A bug or an unusable host (a full or broken disk): log it, fail this one request.
+  kInternal =
+      9,  ///< A bug or an unusable host (a full or broken disk): log it, fail this one request.
 };
 
 /// The code's name without the `k`, for logs and metrics ("NotFound").

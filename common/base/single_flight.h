@@ -8,8 +8,8 @@
 
 namespace forebay {
 
-/// The running flights by key: whoever comes second joins the first. A flight is owned by those who hold it, so one
-/// waiter that gives up never ends it for the others. Thread-safe.
+/// The running flights by key: whoever comes second joins the first. A flight is owned by those who
+/// hold it, so one waiter that gives up never ends it for the others. Thread-safe.
 template <typename Key, typename Flight, typename Hash = std::hash<Key>>
 class SingleFlight {
  public:
@@ -18,7 +18,8 @@ class SingleFlight {
     bool leads;  ///< The caller made it and must run it, and call Leave when it has landed.
   };
 
-  /// Joins the flight of `key`, or makes one with `make()` (called under the lock: allocate, nothing more).
+  /// Joins the flight of `key`, or makes one with `make()` (called under the lock: allocate,
+  /// nothing more).
   template <typename Make>
   Seat Join(const Key& key, Make make) {
     std::scoped_lock lock(mutex_);
@@ -34,7 +35,8 @@ class SingleFlight {
     return it == flights_.end() ? nullptr : it->second;
   }
 
-  /// The leader's last act: from now on the next caller leads a new flight. Only `flight` itself is removed.
+  /// The leader's last act: from now on the next caller leads a new flight. Only `flight` itself is
+  /// removed.
   void Leave(const Key& key, const std::shared_ptr<Flight>& flight) {
     std::scoped_lock lock(mutex_);
     auto it = flights_.find(key);

@@ -14,7 +14,8 @@ std::string BlockId::ToString() const {
 std::uint32_t PartitionOf(const BlockId& block) {
   std::array<unsigned char, 28> bytes;
   const auto put = [&bytes](std::size_t at, std::uint64_t value, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) bytes[at + i] = static_cast<unsigned char>(value >> (8 * i));
+    for (std::size_t i = 0; i < count; ++i)
+      bytes[at + i] = static_cast<unsigned char>(value >> (8 * i));
   };
   put(0, block.version.high, 8);
   put(8, block.version.low, 8);

@@ -10,8 +10,8 @@
 
 namespace forebay {
 
-/// A block: `length` bytes at `offset` of one object version. The length is part of the identity, so that a changed
-/// block size can never alias an old block (DESIGN section 4).
+/// A block: `length` bytes at `offset` of one object version. The length is part of the identity,
+/// so that a changed block size can never alias an old block (DESIGN section 4).
 struct BlockId {
   ObjectVersion version;
   std::uint64_t offset = 0;
@@ -25,7 +25,8 @@ struct BlockId {
   }
 };
 
-/// The partition of the ring that a block belongs to: XXH3-64 over (version, offset, length), its top 16 bits.
+/// The partition of the ring that a block belongs to: XXH3-64 over (version, offset, length), its
+/// top 16 bits.
 std::uint32_t PartitionOf(const BlockId& block);
 
 /// A half-open run of bytes inside a block, relative to the block's first byte.
@@ -37,13 +38,15 @@ struct BlockRange {
   auto operator<=>(const BlockRange&) const = default;
 };
 
-/// The smallest run of whole cells that encloses `range` in a block of `length` bytes (the last cell may be short).
+/// The smallest run of whole cells that encloses `range` in a block of `length` bytes (the last
+/// cell may be short).
 BlockRange EnclosingCells(BlockRange range, std::uint32_t length);
 
 /// XXH3-64 of one cell: `bytes` is the whole cell.
 std::uint64_t CellChecksum(const void* bytes, std::size_t size);
 
-/// The block that holds byte `position` of an object of `size` bytes cut into blocks of `block_bytes`.
+/// The block that holds byte `position` of an object of `size` bytes cut into blocks of
+/// `block_bytes`.
 BlockId BlockAt(const ObjectVersion& version, std::uint64_t size, std::uint64_t block_bytes,
                 std::uint64_t position);
 

@@ -16,7 +16,8 @@ namespace forebay {
 /// Where a byte came from, as counted in forebay_read_bytes_total{tier}.
 enum class Tier : std::uint8_t { kPage = 0, kLocal = 1, kPeer = 2, kS3 = 3 };
 
-/// The object that a block is cut from, as much of it as a cold fill needs: a node keeps no namespace (DESIGN section 5).
+/// The object that a block is cut from, as much of it as a cold fill needs: a node keeps no
+/// namespace (DESIGN section 5).
 struct ObjectRef {
   std::string key;   ///< Full S3 key, raw bytes.
   std::string etag;  ///< Without quotes.
@@ -29,26 +30,33 @@ struct BlockRequest {
   BlockId block;
   BlockRange range;  ///< Not empty, inside the block.
   ObjectRef object;
-  std::string job;         ///< "" = unknown.
-  bool peer_only = false;  ///< Answer from the store or by joining a running fill; never start a GET (no loops).
+  std::string job;  ///< "" = unknown.
+  bool peer_only =
+      false;  ///< Answer from the store or by joining a running fill; never start a GET (no loops).
 };
 
-/// The answer: whole cells that enclose the asked-for range, verified or verifiable with `checksums`.
+/// The answer: whole cells that enclose the asked-for range, verified or verifiable with
+/// `checksums`.
 struct Cells {
-  std::uint32_t begin = 0;               ///< Offset of the first byte in the block, a multiple of kCellBytes.
-  Slice bytes;                           ///< Whole cells; the block's last cell may be short.
-  std::vector<std::uint64_t> checksums;  ///< One CellChecksum per cell in `bytes`, taken when the block was filled.
-  Tier tier = Tier::kLocal;              ///< kS3: this request waited for a fill; kLocal: from the node's store.
+  std::uint32_t begin = 0;  ///< Offset of the first byte in the block, a multiple of kCellBytes.
+  Slice bytes;              ///< Whole cells; the block's last cell may be short.
+  std::vector<std::uint64_t>
+      checksums;  ///< One CellChecksum per cell in `bytes`, taken when the block was filled.
+  Tier tier =
+      Tier::kLocal;  ///< kS3: this request waited for a fill; kLocal: from the node's store.
 
   /// True when every cell of `bytes` matches its checksum, and their count is right.
   bool Verify() const;
   /// The part of `bytes` that `range` asks for; `range` must lie inside.
-  ByteView Part(BlockRange range) const { return bytes.bytes.subspan(range.begin - begin, range.size()); }
+  ByteView Part(BlockRange range) const {
+    return bytes.bytes.subspan(range.begin - begin, range.size());
+  }
 };
 
-/// A place that blocks come from: a node's store and fills (BlockReader), or the owners across the wire (BlockClient).
-/// Errors: kStale the object changed; kUnavailable try another place; kOverloaded back off; kTimeout; kDenied; kNotFound
-/// only from a source that was asked `peer_only`. Thread rules are each implementation's own.
+/// A place that blocks come from: a node's store and fills (BlockReader), or the owners across the
+/// wire (BlockClient). Errors: kStale the object changed; kUnavailable try another place;
+/// kOverloaded back off; kTimeout; kDenied; kNotFound only from a source that was asked
+/// `peer_only`. Thread rules are each implementation's own.
 class BlockSource {
  public:
   virtual ~BlockSource() = default;

@@ -7,32 +7,40 @@
 // Every bound that more than one part relies on, in one place, with its source.
 namespace forebay {
 
-// --- Data model (DESIGN section 4). Part of stored formats: changing one needs a new format version.
-inline constexpr std::uint64_t kCellBytes = 64 * 1024;            ///< Unit of checksums and verification.
-inline constexpr std::uint64_t kDefaultBlockBytes = 4ULL << 20;   ///< Unit of caching and of S3 GETs.
-inline constexpr std::uint64_t kMinBlockBytes = 256 * 1024;       ///< `link --block-size` lower bound.
-inline constexpr std::uint64_t kMaxBlockBytes = 16ULL << 20;      ///< Upper bound: 256 cells, one record header.
-inline constexpr std::uint64_t kMaxObjectBytes = 5ULL << 40;      ///< S3's own limit for one object: 5 TiB.
-inline constexpr std::uint32_t kPartitions = 65536;               ///< Fixed at `init` (DESIGN section 4, Ring).
-inline constexpr std::size_t kMaxKeyBytes = 1024;                 ///< S3's own limit for one key.
-inline constexpr std::size_t kMaxNameBytes = 255;                 ///< POSIX NAME_MAX: a path component.
+// --- Data model (DESIGN section 4). Part of stored formats: changing one needs a new format
+// version.
+inline constexpr std::uint64_t kCellBytes = 64 * 1024;  ///< Unit of checksums and verification.
+inline constexpr std::uint64_t kDefaultBlockBytes = 4ULL
+                                                    << 20;   ///< Unit of caching and of S3 GETs.
+inline constexpr std::uint64_t kMinBlockBytes = 256 * 1024;  ///< `link --block-size` lower bound.
+inline constexpr std::uint64_t kMaxBlockBytes =
+    16ULL << 20;  ///< Upper bound: 256 cells, one record header.
+inline constexpr std::uint64_t kMaxObjectBytes = 5ULL
+                                                 << 40;  ///< S3's own limit for one object: 5 TiB.
+inline constexpr std::uint32_t kPartitions = 65536;  ///< Fixed at `init` (DESIGN section 4, Ring).
+inline constexpr std::size_t kMaxKeyBytes = 1024;    ///< S3's own limit for one key.
+inline constexpr std::size_t kMaxNameBytes = 255;    ///< POSIX NAME_MAX: a path component.
 
 // --- Wire (DESIGN section 10).
-inline constexpr std::uint32_t kMaxControlFrameBytes = 1 << 20;                   ///< Header of any frame.
-inline constexpr std::uint32_t kMaxPayloadBytes = (4 << 20) + 64 * 1024;          ///< Payload of any frame.
-inline constexpr int kMaxRepeatedFields = 4096;                                   ///< Entries of a repeated field.
-inline constexpr int kMaxMessageNesting = 16;                                     ///< Nested protobuf messages.
-inline constexpr std::size_t kMaxConnections = 4096;                              ///< Per listening program.
-inline constexpr std::size_t kMaxInFlightBytesPerConnection = 16 << 20;           ///< Replies not yet written.
+inline constexpr std::uint32_t kMaxControlFrameBytes = 1 << 20;           ///< Header of any frame.
+inline constexpr std::uint32_t kMaxPayloadBytes = (4 << 20) + 64 * 1024;  ///< Payload of any frame.
+inline constexpr int kMaxRepeatedFields = 4096;       ///< Entries of a repeated field.
+inline constexpr int kMaxMessageNesting = 16;         ///< Nested protobuf messages.
+inline constexpr std::size_t kMaxConnections = 4096;  ///< Per listening program.
+inline constexpr std::size_t kMaxInFlightBytesPerConnection = 16
+                                                              << 20;  ///< Replies not yet written.
 inline constexpr std::chrono::seconds kHandshakeTimeout{5};
 inline constexpr std::chrono::seconds kIdleTimeout{60};
 inline constexpr std::chrono::seconds kPingInterval{10};
 
 // --- Time (DESIGN section 5, FAULTS.md).
-inline constexpr std::chrono::milliseconds kPendingAfter{500};  ///< A node says `pending` when it has no answer yet…
-inline constexpr std::chrono::seconds kPendingEvery{1};         ///< …and repeats it while the work is alive.
-inline constexpr std::chrono::seconds kSilence{3};              ///< Tn: a silent peer is passed over.
-inline constexpr std::chrono::seconds kS3Patience{300};         ///< Ts: S3 fails that long before a reader gets EIO.
+inline constexpr std::chrono::milliseconds kPendingAfter{
+    500};  ///< A node says `pending` when it has no answer yet…
+inline constexpr std::chrono::seconds kPendingEvery{
+    1};                                             ///< …and repeats it while the work is alive.
+inline constexpr std::chrono::seconds kSilence{3};  ///< Tn: a silent peer is passed over.
+inline constexpr std::chrono::seconds kS3Patience{
+    300};  ///< Ts: S3 fails that long before a reader gets EIO.
 inline constexpr std::chrono::seconds kHeartbeatEvery{1};
 
 }  // namespace forebay

@@ -21,7 +21,8 @@ bool IsBucketName(std::string_view name) {
 Result<S3Location> ParseS3Location(std::string_view text) {
   constexpr std::string_view kScheme = "s3://";
   if (!text.starts_with(kScheme)) {
-    return Fail(Code::kInvalid, "'" + std::string(text) + "' is no S3 location: write s3://bucket/prefix");
+    return Fail(Code::kInvalid,
+                "'" + std::string(text) + "' is no S3 location: write s3://bucket/prefix");
   }
   const std::string_view rest = text.substr(kScheme.size());
   const std::size_t slash = rest.find('/');
@@ -29,18 +30,20 @@ Result<S3Location> ParseS3Location(std::string_view text) {
   location.bucket = std::string(rest.substr(0, slash));
   if (slash != std::string_view::npos) location.prefix = std::string(rest.substr(slash + 1));
   if (!IsBucketName(location.bucket)) {
-    return Fail(Code::kInvalid, "'" + location.bucket + "' in '" + std::string(text) +
-                                    "' is no bucket name: 3 to 63 letters, digits, '.', '-' or '_'");
+    return Fail(Code::kInvalid,
+                "'" + location.bucket + "' in '" + std::string(text) +
+                    "' is no bucket name: 3 to 63 letters, digits, '.', '-' or '_'");
   }
   if (location.prefix.size() > kMaxKeyBytes) {
-    return Fail(Code::kInvalid, "the prefix in '" + std::string(text) + "' is longer than an S3 key (1024 bytes)");
+    return Fail(Code::kInvalid,
+                "the prefix in '" + std::string(text) + "' is longer than an S3 key (1024 bytes)");
   }
   return location;
 }
 
 Status ValidateLinkName(std::string_view name) {
-  const bool good = !name.empty() && name.size() <= 63 && name.front() != '.' && name.front() != '-' &&
-                    std::ranges::all_of(name, IsNameChar);
+  const bool good = !name.empty() && name.size() <= 63 && name.front() != '.' &&
+                    name.front() != '-' && std::ranges::all_of(name, IsNameChar);
   if (good) return {};
   return Fail(Code::kInvalid, "'" + std::string(name) +
                                   "' is no link name: 1 to 63 letters, digits, '.', '_' or '-', "

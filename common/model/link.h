@@ -13,11 +13,13 @@ namespace forebay {
 /// When a link's listing is looked at again (DESIGN section 4, Link).
 enum class RefreshPolicy : std::uint8_t { kImmutable = 0, kOnDemand = 1, kPeriodic = 2 };
 
-/// How a link reaches S3. Never holds a secret: `profile` names a profile of the coordinator's and the nodes' own files.
+/// How a link reaches S3. Never holds a secret: `profile` names a profile of the coordinator's and
+/// the nodes' own files.
 struct LinkOrigin {
   std::string bucket;
-  std::string prefix;    ///< "" or ends with '/' unless the user named a key prefix in mid-component.
-  std::string endpoint;  ///< Normalised; never empty once the link exists (inferred from the region when not given).
+  std::string prefix;  ///< "" or ends with '/' unless the user named a key prefix in mid-component.
+  std::string endpoint;  ///< Normalised; never empty once the link exists (inferred from the region
+                         ///< when not given).
   std::string region;
   std::string profile;  ///< Name of the credential; "" = the default chain.
   bool path_style = false;
@@ -48,10 +50,12 @@ struct S3Location {
 };
 Result<S3Location> ParseS3Location(std::string_view text);
 
-/// Link names are path components of the `/` mount and of targets: 1-63 of [A-Za-z0-9._-], no leading '.' or '-'.
+/// Link names are path components of the `/` mount and of targets: 1-63 of [A-Za-z0-9._-], no
+/// leading '.' or '-'.
 Status ValidateLinkName(std::string_view name);
 
-/// `train` from "s3://bucket/data/train/", the bucket when there is no prefix: the name when `--as` is not given.
+/// `train` from "s3://bucket/data/train/", the bucket when there is no prefix: the name when `--as`
+/// is not given.
 std::string DefaultLinkName(const S3Location& location);
 
 /// The version that `key`, `etag` and `size` have under this link.

@@ -6,16 +6,18 @@
 
 namespace forebay {
 
-/// The two clocks of membership (DESIGN 6.10): suspect = silent for Tn, readers skip it and the table stays; out = no
-/// longer in the table.
+/// The two clocks of membership (DESIGN 6.10): suspect = silent for Tn, readers skip it and the
+/// table stays; out = no longer in the table.
 enum class NodeState : std::uint8_t { kUp = 0, kSuspect = 1, kDraining = 2, kOut = 3 };
 
 /// One cache node as every other program knows it.
 struct NodeInfo {
   std::string id;            ///< Stable over restarts; kept in the node's first cache directory.
   std::string address;       ///< "host:port" for remote peers.
-  std::string local_socket;  ///< UNIX socket path, usable where `host_id` is the reader's own; may be empty.
-  std::string host_id;       ///< The machine's boot-independent identity (/etc/machine-id), "" if unknown.
+  std::string local_socket;  ///< UNIX socket path, usable where `host_id` is the reader's own; may
+                             ///< be empty.
+  std::string
+      host_id;  ///< The machine's boot-independent identity (/etc/machine-id), "" if unknown.
   std::string zone;
   std::uint64_t capacity_bytes = 0;  ///< Its weight in the ring.
   NodeState state = NodeState::kUp;

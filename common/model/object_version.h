@@ -10,7 +10,8 @@
 
 namespace forebay {
 
-/// 16 random bytes that name a cluster, a link or a sharing domain; written as 8-4-4-4-12 hex digits.
+/// 16 random bytes that name a cluster, a link or a sharing domain; written as 8-4-4-4-12 hex
+/// digits.
 struct Uuid {
   std::array<std::uint8_t, 16> bytes{};
 
@@ -22,8 +23,9 @@ struct Uuid {
   auto operator<=>(const Uuid&) const = default;
 };
 
-/// Names one version of one object for ever: XXH3-128 over the length-prefixed (sharing domain, endpoint, bucket, key,
-/// ETag, size). Two links share blocks only when they have the same sharing domain.
+/// Names one version of one object for ever: XXH3-128 over the length-prefixed (sharing domain,
+/// endpoint, bucket, key, ETag, size). Two links share blocks only when they have the same sharing
+/// domain.
 struct ObjectVersion {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
@@ -32,8 +34,8 @@ struct ObjectVersion {
   std::string ToString() const;  ///< 32 hex digits.
 };
 
-/// What an object version is made of. `etag` as S3 gives it, without the quotes; when the bucket keeps versions it is
-/// the version id. `endpoint` is the normalised form of NormalisedEndpoint().
+/// What an object version is made of. `etag` as S3 gives it, without the quotes; when the bucket
+/// keeps versions it is the version id. `endpoint` is the normalised form of NormalisedEndpoint().
 struct ObjectIdentity {
   Uuid domain;
   std::string_view endpoint;
@@ -46,7 +48,8 @@ struct ObjectIdentity {
 /// Pure and stable across machines and releases (part of stored formats).
 ObjectVersion ComputeObjectVersion(const ObjectIdentity& identity);
 
-/// Lower-case scheme and host, default port dropped, no trailing slash: "https://s3.eu-central-1.amazonaws.com".
+/// Lower-case scheme and host, default port dropped, no trailing slash:
+/// "https://s3.eu-central-1.amazonaws.com".
 std::string NormalisedEndpoint(std::string_view endpoint);
 
 }  // namespace forebay

@@ -12,19 +12,20 @@
 
 namespace forebay {
 
-/// One range of one version of an object. The answer is accepted only when status, Content-Range, ETag and length say
-/// exactly this range of exactly this version (DESIGN 6.9).
+/// One range of one version of an object. The answer is accepted only when status, Content-Range,
+/// ETag and length say exactly this range of exactly this version (DESIGN 6.9).
 struct GetRequest {
   LinkOrigin origin;
   std::string key;   ///< Full key, raw bytes.
   std::string etag;  ///< Sent as If-Match and compared with the answer's; without quotes.
   std::uint64_t object_size = 0;
   std::uint64_t offset = 0;
-  std::uint64_t length = 0;  ///< > 0; offset + length <= object_size. No Range header when it is the whole object.
+  std::uint64_t length =
+      0;  ///< > 0; offset + length <= object_size. No Range header when it is the whole object.
 };
 
-/// Receives a body. Called on the object store's own thread, one call at a time; must not block. The headers have been
-/// checked before the first OnData, so the bytes may be served at once.
+/// Receives a body. Called on the object store's own thread, one call at a time; must not block.
+/// The headers have been checked before the first OnData, so the bytes may be served at once.
 class BodySink {
  public:
   virtual ~BodySink() = default;
@@ -37,18 +38,18 @@ class BodySink {
 struct ListedObject {
   std::string key;  ///< Decoded, raw bytes.
   std::uint64_t size = 0;
-  std::string etag;             ///< Without quotes.
-  std::int64_t mtime_s = 0;     ///< LastModified, seconds since 1970.
-  std::string storage_class;    ///< "STANDARD", "GLACIER", … as S3 says; "" when it says nothing.
+  std::string etag;           ///< Without quotes.
+  std::int64_t mtime_s = 0;   ///< LastModified, seconds since 1970.
+  std::string storage_class;  ///< "STANDARD", "GLACIER", … as S3 says; "" when it says nothing.
 };
 
 struct ListRequest {
-  LinkOrigin origin;             ///< `origin.prefix` is ignored; `prefix` below counts.
+  LinkOrigin origin;  ///< `origin.prefix` is ignored; `prefix` below counts.
   std::string prefix;
-  std::string start_after;       ///< "" = from the beginning. Ignored when `continuation` is set.
-  std::string continuation;      ///< `next` of the page before.
-  std::string delimiter;         ///< "" or "/".
-  std::uint32_t max_keys = 1000; ///< S3's own maximum.
+  std::string start_after;        ///< "" = from the beginning. Ignored when `continuation` is set.
+  std::string continuation;       ///< `next` of the page before.
+  std::string delimiter;          ///< "" or "/".
+  std::uint32_t max_keys = 1000;  ///< S3's own maximum.
 };
 
 struct ListPage {
@@ -64,16 +65,18 @@ struct ObjectHead {
   std::string storage_class;
 };
 
-/// An S3-compatible object store. Calls may come from any executor and resume on it. Each call retries by itself what
-/// is worth retrying until `deadline` (common/s3/retry.h) and then answers why: kNotFound a signed 404; kStale 412;
-/// kDenied 401/403 or no credentials (the message names key id, provider, region, endpoint, never a secret);
-/// kUnavailable network or 5xx until the deadline; kOverloaded throttled until the deadline; kInvalid a request or an
-/// origin that can never work; kCorrupt an answer that contradicts itself.
+/// An S3-compatible object store. Calls may come from any executor and resume on it. Each call
+/// retries by itself what is worth retrying until `deadline` (common/s3/retry.h) and then answers
+/// why: kNotFound a signed 404; kStale 412; kDenied 401/403 or no credentials (the message names
+/// key id, provider, region, endpoint, never a secret); kUnavailable network or 5xx until the
+/// deadline; kOverloaded throttled until the deadline; kInvalid a request or an origin that can
+/// never work; kCorrupt an answer that contradicts itself.
 class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
 
-  /// Streams the range into `sink`. `sink` must live until the task is done; on an error what it got counts as nothing.
+  /// Streams the range into `sink`. `sink` must live until the task is done; on an error what it
+  /// got counts as nothing.
   virtual Task<Status> Get(GetRequest request, BodySink& sink, Deadline deadline) = 0;
   virtual Task<Result<ListPage>> List(ListRequest request, Deadline deadline) = 0;
   virtual Task<Result<ObjectHead>> Head(LinkOrigin origin, std::string key, Deadline deadline) = 0;

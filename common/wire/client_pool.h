@@ -15,26 +15,28 @@ namespace forebay {
 
 struct ClientPoolOptions {
   Credentials credentials;
-  Duration silence = kSilence;           ///< No frame of a call (reply or pending) for so long: kUnavailable.
+  Duration silence =
+      kSilence;  ///< No frame of a call (reply or pending) for so long: kUnavailable.
   Duration connect_timeout = kSilence;
   std::size_t connections_per_peer = 1;  ///< Calls are spread over them.
 };
 
-/// Connections to peers, opened when needed and kept, with many calls in flight on each. One per io_context, and used on
-/// that io_context only: no locks, no hand-offs. Several requests (and replies) that wait at the same moment leave in
-/// one write.
+/// Connections to peers, opened when needed and kept, with many calls in flight on each. One per
+/// io_context, and used on that io_context only: no locks, no hand-offs. Several requests (and
+/// replies) that wait at the same moment leave in one write.
 class ClientPool {
  public:
   /// `epoch` is read for every frame sent; `on_newer_epoch` is called when a peer's is higher.
-  ClientPool(asio::io_context& context, ClientPoolOptions options, std::function<std::uint64_t()> epoch,
+  ClientPool(asio::io_context& context, ClientPoolOptions options,
+             std::function<std::uint64_t()> epoch,
              std::function<void(std::uint64_t)> on_newer_epoch);
   ~ClientPool();
   ClientPool(const ClientPool&) = delete;
   ClientPool& operator=(const ClientPool&) = delete;
 
-  /// `address` is "host:port", "[v6]:port" or "unix:/path". Errors: kUnavailable nobody there, connection lost, or
-  /// silence; kTimeout the deadline; kDenied the handshake was refused; else the peer's own answer. A call that ends
-  /// early sends kCancel.
+  /// `address` is "host:port", "[v6]:port" or "unix:/path". Errors: kUnavailable nobody there,
+  /// connection lost, or silence; kTimeout the deadline; kDenied the handshake was refused; else
+  /// the peer's own answer. A call that ends early sends kCancel.
   Task<Result<RpcReply>> Call(std::string address, Method method,
                               const google::protobuf::MessageLite& request, Deadline deadline);
 

@@ -18,7 +18,8 @@ namespace forebay {
 ///     n bytes    message: one protobuf message, chosen by `method` and `kind`
 ///     m bytes    payload: block, snapshot or ring bytes, never inside a message
 ///
-/// The checksum covers header and message; the payload is verified by whoever knows what it is (cell checksums, digest).
+/// The checksum covers header and message; the payload is verified by whoever knows what it is
+/// (cell checksums, digest).
 enum class FrameKind : std::uint8_t {
   kRequest = 1,
   kReply = 2,    ///< Ends its request: code 0 = ok, else a Code and an ErrorDetail.
@@ -64,19 +65,23 @@ struct FrameHeader {
   std::uint8_t code = 0;  ///< Of a reply: 0 = ok, else forebay::Code.
   Method method = Method::kNone;
   std::uint64_t request_id = 0;
-  std::uint64_t ring_epoch = 0;   ///< The sender's. A receiver that sees a higher one than its own asks for the table.
+  std::uint64_t ring_epoch =
+      0;  ///< The sender's. A receiver that sees a higher one than its own asks for the table.
   std::uint32_t deadline_ms = 0;  ///< Of a request: time the caller will wait, from now.
   std::uint32_t message_bytes = 0;
   std::uint32_t payload_bytes = 0;
 };
 
 /// The 48 bytes of `header`, with the checksum over itself and `message`.
-std::array<std::byte, kFrameHeaderBytes> EncodeFrameHeader(const FrameHeader& header, std::string_view message);
+std::array<std::byte, kFrameHeaderBytes> EncodeFrameHeader(const FrameHeader& header,
+                                                           std::string_view message);
 
-/// Checks magic, kind and lengths against limits.h before anybody allocates. kCorrupt: close the connection.
+/// Checks magic, kind and lengths against limits.h before anybody allocates. kCorrupt: close the
+/// connection.
 Result<FrameHeader> DecodeFrameHeader(const std::array<std::byte, kFrameHeaderBytes>& bytes);
 
 /// True when the checksum in `bytes` matches them and `message`.
-bool FrameChecksumMatches(const std::array<std::byte, kFrameHeaderBytes>& bytes, std::string_view message);
+bool FrameChecksumMatches(const std::array<std::byte, kFrameHeaderBytes>& bytes,
+                          std::string_view message);
 
 }  // namespace forebay

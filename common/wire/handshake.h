@@ -10,7 +10,8 @@
 
 namespace forebay {
 
-/// What one program says of itself when a connection opens, and the secret that both sides prove to hold.
+/// What one program says of itself when a connection opens, and the secret that both sides prove to
+/// hold.
 struct Credentials {
   proto::Role role = proto::ROLE_UNKNOWN;
   std::string id;       ///< Node id, mount id; for the peer's logs.
@@ -19,12 +20,13 @@ struct Credentials {
   std::string secret;   ///< 32 bytes; see LoadOrCreateSecret.
 };
 
-/// Where this user's programs meet before `init`: $FOREBAY_RUNTIME_DIR, else /run/forebay for root, else
-/// $XDG_RUNTIME_DIR/forebay. kInvalid when there is none.
+/// Where this user's programs meet before `init`: $FOREBAY_RUNTIME_DIR, else /run/forebay for root,
+/// else $XDG_RUNTIME_DIR/forebay. kInvalid when there is none.
 Result<std::string> RuntimeDir();
 
-/// The per-user secret (DESIGN section 10): RuntimeDir()/secret, 0600 in a 0700 directory, made on first use; two
-/// programs that start at once agree on one. kDenied when somebody else owns the file or may read it.
+/// The per-user secret (DESIGN section 10): RuntimeDir()/secret, 0600 in a 0700 directory, made on
+/// first use; two programs that start at once agree on one. kDenied when somebody else owns the
+/// file or may read it.
 Result<std::string> LoadOrCreateSecret();
 
 // The pure half of the handshake; Connection and RpcServer carry the messages (docs/WIRE.md).

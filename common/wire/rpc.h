@@ -36,16 +36,17 @@ struct RpcCall {
 /// An answer: at the handler on its way out, at the caller on its way in.
 struct RpcReply {
   std::string message;  ///< Serialised protobuf.
-  Slice payload;        ///< Empty, or at most kMaxPayloadBytes; kept alive until its last byte has left.
+  Slice payload;  ///< Empty, or at most kMaxPayloadBytes; kept alive until its last byte has left.
   std::uint64_t ring_epoch = 0;
 };
 
 /// Parses within the limits of DESIGN section 10 (nesting, repeated fields); kInvalid otherwise.
 Status ParseMessage(std::string_view bytes, google::protobuf::MessageLite& message);
 
-/// A program's RPCs. Runs on the connection's io_context, many calls at a time. While a call has no answer the server
-/// sends `pending` by itself (kPendingAfter, kPendingEvery); when the caller cancels or its connection ends, the task is
-/// dropped at its next suspension, so work that others wait for must not live in it.
+/// A program's RPCs. Runs on the connection's io_context, many calls at a time. While a call has no
+/// answer the server sends `pending` by itself (kPendingAfter, kPendingEvery); when the caller
+/// cancels or its connection ends, the task is dropped at its next suspension, so work that others
+/// wait for must not live in it.
 using RpcHandler = std::function<Task<Result<RpcReply>>(RpcCall)>;
 
 }  // namespace forebay

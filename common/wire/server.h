@@ -23,38 +23,44 @@ struct MethodEntry {
 };
 
 struct RpcServerOptions {
-  std::vector<std::string> listen;  ///< "127.0.0.1:7441", "[::1]:0", "unix:/run/forebay/n1.sock" (0600).
+  std::vector<std::string>
+      listen;  ///< "127.0.0.1:7441", "[::1]:0", "unix:/run/forebay/n1.sock" (0600).
   Credentials credentials;
   std::size_t max_connections = kMaxConnections;
 };
 
-/// Accepts connections and dispatches their requests. Each connection stays on the io_context that got it. Nothing but
-/// loopback addresses and UNIX sockets is accepted in `listen` before `init` (DESIGN section 2, promise 6).
+/// Accepts connections and dispatches their requests. Each connection stays on the io_context that
+/// got it. Nothing but loopback addresses and UNIX sockets is accepted in `listen` before `init`
+/// (DESIGN section 2, promise 6).
 class RpcServer {
  public:
-  /// `epoch` is read for every frame sent; `on_newer_epoch` is called (any thread) when a peer's is higher.
+  /// `epoch` is read for every frame sent; `on_newer_epoch` is called (any thread) when a peer's is
+  /// higher.
   RpcServer(IoPool& pool, RpcServerOptions options, std::vector<MethodEntry> methods,
-            std::function<std::uint64_t()> epoch, std::function<void(std::uint64_t)> on_newer_epoch);
+            std::function<std::uint64_t()> epoch,
+            std::function<void(std::uint64_t)> on_newer_epoch);
   ~RpcServer();
   RpcServer(const RpcServer&) = delete;
   RpcServer& operator=(const RpcServer&) = delete;
 
-  /// Binds all addresses, or none: kInvalid (not loopback, bad syntax), kInternal (in use, not permitted).
+  /// Binds all addresses, or none: kInvalid (not loopback, bad syntax), kInternal (in use, not
+  /// permitted).
   Status Start();
   /// The addresses with their real ports, in the order of `listen`.
   const std::vector<std::string>& addresses() const;
 
-  /// Stops accepting, lets calls in flight end until `drain`, closes. Blocks; not from a pool thread.
+  /// Stops accepting, lets calls in flight end until `drain`, closes. Blocks; not from a pool
+  /// thread.
   void Stop(Deadline drain);
 
   struct Counters {
-    std::atomic<std::uint64_t> connections{0};          ///< Open now.
+    std::atomic<std::uint64_t> connections{0};  ///< Open now.
     std::atomic<std::uint64_t> accepted{0};
     std::atomic<std::uint64_t> handshakes_refused{0};
     std::atomic<std::uint64_t> calls{0};
     std::atomic<std::uint64_t> calls_in_flight{0};
-    std::atomic<std::uint64_t> calls_denied{0};         ///< Method not allowed for the role, or unknown.
-    std::atomic<std::uint64_t> protocol_errors{0};      ///< Frames that closed their connection.
+    std::atomic<std::uint64_t> calls_denied{0};  ///< Method not allowed for the role, or unknown.
+    std::atomic<std::uint64_t> protocol_errors{0};  ///< Frames that closed their connection.
   };
   const Counters& counters() const;
 
