@@ -33,7 +33,7 @@ std::string_view HiddenReasonText(HiddenReason reason) {
     case HiddenReason::kNulByte:
       return "the key holds a NUL byte";
     case HiddenReason::kTooLong:
-      return "a component of the key is longer than 255 bytes";
+      return "a component of the key is longer than 255 bytes, or the key than 65,535";
     case HiddenReason::kReservedName:
       return "the name '.forebay' at the root of a link is reserved";
     case HiddenReason::kShadowedByDirectory:

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -44,6 +45,8 @@ struct SnapshotTotals {
 
   bool operator==(const SnapshotTotals&) const = default;
 };
+
+SnapshotTotals TotalsOf(const SnapshotHeader& header);
 
 /// XXH3-128 of a whole snapshot file, kept by its publisher.
 struct SnapshotDigest {
@@ -88,7 +91,8 @@ class Snapshot;
 ///     while (cursor.Next()) { use cursor.name(), cursor.row(), cursor.position() }
 class DirectoryCursor {
  public:
-  DirectoryCursor(const Snapshot& snapshot, const SnapshotDirectory& directory,
+  /// Of no directory: damaged().
+  DirectoryCursor(const Snapshot& snapshot, const std::optional<SnapshotDirectory>& directory,
                   std::uint64_t position);
 
   /// False at the end, or where the file is damaged (then damaged() is true).
@@ -105,8 +109,8 @@ class DirectoryCursor {
   std::uint32_t first_row_;
   std::uint32_t row_count_;
   std::uint64_t position_;
-  bool started_ = false;
-  bool damaged_ = false;
+  bool starting_ = true;
+  bool damaged_;
   NameDecoder decoder_;
   SnapshotRow row_;
 };
@@ -130,18 +134,18 @@ class Snapshot {
   const Uuid& domain() const { return domain_; }
   const SnapshotSource& source() const { return source_; }
   const SnapshotTotals& totals() const { return totals_; }
-  std::uint64_t block_bytes() const { return header_->block_bytes; }
-  std::uint64_t listed_unix_s() const { return header_->listed_unix_s; }
-  std::uint64_t file_bytes() const { return header_->file_bytes; }
-  std::uint32_t rows() const { return header_->rows; }
-  std::uint32_t directories() const { return header_->directories; }
+  std::uint64_t block_bytes() const { return header_.block_bytes; }
+  std::uint64_t listed_unix_s() const { return header_.listed_unix_s; }
+  std::uint64_t file_bytes() const { return header_.file_bytes; }
+  std::uint32_t rows() const { return header_.rows; }
+  std::uint32_t directories() const { return header_.directories; }
 
   /// Compares every 64 KiB cell of the file with its checksum; kCorrupt names the first that
   /// differs. Reads the whole file.
   Status VerifyAll() const;
   SnapshotDigest Digest() const;
 
-  /// The entry `name` of a directory; nothing when there is none (or `directory` is no directory).
+  /// The entry `name` of directory number `directory`; nothing when there is none.
   std::optional<SnapshotRow> Lookup(std::uint32_t directory, std::string_view name) const;
   std::optional<SnapshotRow> FindNodeid(std::uint64_t nodeid) const;
   /// By path from the link's root; slashes at the ends are ignored; "" is the root.
@@ -174,20 +178,24 @@ class Snapshot {
   friend class DirectoryCursor;
   Snapshot(const std::byte* base, std::size_t bytes) : base_(base), bytes_(bytes) {}
 
-  Status CheckHeader(const std::string& path, const std::optional<SnapshotId>& expected);
-  Status CheckSections(const std::string& path) const;
-  Status CheckRoot(const std::string& path) const;
-  const std::byte* At(SnapshotSection section) const;
+  Status Check(const std::optional<SnapshotId>& expected);
+  Status CheckHeader() const;
+  Status CheckSections() const;
+  Status CheckRoot() const;
   std::string_view TextOf(SnapshotSection section) const;
-  SnapshotRowRecord RecordAt(std::uint32_t row) const;
-  SnapshotDirectoryRecord DirectoryRecordAt(std::uint32_t directory) const;
-  std::uint32_t NumberAt(SnapshotSection section, std::uint64_t index) const;
-  std::optional<SnapshotRow> SearchNodeid(std::uint64_t nodeid, std::uint64_t first,
-                                          std::uint64_t last) const;
+  // Record `index` of a section that holds T's; the caller knows that it is inside.
+  template <typename T>
+  T RecordAt(SnapshotSection section, std::uint64_t index) const {
+    T record;
+    std::memcpy(&record, base_ + header_.section(section).offset + index * sizeof(T), sizeof(T));
+    return record;
+  }
+  std::optional<SnapshotRow> RowOf(std::uint32_t index, const SnapshotRowRecord& record) const;
+  bool StartAt(NameDecoder& decoder, std::uint32_t row) const;
 
   const std::byte* base_;
   std::size_t bytes_;
-  const SnapshotHeader* header_ = nullptr;
+  SnapshotHeader header_{};  // a copy: what was checked cannot change under us
   SnapshotId id_;
   Uuid domain_;
   SnapshotSource source_;

@@ -1,0 +1,100 @@
+#include "common/snapshot/listing.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "common/snapshot/etag.h"
+
+namespace forebay {
+namespace {
+
+constexpr std::size_t kArenaChunkBytes = 1 << 20;
+constexpr std::size_t kMaxEtagBytes = 255;  // S3's are at most 38; others give up to a SHA-512
+
+std::uint32_t ClampTime(std::int64_t unix_s) {
+  constexpr std::int64_t kLatest = std::numeric_limits<std::uint32_t>::max();  // the year 2106
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(unix_s, 0, kLatest));
+}
+
+}  // namespace
+
+Status Listing::Add(const ListedKey& object) {
+  const auto relative = RelativeKey(prefix_, object.key);
+  if (!relative) {
+    return Fail(Code::kInvalid, "the listing holds '" + std::string(object.key) +
+                                    "', which is not below '" + prefix_ +
+                                    "': list the link's own prefix");
+  }
+  const KeyVerdict verdict = JudgeKey(*relative);
+  switch (verdict.kind) {
+    case KeyVerdict::Kind::kHidden:
+      hidden_.emplace_back(std::string(object.key.substr(0, kMaxListedKeyBytes)), verdict.reason);
+      return {};
+    case KeyVerdict::Kind::kRootMarker:
+      root_marker_with_bytes_ = object.size > 0;
+      return {};
+    case KeyVerdict::Kind::kFile:
+    case KeyVerdict::Kind::kDirectoryMarker:
+      break;
+  }
+  ListedEntry entry{};
+  entry.path_begin = Keep(*relative);
+  entry.path_bytes = static_cast<std::uint16_t>(relative->size());
+  entry.mtime_unix_s = ClampTime(object.mtime_unix_s);
+  entry.out_of_range =
+      object.size > SnapshotAttributes::kMaxSize || object.etag.size() > kMaxEtagBytes;
+  if (!entry.out_of_range) {
+    entry.attributes.packed =
+        object.size | (object.archived ? SnapshotAttributes::kArchivedBit : 0);
+    if (const auto md5 = PackEtag(object.etag)) {
+      entry.etag = md5->md5;
+      entry.attributes.packed |= std::uint64_t{md5->parts} << SnapshotAttributes::kPartsShift;
+    } else {
+      entry.attributes.packed |= SnapshotAttributes::kOpaqueEtagBit;
+      entry.etag = std::bit_cast<std::array<std::uint8_t, 16>>(
+          SnapshotOpaqueEtag{.offset = opaque_etags_.size(),
+                             .bytes = static_cast<std::uint16_t>(object.etag.size()),
+                             .zero = {}});
+      opaque_etags_.append(object.etag);
+    }
+  }
+  entries_.push_back(entry);
+  return {};
+}
+
+std::string_view Listing::OpaqueEtagOf(const ListedEntry& entry) const {
+  const auto opaque = std::bit_cast<SnapshotOpaqueEtag>(entry.etag);
+  return std::string_view(opaque_etags_).substr(opaque.offset, opaque.bytes);
+}
+
+std::string Listing::EtagOf(const ListedEntry& entry) const {
+  if (entry.attributes.opaque_etag()) return std::string(OpaqueEtagOf(entry));
+  return ToString(Md5Etag{.md5 = entry.etag, .parts = entry.attributes.parts()});
+}
+
+void Listing::Hide(std::string_view path, HiddenReason reason) {
+  hidden_.emplace_back(KeyAtPath(prefix_, path).substr(0, kMaxListedKeyBytes), reason);
+}
+
+std::vector<HiddenKey> Listing::TakeHidden() {
+  if (root_marker_with_bytes_) Hide("", HiddenReason::kMarkerWithBytes);
+  std::ranges::sort(hidden_, {}, &HiddenKey::key);
+  const auto repeated = std::ranges::unique(hidden_, {}, &HiddenKey::key);
+  hidden_.erase(repeated.begin(), repeated.end());
+  return std::move(hidden_);
+}
+
+const char* Listing::Keep(std::string_view path) {
+  if (path.size() > arena_free_) {
+    arena_.push_back(std::make_unique_for_overwrite<char[]>(kArenaChunkBytes));
+    arena_free_ = kArenaChunkBytes;
+  }
+  char* place = arena_.back().get() + (kArenaChunkBytes - arena_free_);
+  std::memcpy(place, path.data(), path.size());
+  arena_free_ -= path.size();
+  return place;
+}
+
+}  // namespace forebay
