@@ -25,11 +25,15 @@ struct PreviousOwner {
   bool operator==(const PreviousOwner&) const = default;
 };
 
-inline constexpr std::size_t kOwnersPerPartition =
-    3;  ///< First owner and the fallbacks that are tabulated.
-inline constexpr std::size_t kPreviousOwners =
-    4;  ///< Distinct ones per partition (DESIGN section 4).
-inline constexpr std::int64_t kPreviousOwnerMemory = 24 * 3600;  ///< Seconds.
+/// First owner and the fallbacks that are tabulated.
+inline constexpr std::size_t kOwnersPerPartition = 3;
+/// Distinct ones per partition (DESIGN section 4).
+inline constexpr std::size_t kPreviousOwners = 4;
+/// Seconds.
+inline constexpr std::int64_t kPreviousOwnerMemory = 24 * 3600;
+/// Four times the size that is planned for (DESIGN section 11), and as many as a program accepts
+/// connections from.
+inline constexpr std::size_t kMaxRingNodes = 4096;
 
 /// The table of one ring epoch: partition -> ordered owners. Immutable once made; pure, no clocks,
 /// no I/O.
@@ -38,24 +42,29 @@ class RingTable {
   /// An empty table of epoch 0: no owners at all.
   RingTable() = default;
 
-  /// The next table for `members` (those that may own: up, suspect; weight = capacity_bytes). Every
-  /// assignment of `old` that is within its node's fair share is kept, only the surplus moves;
-  /// former first owners are remembered. The result has epoch old.epoch() + 1. Deterministic: the
-  /// same arguments give the same table everywhere.
+  /// The next table for `members`: weight = capacity_bytes; up and suspect nodes own, a draining
+  /// one is listed but owns nothing, one that is out is left out. Every assignment of `old` that is
+  /// within its node's fair share is kept, only the surplus moves; former first owners are
+  /// remembered. The result has epoch old.epoch() + 1. Deterministic: the same members in any order
+  /// give the same table everywhere. Ids are distinct; members past kMaxRingNodes, by id, are left
+  /// out.
   static RingTable Next(const RingTable& old, std::vector<NodeInfo> members,
                         std::int64_t now_unix_s);
 
-  /// The same table and epoch with the members' addresses, sockets and states replaced (matched by
-  /// id). Does not move anything.
+  /// The same table and epoch with the members' addresses, sockets, hosts, zones and states
+  /// replaced (matched by id). Moves nothing, so the weights stay those that the table was made of.
   RingTable WithNodeDetails(const std::vector<NodeInfo>& nodes) const;
 
   std::uint64_t epoch() const { return epoch_; }
   const std::vector<NodeInfo>& nodes() const { return nodes_; }
-  bool empty() const { return nodes_.empty(); }
+  /// True when nobody owns anything: no members, or all of them are draining.
+  bool empty() const { return owners_.empty(); }
 
   /// Up to kOwnersPerPartition distinct indexes into nodes(), first owner first. Empty only when
-  /// the table is.
+  /// the table is. `partition` is below kPartitions.
   std::span<const std::uint16_t> OwnersOf(std::uint32_t partition) const;
+  /// Those that were first owner in the last 24 h and are not now, newest first. They need not be
+  /// members any more.
   std::span<const PreviousOwner> PreviousOwnersOf(std::uint32_t partition) const;
 
   /// nullptr when no member has this id.
@@ -68,8 +77,8 @@ class RingTable {
 
  private:
   std::uint64_t epoch_ = 0;
-  std::vector<NodeInfo> nodes_;
-  std::vector<std::uint16_t> owners_;  // kPartitions x kOwnersPerPartition, kNoOwner pads
+  std::vector<NodeInfo> nodes_;        // ascending by id
+  std::vector<std::uint16_t> owners_;  // empty, or kPartitions x kOwnersPerPartition, kNoOwner pads
   std::vector<std::vector<PreviousOwner>> previous_;  // empty, or kPartitions entries, newest first
 };
 

@@ -1,0 +1,166 @@
+#include "common/ring/placement.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "common/ring/fair_share.h"
+
+namespace forebay {
+namespace {
+
+using Wide = unsigned __int128;
+
+// A fallback owner may have this many percent more than its share of a rank: enough slack that a
+// change of one member seldom forces a fallback to move.
+constexpr std::uint64_t kFallbackSeatsPercent = 105;
+
+}  // namespace
+
+Placement::Placement(std::span<const NodeInfo> nodes, std::span<const std::uint64_t> weights,
+                     std::span<const PartitionHistory> history)
+    : nodes_(nodes),
+      weights_(weights),
+      history_(history),
+      rendezvous_(nodes, weights),
+      owners_(std::size_t{kPartitions} * kOwnersPerPartition, kNoOwner) {
+  for (auto& counts : held_) counts.assign(nodes.size(), 0);
+}
+
+std::vector<std::uint16_t> Placement::Run() {
+  KeepFirstOwners();
+  ShedSurplus();
+  GiveToThoseWhoMayHoldIt();
+  KeepFallbacks();
+  FillByRendezvous();
+  return std::move(owners_);
+}
+
+bool Placement::Owns(std::size_t partition, std::uint16_t node) const {
+  const auto row = owners_.begin() + static_cast<std::ptrdiff_t>(partition * kOwnersPerPartition);
+  return std::find(row, row + kOwnersPerPartition, node) != row + kOwnersPerPartition;
+}
+
+void Placement::Take(std::size_t partition, std::size_t rank, std::uint16_t node) {
+  Owner(partition, rank) = node;
+  ++held_[rank][node];
+}
+
+// Everybody keeps what he has, as far as he may own at all; then the shares are known.
+void Placement::KeepFirstOwners() {
+  for (std::size_t p = 0; p < kPartitions; ++p) {
+    const std::uint16_t node = history_[p].owners[0];
+    if (node != kNoOwner && weights_[node] > 0) Take(p, 0, node);
+  }
+  seats_[0] = FairShares(weights_, held_[0]);
+  const Wide total = std::accumulate(weights_.begin(), weights_.end(), Wide{0});
+  for (std::size_t rank = 1; rank < kOwnersPerPartition; ++rank) {
+    seats_[rank].resize(nodes_.size());
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      const Wide exact = Wide{kPartitions} * weights_[i];
+      seats_[rank][i] = static_cast<std::uint32_t>(
+          (exact * kFallbackSeatsPercent + 100 * total - 1) / (100 * total));
+    }
+  }
+}
+
+// Who is above his share gives up first what somebody below his share has owned lately (a node that
+// comes back gets its own blocks), then what rendezvous would give him last.
+void Placement::ShedSurplus() {
+  struct Offer {
+    bool wanted;
+    std::uint64_t cost;
+    std::size_t partition;
+  };
+  std::vector<std::vector<Offer>> offers(nodes_.size());
+  for (std::size_t p = 0; p < kPartitions; ++p) {
+    const std::uint16_t node = Owner(p, 0);
+    if (node == kNoOwner || held_[0][node] <= seats_[0][node]) continue;
+    const bool wanted = std::ranges::any_of(
+        history_[p].former, [this](std::uint16_t former) { return HasSeat(0, former); });
+    offers[node].push_back(Offer{wanted, rendezvous_.Cost(static_cast<std::uint32_t>(p), node), p});
+  }
+  for (std::size_t node = 0; node < nodes_.size(); ++node) {
+    auto& mine = offers[node];
+    if (mine.empty()) continue;
+    const std::size_t surplus = held_[0][node] - seats_[0][node];
+    std::ranges::partial_sort(mine, mine.begin() + static_cast<std::ptrdiff_t>(surplus),
+                              [](const Offer& a, const Offer& b) {
+                                return std::tie(b.wanted, b.cost, a.partition) <
+                                       std::tie(a.wanted, a.cost, b.partition);
+                              });
+    for (std::size_t i = 0; i < surplus; ++i) Owner(mine[i].partition, 0) = kNoOwner;
+    held_[0][node] = seats_[0][node];
+  }
+}
+
+// A partition without a first owner goes to whoever may hold its blocks, where his share allows it:
+// a former first owner, or a fallback that filled while the first owner was silent.
+void Placement::GiveToThoseWhoMayHoldIt() {
+  const auto give = [this](std::size_t partition, std::span<const std::uint16_t> heirs) {
+    if (Owner(partition, 0) != kNoOwner) return;
+    for (const std::uint16_t heir : heirs) {
+      if (!HasSeat(0, heir)) continue;
+      Take(partition, 0, heir);
+      return;
+    }
+  };
+  for (std::size_t p = 0; p < kPartitions; ++p) give(p, history_[p].former);
+  for (std::size_t p = 0; p < kPartitions; ++p) give(p, history_[p].owners);
+}
+
+// The old owners that are not the first owner now stay in their order: also one that has just been
+// first, and so holds the blocks. None of them has a free first seat if the partition is still
+// without a first owner, so this never keeps FillByRendezvous from an exact share.
+void Placement::KeepFallbacks() {
+  for (std::size_t p = 0; p < kPartitions; ++p) {
+    for (std::size_t rank = 1; rank < kOwnersPerPartition; ++rank) {
+      for (const std::uint16_t node : history_[p].owners) {
+        if (!HasSeat(rank, node) || Owns(p, node)) continue;
+        Take(p, rank, node);
+        break;
+      }
+    }
+  }
+}
+
+void Placement::FillByRendezvous() {
+  std::vector<std::uint64_t> costs(nodes_.size());
+  for (std::size_t p = 0; p < kPartitions; ++p) {
+    if (!Owns(p, kNoOwner)) continue;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      costs[i] = rendezvous_.Cost(static_cast<std::uint32_t>(p), i);
+    }
+    for (std::size_t rank = 0; rank < kOwnersPerPartition; ++rank) {
+      if (Owner(p, rank) != kNoOwner) continue;
+      const std::uint16_t node = Cheapest(p, rank, costs);
+      if (node == kNoOwner) break;  // fewer nodes than ranks
+      Take(p, rank, node);
+    }
+  }
+}
+
+// The cheapest node that does not own the partition yet: among those with a free seat, and where
+// they are used up (few nodes of very different weights), among all.
+std::uint16_t Placement::Cheapest(std::size_t partition, std::size_t rank,
+                                  std::span<const std::uint64_t> costs) const {
+  std::uint16_t best = kNoOwner;
+  std::uint64_t best_cost = std::numeric_limits<std::uint64_t>::max();
+  bool best_has_seat = false;
+  for (std::uint16_t node = 0; node < nodes_.size(); ++node) {
+    if (weights_[node] == 0) continue;
+    const bool has_seat = HasSeat(rank, node);
+    const bool better =
+        has_seat == best_has_seat ? costs[node] < best_cost : has_seat && !best_has_seat;
+    if (!better || Owns(partition, node)) continue;
+    best = node;
+    best_cost = costs[node];
+    best_has_seat = has_seat;
+  }
+  return best;
+}
+
+}  // namespace forebay

@@ -1,0 +1,246 @@
+// The stored form of a ring table. Little-endian; a string is u16 length + bytes:
+//
+//   8 bytes   "FBRING" 0 0
+//   u32       format, 1
+//   u64       epoch
+//   u32       nodes, then per node in ascending order of id:
+//               string id, address, local_socket, host_id, zone; u64 capacity; u8 state
+//   u8        1 = owners follow: kPartitions x kOwnersPerPartition u16 (0xFFFF = none)
+//   u32       departures, then each: string node id, u64 until_epoch, i64 left_unix_s
+//             (many partitions share one departure; none = nobody remembers anything)
+//             and where there are any, per partition: u8 count, count x u32 departure
+//   u64       XXH3-64 of everything before it
+#include <xxhash.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "common/ring/placement.h"
+#include "common/ring/ring.h"
+
+namespace forebay {
+namespace {
+
+constexpr std::string_view kMagic{"FBRING\0\0", 8};
+constexpr std::uint32_t kFormat = 1;
+constexpr std::size_t kMinNodeBytes = 5 * 2 + 8 + 1;
+constexpr std::size_t kMinDepartureBytes = 2 + 8 + 8;
+
+class Writer {
+ public:
+  template <typename T>
+  void Number(T value) {
+    const auto bits = static_cast<std::make_unsigned_t<T>>(value);
+    for (std::size_t i = 0; i < sizeof(T); ++i) {
+      bytes_.push_back(static_cast<char>(static_cast<unsigned char>(bits >> (8 * i))));
+    }
+  }
+  // Ids, host names and socket paths are bounded far below 64 KiB where they come in.
+  void String(std::string_view text) {
+    text = text.substr(0, 0xFFFF);
+    Number(static_cast<std::uint16_t>(text.size()));
+    bytes_.append(text);
+  }
+  std::string& bytes() { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+// Past the end everything reads as zero and ok() turns false, once and for ever.
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+
+  template <typename T>
+  T Number() {
+    const std::string_view field = Take(sizeof(T));
+    std::make_unsigned_t<T> bits = 0;
+    for (std::size_t i = 0; i < field.size(); ++i) {
+      const auto byte = static_cast<unsigned char>(field[i]);
+      bits = static_cast<std::make_unsigned_t<T>>(
+          bits | (static_cast<std::make_unsigned_t<T>>(byte) << (8 * i)));
+    }
+    return static_cast<T>(bits);
+  }
+  std::string String() { return std::string(Take(Number<std::uint16_t>())); }
+
+  // A count of things of at least `min_bytes` each: what cannot be there is not allocated.
+  std::uint32_t Count(std::size_t min_bytes) {
+    const auto count = Number<std::uint32_t>();
+    if (count > bytes_.size() / min_bytes) Break();
+    return ok_ ? count : 0;
+  }
+  void Require(bool condition) {
+    if (!condition) Break();
+  }
+  bool ok() const { return ok_; }
+  bool done() const { return ok_ && bytes_.empty(); }
+
+ private:
+  std::string_view Take(std::size_t size) {
+    if (size > bytes_.size()) Break();
+    if (!ok_) return {};
+    const std::string_view field = bytes_.substr(0, size);
+    bytes_.remove_prefix(size);
+    return field;
+  }
+  void Break() {
+    ok_ = false;
+    bytes_ = {};
+  }
+
+  std::string_view bytes_;
+  bool ok_ = true;
+};
+
+void WriteNode(Writer& out, const NodeInfo& node) {
+  for (const auto* text :
+       {&node.id, &node.address, &node.local_socket, &node.host_id, &node.zone}) {
+    out.String(*text);
+  }
+  out.Number(node.capacity_bytes);
+  out.Number(static_cast<std::uint8_t>(node.state));
+}
+
+std::vector<NodeInfo> ReadNodes(Reader& in) {
+  std::vector<NodeInfo> nodes(in.Count(kMinNodeBytes));
+  in.Require(nodes.size() <= kMaxRingNodes);
+  for (std::size_t i = 0; in.ok() && i < nodes.size(); ++i) {
+    NodeInfo& node = nodes[i];
+    for (auto* text : {&node.id, &node.address, &node.local_socket, &node.host_id, &node.zone}) {
+      *text = in.String();
+    }
+    node.capacity_bytes = in.Number<std::uint64_t>();
+    const auto state = in.Number<std::uint8_t>();
+    in.Require(state <= static_cast<std::uint8_t>(NodeState::kOut));
+    node.state = static_cast<NodeState>(state);
+    in.Require(i == 0 ? !node.id.empty() : nodes[i - 1].id < node.id);
+  }
+  return nodes;
+}
+
+// Owners come first, distinct and existing, then the padding; and each partition has one at least.
+bool IsOwnerRow(std::span<const std::uint16_t> row, std::size_t nodes) {
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (row[i] == kNoOwner) {
+      return i > 0 && std::ranges::all_of(row.subspan(i), [](auto n) { return n == kNoOwner; });
+    }
+    const auto before = row.first(i);
+    if (row[i] >= nodes || std::ranges::find(before, row[i]) != before.end()) return false;
+  }
+  return true;
+}
+
+std::vector<std::uint16_t> ReadOwners(Reader& in, std::size_t nodes) {
+  const auto present = in.Number<std::uint8_t>();
+  in.Require(present <= 1);
+  if (!in.ok() || present == 0) return {};
+  std::vector<std::uint16_t> owners(std::size_t{kPartitions} * kOwnersPerPartition);
+  for (auto& owner : owners) owner = in.Number<std::uint16_t>();
+  for (std::size_t p = 0; in.ok() && p < kPartitions; ++p) {
+    const std::span row(owners);
+    in.Require(IsOwnerRow(row.subspan(p * kOwnersPerPartition, kOwnersPerPartition), nodes));
+  }
+  return owners;
+}
+
+using Previous = std::vector<std::vector<PreviousOwner>>;
+
+void WritePrevious(Writer& out, const Previous& previous) {
+  using Departure = std::tuple<std::string_view, std::uint64_t, std::int64_t>;
+  const auto departure_of = [](const PreviousOwner& owner) {
+    return Departure{owner.node_id, owner.until_epoch, owner.left_unix_s};
+  };
+  std::map<Departure, std::uint32_t> departures;
+  for (const auto& owners : previous) {
+    for (const PreviousOwner& owner : owners) departures.emplace(departure_of(owner), 0);
+  }
+  out.Number(static_cast<std::uint32_t>(departures.size()));
+  std::uint32_t number = 0;
+  for (auto& [departure, index] : departures) {
+    index = number++;
+    out.String(std::get<0>(departure));
+    out.Number(std::get<1>(departure));
+    out.Number(std::get<2>(departure));
+  }
+  for (const auto& owners : previous) {
+    out.Number(static_cast<std::uint8_t>(owners.size()));
+    for (const PreviousOwner& owner : owners) out.Number(departures.at(departure_of(owner)));
+  }
+}
+
+Previous ReadPrevious(Reader& in) {
+  std::vector<PreviousOwner> departures(in.Count(kMinDepartureBytes));
+  for (PreviousOwner& departure : departures) {
+    departure.node_id = in.String();
+    departure.until_epoch = in.Number<std::uint64_t>();
+    departure.left_unix_s = in.Number<std::int64_t>();
+    in.Require(!departure.node_id.empty());
+  }
+  if (!in.ok() || departures.empty()) return {};
+  Previous previous(kPartitions);
+  for (auto& owners : previous) {
+    const auto count = in.Number<std::uint8_t>();
+    in.Require(count <= kPreviousOwners);
+    for (std::uint8_t i = 0; in.ok() && i < count; ++i) {
+      const auto index = in.Number<std::uint32_t>();
+      in.Require(index < departures.size());
+      if (!in.ok()) break;
+      const PreviousOwner& owner = departures[index];
+      in.Require(std::ranges::find(owners, owner.node_id, &PreviousOwner::node_id) == owners.end());
+      owners.push_back(owner);
+    }
+  }
+  return previous;
+}
+
+std::unexpected<Error> Unreadable(std::string_view why) {
+  return Fail(Code::kCorrupt, std::string("the ring table is not readable: it ")
+                                  .append(why)
+                                  .append("; fetch it again from the coordinator"));
+}
+
+}  // namespace
+
+std::string RingTable::Serialize() const {
+  Writer out;
+  out.bytes().append(kMagic);
+  out.Number(kFormat);
+  out.Number(epoch_);
+  out.Number(static_cast<std::uint32_t>(nodes_.size()));
+  for (const NodeInfo& node : nodes_) WriteNode(out, node);
+  out.Number(static_cast<std::uint8_t>(owners_.empty() ? 0 : 1));
+  for (const std::uint16_t owner : owners_) out.Number(owner);
+  WritePrevious(out, previous_);
+  out.Number(std::uint64_t{XXH3_64bits(out.bytes().data(), out.bytes().size())});
+  return std::move(out.bytes());
+}
+
+Result<RingTable> RingTable::Parse(std::string_view bytes) {
+  if (!bytes.starts_with(kMagic)) return Unreadable("does not begin with the magic bytes");
+  constexpr std::size_t kChecksumBytes = 8;
+  if (bytes.size() < kMagic.size() + sizeof(kFormat) + kChecksumBytes) {
+    return Unreadable("is cut short");
+  }
+  const std::string_view body = bytes.substr(0, bytes.size() - kChecksumBytes);
+  Reader in(body.substr(kMagic.size()));
+  if (in.Number<std::uint32_t>() != kFormat) return Unreadable("has a format of another release");
+  Reader checksum(bytes.substr(body.size()));
+  if (checksum.Number<std::uint64_t>() != XXH3_64bits(body.data(), body.size())) {
+    return Unreadable("does not match its checksum");
+  }
+
+  RingTable table;
+  table.epoch_ = in.Number<std::uint64_t>();
+  table.nodes_ = ReadNodes(in);
+  table.owners_ = ReadOwners(in, table.nodes_.size());
+  table.previous_ = ReadPrevious(in);
+  if (!in.done()) return Unreadable("breaks the format's rules");
+  return table;
+}
+
+}  // namespace forebay
