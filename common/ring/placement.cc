@@ -150,7 +150,8 @@ std::uint16_t Placement::Cheapest(std::size_t partition, std::size_t rank,
   std::uint16_t best = kNoOwner;
   std::uint64_t best_cost = std::numeric_limits<std::uint64_t>::max();
   bool best_has_seat = false;
-  for (std::uint16_t node = 0; node < nodes_.size(); ++node) {
+  const auto nodes = static_cast<std::uint16_t>(nodes_.size());  // at most kMaxRingNodes
+  for (std::uint16_t node = 0; node < nodes; ++node) {
     if (weights_[node] == 0) continue;
     const bool has_seat = HasSeat(rank, node);
     const bool better =

@@ -30,7 +30,7 @@ inline constexpr std::size_t kOwnersPerPartition = 3;
 /// Distinct ones per partition (DESIGN section 4).
 inline constexpr std::size_t kPreviousOwners = 4;
 /// Seconds.
-inline constexpr std::int64_t kPreviousOwnerMemory = 24 * 3600;
+inline constexpr std::int64_t kPreviousOwnerMemory = 24LL * 3600;
 /// Four times the size that is planned for (DESIGN section 11), and as many as a program accepts
 /// connections from.
 inline constexpr std::size_t kMaxRingNodes = 4096;
