@@ -28,9 +28,9 @@ struct SnapshotOptions {
 
 /// One object of a listing.
 struct ListedKey {
-  std::string_view key;  ///< Full S3 key, raw bytes (URL-decoded).
+  std::string_view key = {};  ///< Full S3 key, raw bytes (URL-decoded).
   std::uint64_t size = 0;
-  std::string_view etag;  ///< Without quotes.
+  std::string_view etag = {};  ///< Without quotes.
   std::int64_t mtime_unix_s = 0;
   bool archived = false;  ///< GLACIER, DEEP_ARCHIVE or an archive tier: a GET would be refused.
 };
