@@ -12,6 +12,13 @@
 
 namespace forebay {
 
+/// What a call cost S3, for whoever counts per link. Filled in while the call runs; read it when
+/// the task is done.
+struct CallStats {
+  std::uint32_t attempts = 0;   ///< Requests made; all but the last were retried.
+  std::uint32_t throttled = 0;  ///< Of these, how many S3 answered with "slow down".
+};
+
 /// One range of one version of an object. The answer is accepted only when status, Content-Range,
 /// ETag and length say exactly this range of exactly this version (DESIGN 6.9).
 struct GetRequest {
@@ -22,6 +29,7 @@ struct GetRequest {
   std::uint64_t offset = 0;
   std::uint64_t length =
       0;  ///< > 0; offset + length <= object_size. No Range header when it is the whole object.
+  CallStats* stats = nullptr;  ///< Null = not wanted; must live until the task is done.
 };
 
 /// Receives a body. Called on the object store's own thread, one call at a time; must not block.
@@ -29,7 +37,8 @@ struct GetRequest {
 class BodySink {
  public:
   virtual ~BodySink() = default;
-  /// A new attempt begins at the first byte: what came before counts as nothing.
+  /// A new attempt begins at the first byte: what came before counts as nothing. Called for
+  /// attempts whose headers were right; others leave no trace here.
   virtual void OnAttempt() = 0;
   /// The next bytes. Never more than `length` bytes in all.
   virtual void OnData(ByteView bytes) = 0;
@@ -50,6 +59,7 @@ struct ListRequest {
   std::string continuation;       ///< `next` of the page before.
   std::string delimiter;          ///< "" or "/".
   std::uint32_t max_keys = 1000;  ///< S3's own maximum.
+  CallStats* stats = nullptr;     ///< Null = not wanted; must live until the task is done.
 };
 
 struct ListPage {
@@ -67,10 +77,11 @@ struct ObjectHead {
 
 /// An S3-compatible object store. Calls may come from any executor and resume on it. Each call
 /// retries by itself what is worth retrying until `deadline` (common/s3/retry.h) and then answers
-/// why: kNotFound a signed 404; kStale 412; kDenied 401/403 or no credentials (the message names
-/// key id, provider, region, endpoint, never a secret); kUnavailable network or 5xx until the
-/// deadline; kOverloaded throttled until the deadline; kInvalid a request or an origin that can
-/// never work; kCorrupt an answer that contradicts itself.
+/// why: kNotFound a signed 404; kStale 412, 416 or another ETag; kDenied 401/403 or no credentials
+/// (the message names key id, provider, region, endpoint, never a secret); kUnavailable network or
+/// 5xx until the deadline; kOverloaded throttled until the deadline; kInvalid a request or an
+/// origin that can never work, also an archived object; kCorrupt answers that contradict
+/// themselves, three times over; kTimeout a call that was cancelled.
 class ObjectStore {
  public:
   virtual ~ObjectStore() = default;

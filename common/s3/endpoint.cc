@@ -1,0 +1,164 @@
+#include "common/s3/endpoint.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace forebay {
+namespace {
+
+bool IsLower(char c) { return c >= 'a' && c <= 'z'; }
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsLetterOrDigit(char c) { return IsLower(c) || IsDigit(c) || (c >= 'A' && c <= 'Z'); }
+
+bool IsHostName(std::string_view host) {
+  return !host.empty() && host.front() != '.' && host.front() != '-' &&
+         std::ranges::all_of(
+             host, [](char c) { return IsLetterOrDigit(c) || c == '.' || c == '-' || c == '_'; });
+}
+
+bool IsIpv6(const std::string& host) {
+  in6_addr address;
+  return ::inet_pton(AF_INET6, host.c_str(), &address) == 1;
+}
+
+bool IsIpv4(const std::string& host) {
+  in_addr address;
+  return ::inet_pton(AF_INET, host.c_str(), &address) == 1;
+}
+
+bool IsPort(std::string_view text) {
+  unsigned port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  return error == std::errc() && end == text.data() + text.size() && port >= 1 && port <= 65535;
+}
+
+bool IsPath(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) {
+    return IsLetterOrDigit(c) || c == '/' || c == '.' || c == '-' || c == '_' || c == '~';
+  });
+}
+
+// Regions become part of a host name and of a signature's scope; other stores make up their own.
+bool IsRegion(std::string_view text) {
+  return !text.empty() && text.size() <= 64 && text.front() != '-' &&
+         std::ranges::all_of(text,
+                             [](char c) { return IsLetterOrDigit(c) || c == '-' || c == '_'; });
+}
+
+// Old AWS buckets may have capitals or '_', which a host name may not; a '.' would need a
+// certificate for a second level, which AWS does not have.
+bool BucketFitsHost(std::string_view bucket, bool tls) {
+  return std::ranges::all_of(
+      bucket, [&](char c) { return IsLower(c) || IsDigit(c) || c == '-' || (c == '.' && !tls); });
+}
+
+std::string InferredEndpoint(const std::string& region) {
+  const bool china = region.starts_with("cn-");  // a partition with a domain of its own
+  return fmt::format("https://s3.{}.amazonaws.com{}", region, china ? ".cn" : "");
+}
+
+std::string FirstOf(std::string given, const std::array<std::optional<std::string>, 3>& others) {
+  if (!given.empty()) return given;
+  for (const std::optional<std::string>& other : others) {
+    if (other) return *other;
+  }
+  return "";
+}
+
+}  // namespace
+
+bool Endpoint::IsLoopback() const {
+  return host == "localhost" || host.ends_with(".localhost") || host == "::1" ||
+         (IsIpv4(host) && host.starts_with("127."));
+}
+
+bool Endpoint::IsIpAddress() const { return IsIpv4(host) || IsIpv6(host); }
+
+bool Endpoint::IsAmazon() const {
+  return host.ends_with(".amazonaws.com") || host.ends_with(".amazonaws.com.cn");
+}
+
+Result<Endpoint> ParseEndpoint(std::string_view text) {
+  const auto bad = [&](std::string_view why) {
+    return Fail(Code::kInvalid,
+                fmt::format("'{}' is no S3 endpoint: {} (write https://host[:port])", text, why));
+  };
+  const std::string normal = NormalisedEndpoint(text);
+  const std::size_t scheme_end = normal.find("://");
+  if (scheme_end == std::string::npos) return bad("it has no http:// or https://");
+  Endpoint endpoint;
+  endpoint.scheme = normal.substr(0, scheme_end);
+  if (endpoint.scheme != "http" && endpoint.scheme != "https") {
+    return bad("only http:// and https:// can be used");
+  }
+  const std::string_view rest = std::string_view(normal).substr(scheme_end + 3);
+  const std::size_t slash = std::min(rest.find('/'), rest.size());
+  endpoint.authority = rest.substr(0, slash);
+  endpoint.base_path = rest.substr(slash);
+  if (!IsPath(endpoint.base_path)) return bad("its path holds characters that need an escape");
+
+  std::string_view authority = endpoint.authority;
+  std::string_view port;
+  if (authority.starts_with('[')) {
+    const std::size_t close = authority.find(']');
+    if (close == std::string_view::npos)
+      return bad("the bracket of its IPv6 address is not closed");
+    endpoint.host = authority.substr(1, close - 1);
+    if (!IsIpv6(endpoint.host)) return bad("what is in brackets is no IPv6 address");
+    port = authority.substr(close + 1);
+  } else {
+    const std::size_t colon = std::min(authority.find(':'), authority.size());
+    endpoint.host = authority.substr(0, colon);
+    if (!IsHostName(endpoint.host)) return bad("it has no valid host name");
+    port = authority.substr(colon);
+  }
+  if (!port.empty() && (port.front() != ':' || !IsPort(port.substr(1)))) {
+    return bad("its port is no number from 1 to 65535");
+  }
+  return endpoint;
+}
+
+Result<LinkOrigin> CompleteOrigin(LinkOrigin partial, std::optional<bool> path_style,
+                                  const Environment& environment) {
+  Result<AwsProfile> profile = LoadAwsProfile(environment, partial.profile);
+  if (!profile) return Fail(std::move(profile.error()));
+  if (!partial.profile.empty() && !profile->found) {
+    return Fail(Code::kInvalid, fmt::format("there is no profile '{}': looked at {}",
+                                            partial.profile, profile->looked_at));
+  }
+
+  LinkOrigin origin = std::move(partial);
+  origin.region = FirstOf(std::move(origin.region),
+                          {environment.Get("AWS_REGION"), environment.Get("AWS_DEFAULT_REGION"),
+                           profile->Get("region")});
+  if (origin.region.empty()) origin.region = "us-east-1";
+  if (!IsRegion(origin.region)) {
+    return Fail(Code::kInvalid,
+                fmt::format("'{}' is no region: letters, digits, '-' and '_'", origin.region));
+  }
+  std::optional<std::string> of_profile = profile->Get("services.s3.endpoint_url");
+  if (!of_profile) of_profile = profile->Get("endpoint_url");
+  origin.endpoint = FirstOf(
+      std::move(origin.endpoint),
+      {environment.Get("AWS_ENDPOINT_URL_S3"), environment.Get("AWS_ENDPOINT_URL"), of_profile});
+  if (origin.endpoint.empty()) origin.endpoint = InferredEndpoint(origin.region);
+
+  Result<Endpoint> endpoint = ParseEndpoint(origin.endpoint);
+  if (!endpoint) return Fail(std::move(endpoint.error()));
+  origin.endpoint = NormalisedEndpoint(origin.endpoint);
+  const bool tls = endpoint->scheme == "https";
+  origin.path_style =
+      path_style.value_or(!endpoint->IsAmazon() || !BucketFitsHost(origin.bucket, tls));
+  if (!origin.path_style && endpoint->IsIpAddress()) {
+    return Fail(Code::kInvalid,
+                fmt::format("a bucket cannot be a host name below the address {}: use path style",
+                            endpoint->host));
+  }
+  return origin;
+}
+
+}  // namespace forebay

@@ -1,0 +1,239 @@
+#include "common/s3/list_parser.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <pugixml.hpp>
+
+#include "common/model/limits.h"
+
+namespace forebay {
+namespace {
+
+// MD5 and part count take 38; other stores use longer ones, none a longer than this.
+constexpr std::size_t kMaxETagBytes = 256;
+constexpr std::size_t kMaxPrintableBytes = 200;
+
+std::unexpected<Error> Corrupt(const ListRequest& request, std::string_view what) {
+  return Fail(Code::kCorrupt, fmt::format("the list of s3://{}/{} cannot be trusted: {}",
+                                          request.origin.bucket, Printable(request.prefix), what));
+}
+
+std::optional<unsigned char> HexPair(std::string_view pair) {
+  unsigned char byte = 0;
+  const auto [end, error] = std::from_chars(pair.data(), pair.data() + pair.size(), byte, 16);
+  if (pair.size() != 2 || error != std::errc() || end != pair.data() + 2) return std::nullopt;
+  return byte;
+}
+
+// `encoding-type=url`: %NN, and '+' for a blank. What had to be encoded must not stand there raw.
+std::optional<std::string> UrlDecoded(std::string_view text) {
+  std::string bytes;
+  bytes.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '%') {
+      const std::optional<unsigned char> byte = HexPair(text.substr(i + 1, 2));
+      if (!byte) return std::nullopt;
+      bytes.push_back(static_cast<char>(*byte));
+      i += 2;
+    } else if (c == '+') {
+      bytes.push_back(' ');
+    } else if (c <= ' ' || c >= '\x7f') {
+      return std::nullopt;
+    } else {
+      bytes.push_back(c);
+    }
+  }
+  return bytes;
+}
+
+std::optional<int> Number(std::string_view text, std::size_t at, std::size_t digits) {
+  if (at + digits > text.size()) return std::nullopt;
+  const std::optional<std::uint64_t> value = ParseDecimal(text.substr(at, digits));
+  if (!value) return std::nullopt;
+  return static_cast<int>(*value);
+}
+
+// "2009-10-12T17:50:30.000Z", with or without the fraction; always UTC.
+std::optional<std::int64_t> ParseIso8601(std::string_view text) {
+  if (text.size() < 20 || !text.ends_with('Z') || text[4] != '-' || text[7] != '-' ||
+      text[10] != 'T' || text[13] != ':' || text[16] != ':') {
+    return std::nullopt;
+  }
+  const std::string_view fraction = text.substr(19, text.size() - 20);
+  if (!fraction.empty() && (fraction.front() != '.' || !ParseDecimal(fraction.substr(1)))) {
+    return std::nullopt;
+  }
+  const auto year = Number(text, 0, 4);
+  const auto month = Number(text, 5, 2);
+  const auto day = Number(text, 8, 2);
+  const auto hour = Number(text, 11, 2);
+  const auto minute = Number(text, 14, 2);
+  const auto second = Number(text, 17, 2);
+  if (!year || !month || !day || !hour || !minute || !second) return std::nullopt;
+  const std::chrono::year_month_day date{std::chrono::year(*year),
+                                         std::chrono::month(static_cast<unsigned>(*month)),
+                                         std::chrono::day(static_cast<unsigned>(*day))};
+  if (!date.ok() || *hour > 23 || *minute > 59 || *second > 60) return std::nullopt;
+  const std::chrono::sys_seconds at = std::chrono::sys_days(date) + std::chrono::hours(*hour) +
+                                      std::chrono::minutes(*minute) + std::chrono::seconds(*second);
+  return at.time_since_epoch().count();
+}
+
+// The parts of one answer, one function for each.
+class PageReader {
+ public:
+  PageReader(const ListRequest& request, const pugi::xml_node& root)
+      : request_(request),
+        root_(root),
+        encoded_(std::string_view(root.child_value("EncodingType")) == "url") {}
+
+  Result<ListPage> Read() {
+    ListPage page;
+    for (const pugi::xml_node node : root_.children("Contents")) {
+      Result<ListedObject> object = Object(node);
+      if (!object) return Fail(std::move(object.error()));
+      page.objects.push_back(*std::move(object));
+    }
+    for (const pugi::xml_node node : root_.children("CommonPrefixes")) {
+      Result<std::string> prefix = Name(node.child_value("Prefix"));
+      if (!prefix) return Fail(std::move(prefix.error()));
+      page.common_prefixes.push_back(*std::move(prefix));
+    }
+    if (page.objects.size() + page.common_prefixes.size() > request_.max_keys) {
+      return Corrupt(request_, "it has more keys than were asked for");
+    }
+    if (request_.delimiter.empty() && !page.common_prefixes.empty()) {
+      return Corrupt(request_, "it has common prefixes, which nobody asked for");
+    }
+    Result<std::string> next = Next();
+    if (!next) return Fail(std::move(next.error()));
+    page.next = *std::move(next);
+    return page;
+  }
+
+ private:
+  // A key or common prefix as raw bytes.
+  Result<std::string> Name(std::string_view text) const {
+    std::optional<std::string> name =
+        encoded_ ? UrlDecoded(text) : std::optional<std::string>(text);
+    if (!name) {
+      return Corrupt(request_, fmt::format("'{}' is not URL-encoded", Printable(text)));
+    }
+    if (name->empty() || name->size() > kMaxKeyBytes) {
+      return Corrupt(request_, fmt::format("a key of {} bytes", name->size()));
+    }
+    if (!name->starts_with(request_.prefix)) {
+      return Corrupt(request_, fmt::format("'{}' is not below the prefix", Printable(*name)));
+    }
+    return *std::move(name);
+  }
+
+  Result<ListedObject> Object(const pugi::xml_node& node) const {
+    Result<std::string> key = Name(node.child_value("Key"));
+    if (!key) return Fail(std::move(key.error()));
+    const auto bad = [&](std::string_view what) {
+      return Corrupt(request_, fmt::format("'{}' has no valid {}", Printable(*key), what));
+    };
+    const std::optional<std::uint64_t> size = ParseDecimal(node.child_value("Size"));
+    if (!size || *size > kMaxObjectBytes) return bad("size");
+    std::optional<std::string> etag = UnquotedETag(node.child_value("ETag"));
+    if (!etag) return bad("ETag");
+    const std::optional<std::int64_t> mtime = ParseIso8601(node.child_value("LastModified"));
+    if (!mtime) return bad("date");
+    return ListedObject{.key = *std::move(key),
+                        .size = *size,
+                        .etag = *std::move(etag),
+                        .mtime_s = *mtime,
+                        .storage_class = node.child_value("StorageClass")};
+  }
+
+  Result<std::string> Next() const {
+    const std::string_view truncated = root_.child_value("IsTruncated");
+    std::string token = root_.child_value("NextContinuationToken");
+    if (truncated == "false") return std::string();
+    if (truncated != "true") {
+      return Corrupt(request_, "it does not say whether it is complete");
+    }
+    if (token.empty()) return Corrupt(request_, "it is truncated and says not where to go on");
+    if (token == request_.continuation) {
+      return Corrupt(request_, "its next page is the page itself");
+    }
+    return token;
+  }
+
+  const ListRequest& request_;
+  const pugi::xml_node root_;
+  const bool encoded_;
+};
+
+pugi::xml_parse_result Parse(pugi::xml_document& document, std::string_view text) {
+  // A name of nothing but blanks is a name.
+  constexpr unsigned kFlags = pugi::parse_default | pugi::parse_ws_pcdata_single;
+  return document.load_buffer(text.data(), text.size(), kFlags, pugi::encoding_utf8);
+}
+
+}  // namespace
+
+Result<ListPage> ParseListPage(std::string_view xml, const ListRequest& request) {
+  if (xml.find('\0') != std::string_view::npos) return Corrupt(request, "NUL bytes in the XML");
+  pugi::xml_document document;
+  const pugi::xml_parse_result parsed = Parse(document, xml);
+  if (!parsed) {
+    return Corrupt(request, fmt::format("{} at byte {}", parsed.description(), parsed.offset));
+  }
+  const pugi::xml_node root = document.document_element();
+  if (std::string_view(root.name()) != "ListBucketResult") {
+    return Corrupt(request, fmt::format("the answer is a <{}>", Printable(root.name())));
+  }
+  return PageReader(request, root).Read();
+}
+
+S3ErrorBody ParseErrorBody(std::string_view text) {
+  pugi::xml_document document;
+  if (!Parse(document, text)) return {};
+  const pugi::xml_node root = document.document_element();
+  if (std::string_view(root.name()) != "Error") return {};
+  return S3ErrorBody{.code = Printable(root.child_value("Code")),
+                     .message = Printable(root.child_value("Message")),
+                     .region = Printable(root.child_value("Region")),
+                     .request_id = Printable(root.child_value("RequestId"))};
+}
+
+bool IsErrorBody(std::string_view text) { return !ParseErrorBody(text).code.empty(); }
+
+std::optional<std::string> UnquotedETag(std::string_view text) {
+  if (text.size() >= 2 && text.starts_with('"') && text.ends_with('"')) {
+    text = text.substr(1, text.size() - 2);
+  }
+  const bool good = !text.empty() && text.size() <= kMaxETagBytes &&
+                    std::ranges::all_of(text, [](char c) { return c > ' ' && c < '\x7f'; }) &&
+                    text.find('"') == std::string_view::npos;
+  if (!good) return std::nullopt;
+  return std::string(text);
+}
+
+std::optional<std::uint64_t> ParseDecimal(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string Printable(std::string_view bytes) {
+  std::string text;
+  for (const char c : bytes.substr(0, kMaxPrintableBytes)) {
+    if (c >= ' ' && c < '\x7f') {
+      text.push_back(c);
+    } else {
+      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+  }
+  if (bytes.size() > kMaxPrintableBytes) text += "…";
+  return text;
+}
+
+}  // namespace forebay

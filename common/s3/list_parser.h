@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/base/result.h"
+#include "common/s3/object_store.h"
+
+namespace forebay {
+
+/// The answer to `request` (ListObjectsV2). Everything is checked: numbers, dates, ETags, that keys
+/// and prefixes begin with the asked-for prefix, that a truncated page has a token. kCorrupt says
+/// what is wrong. The order of the keys is the caller's to check.
+Result<ListPage> ParseListPage(std::string_view xml, const ListRequest& request);
+
+/// The body that S3 sends with an error. Empty members where the text is no such body. All but
+/// `code` come from outside and are made printable and short.
+struct S3ErrorBody {
+  std::string code;     ///< "NoSuchKey".
+  std::string message;  ///< For humans.
+  std::string region;   ///< Where the bucket really is, with some redirects.
+  std::string request_id;
+};
+S3ErrorBody ParseErrorBody(std::string_view text);
+
+/// True when a body that came with 200 is an error body: S3 may find out after its first bytes.
+bool IsErrorBody(std::string_view text);
+
+/// An entity tag without its quotes. Nothing for what no S3 object has: a weak tag, an empty one,
+/// blanks or control characters in it.
+std::optional<std::string> UnquotedETag(std::string_view text);
+
+/// `text` is decimal digits and nothing else, and fits.
+std::optional<std::uint64_t> ParseDecimal(std::string_view text);
+
+/// `bytes` for a message: what is not printable ASCII becomes \xNN, and the rest of a long text
+/// "…".
+std::string Printable(std::string_view bytes);
+
+}  // namespace forebay

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/base/notifier.h"
+#include "common/s3/credential_cache.h"
+#include "common/s3/curl_engine.h"
+#include "common/s3/object_store.h"
+#include "common/s3/retry.h"
+#include "common/s3/s3_failure.h"
+
+namespace forebay {
+
+struct S3Options {
+  /// Connections to S3 and timeouts of one attempt.
+  CurlOptions http;
+
+  /// Waits between the attempts of one call.
+  RetryTiming retry;
+
+  /// How old credentials may get before their source is looked at again. Files are small and local:
+  /// ten seconds bound how long a rotated key is missed and cost nothing.
+  Duration credentials_recheck = std::chrono::seconds(10);
+};
+
+/// What the client has done since it began. Calls count once, when they end; retries apart.
+struct S3Counters {
+  std::array<std::atomic<std::uint64_t>, kS3Operations> succeeded{};
+  std::atomic<std::uint64_t> get_bytes{0};  ///< Of successful GETs.
+  std::array<std::atomic<std::uint64_t>, kRetryReasons> retries{};
+  /// By operation, then code - 1 (Code begins with 1).
+  std::array<std::array<std::atomic<std::uint64_t>, 9>, kS3Operations> failed{};
+};
+
+/// S3 over libcurl. Bodies go to their sinks on the client's own thread, and only after the
+/// answer's headers have been checked. Calls may come from any executor; one that is cancelled or
+/// whose frame is destroyed leaves its sink alone from then on. Stop() ends every call with
+/// kUnavailable; the client must outlive the calls.
+class S3Client final : public ObjectStore {
+ public:
+  S3Client(S3Options options, CredentialChain chain);
+  ~S3Client() override;  ///< Calls Stop().
+  S3Client(const S3Client&) = delete;
+  S3Client& operator=(const S3Client&) = delete;
+
+  void Start();
+  void Stop();  ///< Idempotent.
+
+  Task<Status> Get(GetRequest request, BodySink& sink, Deadline deadline) override;
+  Task<Result<ListPage>> List(ListRequest request, Deadline deadline) override;
+  Task<Result<ObjectHead>> Head(LinkOrigin origin, std::string key, Deadline deadline) override;
+
+  const S3Counters& counters() const { return counters_; }
+
+ private:
+  struct Call;
+  class Attempt;
+
+  // All attempts of one call.
+  Task<Status> Run(Call& call, Deadline deadline);
+  // One attempt. Nothing when it brought the answer, which call.reader then holds.
+  Task<std::optional<Failure>> TryOnce(Call& call, Deadline deadline);
+  // After an attempt failed: waits as long as it takes until the next may begin, or says that there
+  // is none.
+  Task<Status> PrepareRetry(Call& call, Deadline deadline);
+  Task<Status> UseNewerCredentials(Call& call, Deadline deadline);
+  Task<Status> Pause(Duration wait);
+
+  void CountEnd(S3Operation operation, const Status& status);
+  RetryTokens& TokensOf(const LinkOrigin& origin);
+
+  const S3Options options_;
+  CredentialCache credentials_;
+  CurlEngine engine_;
+  S3Counters counters_;
+  std::atomic<bool> stopping_{false};
+  Notifier stopped_;
+  std::mutex tokens_mutex_;
+  // By endpoint and bucket: as many as there are linked buckets.
+  std::map<std::pair<std::string, std::string>, RetryTokens> tokens_;
+};
+
+}  // namespace forebay

@@ -1,0 +1,236 @@
+#include "common/s3/s3_failure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+namespace forebay {
+namespace {
+
+enum class AnswerKind {
+  kThrottled,
+  kServerError,
+  kOldCredentials,
+  kDenied,
+  kNoKey,
+  kNoBucket,
+  kArchived,
+  kOtherVersion,
+  kOtherRegion,
+  kWrongClock,
+  kNotFromS3,
+  kInvalid,
+};
+
+using CodeKind = std::pair<std::string_view, AnswerKind>;
+
+// From "Error Responses" of the Amazon S3 API Reference; a code that is not here follows the
+// status.
+constexpr auto kCodes = std::to_array<CodeKind>({
+    {"SlowDown", AnswerKind::kThrottled},
+    {"ServiceUnavailable", AnswerKind::kThrottled},
+    {"RequestLimitExceeded", AnswerKind::kThrottled},
+    {"BandwidthLimitExceeded", AnswerKind::kThrottled},
+    {"Throttling", AnswerKind::kThrottled},
+    {"ThrottlingException", AnswerKind::kThrottled},
+    {"TooManyRequests", AnswerKind::kThrottled},
+    {"InternalError", AnswerKind::kServerError},
+    {"RequestTimeout", AnswerKind::kServerError},
+    {"OperationAborted", AnswerKind::kServerError},
+    {"ExpiredToken", AnswerKind::kOldCredentials},
+    {"ExpiredTokenException", AnswerKind::kOldCredentials},
+    {"TokenRefreshRequired", AnswerKind::kOldCredentials},
+    {"InvalidToken", AnswerKind::kOldCredentials},
+    {"InvalidAccessKeyId", AnswerKind::kOldCredentials},
+    {"SignatureDoesNotMatch", AnswerKind::kOldCredentials},
+    {"AccessDenied", AnswerKind::kDenied},
+    {"AllAccessDisabled", AnswerKind::kDenied},
+    {"AccountProblem", AnswerKind::kDenied},
+    {"RequestTimeTooSkewed", AnswerKind::kWrongClock},
+    {"NoSuchKey", AnswerKind::kNoKey},
+    {"NoSuchVersion", AnswerKind::kNoKey},
+    {"NoSuchBucket", AnswerKind::kNoBucket},
+    {"InvalidBucketName", AnswerKind::kNoBucket},
+    {"InvalidObjectState", AnswerKind::kArchived},
+    {"PreconditionFailed", AnswerKind::kOtherVersion},
+    {"InvalidRange", AnswerKind::kOtherVersion},
+    {"AuthorizationHeaderMalformed", AnswerKind::kOtherRegion},
+    {"PermanentRedirect", AnswerKind::kOtherRegion},
+    {"TemporaryRedirect", AnswerKind::kOtherRegion},
+    {"IllegalLocationConstraintException", AnswerKind::kOtherRegion},
+});
+
+AnswerKind KindOfStatus(S3Operation operation, int status) {
+  // A HEAD's error has no body and so no code: 400 and 403 may then be a token that expired.
+  const bool silent = operation == S3Operation::kHead;
+  switch (status) {
+    case 301:
+    case 302:
+    case 307:
+    case 308:
+      return AnswerKind::kOtherRegion;
+    case 400:
+      return silent ? AnswerKind::kOldCredentials : AnswerKind::kInvalid;
+    case 401:
+    case 403:
+      return silent ? AnswerKind::kOldCredentials : AnswerKind::kDenied;
+    case 404:
+      // "Unknown is not absent": a 404 that S3 did not write says nothing about the object.
+      return silent ? AnswerKind::kNoKey : AnswerKind::kNotFromS3;
+    case 408:
+      return AnswerKind::kServerError;
+    case 412:
+    case 416:  // the object became shorter, on a store that does not look at If-Match
+      return AnswerKind::kOtherVersion;
+    case 429:
+    case 503:
+      return AnswerKind::kThrottled;
+    default:
+      break;
+  }
+  if (status >= 500) return AnswerKind::kServerError;
+  // 304 answers a question that was not asked; so do unknown 2xx and 3xx.
+  return status >= 400 ? AnswerKind::kInvalid : AnswerKind::kNotFromS3;
+}
+
+AnswerKind KindOf(S3Operation operation, int status, std::string_view code) {
+  const auto* known = std::ranges::find(kCodes, code, &CodeKind::first);
+  return known != kCodes.end() ? known->second : KindOfStatus(operation, status);
+}
+
+std::string Where(const S3Question& question) {
+  return fmt::format("{} of s3://{}/{} at {}", S3OperationName(question.operation),
+                     question.origin.bucket, Printable(question.key), question.origin.endpoint);
+}
+
+std::string Said(const ResponseHead& head, const S3ErrorBody& body) {
+  std::string said = fmt::format("S3 answered {}", head.status);
+  if (!body.code.empty()) said += " " + body.code;
+  if (!body.message.empty()) said += fmt::format(" ({})", body.message);
+  return said;
+}
+
+std::string Who(const S3Question& question) {
+  if (question.used == nullptr) return "an anonymous request";
+  return fmt::format("key id {} from {}, region {}", question.used->key_id, question.used->provider,
+                     question.origin.region);
+}
+
+Failure GiveUp(Code code, std::string message) {
+  return {.error = Error{code, std::move(message)}, .next = NextStep::kGiveUp, .reason = {}};
+}
+
+Failure Retry(RetryReason reason, Code code, std::string message) {
+  return {.error = Error{code, std::move(message)}, .next = NextStep::kRetry, .reason = reason};
+}
+
+Failure OtherRegion(const S3Question& question, const ResponseHead& head, const S3ErrorBody& body) {
+  const std::string& region = head.bucket_region.empty() ? body.region : head.bucket_region;
+  const std::string advice =
+      region.empty() ? "link it with the bucket's own region and endpoint"
+                     : fmt::format("the bucket is in region {}: link it with --region {}",
+                                   Printable(region), Printable(region));
+  return GiveUp(Code::kInvalid, fmt::format("{}: {}; {}, not {}", Where(question), Said(head, body),
+                                            advice, question.origin.region));
+}
+
+}  // namespace
+
+std::string_view S3OperationName(S3Operation operation) {
+  switch (operation) {
+    case S3Operation::kGet:
+      return "GET";
+    case S3Operation::kList:
+      return "LIST";
+    case S3Operation::kHead:
+      return "HEAD";
+  }
+  return "?";
+}
+
+Failure FailureOfAnswer(const S3Question& question, const ResponseHead& head,
+                        const S3ErrorBody& body) {
+  const std::string said = fmt::format("{}: {}", Where(question), Said(head, body));
+  switch (KindOf(question.operation, head.status, body.code)) {
+    case AnswerKind::kThrottled:
+      return Retry(RetryReason::kThrottled, Code::kOverloaded, said);
+    case AnswerKind::kServerError:
+      return Retry(RetryReason::kServerError, Code::kUnavailable, said);
+    case AnswerKind::kOldCredentials: {
+      Failure failure = GiveUp(
+          Code::kDenied, fmt::format("{} to {}: check or renew the keys", said, Who(question)));
+      failure.reason = RetryReason::kCredentials;
+      if (question.used != nullptr) failure.next = NextStep::kNewCredentials;
+      return failure;
+    }
+    case AnswerKind::kDenied:
+      return GiveUp(Code::kDenied, fmt::format("{} to {}: it needs s3:GetObject and s3:ListBucket",
+                                               said, Who(question)));
+    case AnswerKind::kWrongClock:
+      return GiveUp(Code::kDenied,
+                    fmt::format("{}: the clock of this machine or of S3 is wrong", said));
+    case AnswerKind::kNoKey:
+      if (question.operation == S3Operation::kList) break;
+      return GiveUp(Code::kNotFound, said);
+    case AnswerKind::kNoBucket:
+      if (question.operation != S3Operation::kList) return GiveUp(Code::kNotFound, said);
+      return GiveUp(Code::kInvalid,
+                    fmt::format("{}: there is no bucket '{}' there", said, question.origin.bucket));
+    case AnswerKind::kArchived:
+      return GiveUp(Code::kInvalid,
+                    fmt::format("{}: the object is archived; restore it first", said));
+    case AnswerKind::kOtherVersion:
+      return GiveUp(Code::kStale, fmt::format("{}: the object has changed", said));
+    case AnswerKind::kOtherRegion:
+      return OtherRegion(question, head, body);
+    case AnswerKind::kNotFromS3: {
+      Failure failure =
+          Retry(RetryReason::kBadAnswer, Code::kUnavailable,
+                fmt::format("{}, which is no answer of S3: is that an S3 endpoint?", said));
+      failure.next = NextStep::kRetryFewTimes;
+      return failure;
+    }
+    case AnswerKind::kInvalid:
+      break;
+  }
+  return GiveUp(Code::kInvalid, said);
+}
+
+Failure FailureOfContent(const S3Question& question, const Error& error) {
+  Failure failure;
+  failure.error = error.Within(Where(question));
+  failure.reason = RetryReason::kBadAnswer;
+  failure.next = error.code == Code::kCorrupt ? NextStep::kRetryFewTimes : NextStep::kGiveUp;
+  return failure;
+}
+
+Failure FailureOfTransport(const S3Question& question, const TransportEnd& end) {
+  const std::string what = fmt::format("{}: {}", Where(question), end.detail);
+  switch (end.kind) {
+    case TransportEnd::Kind::kNoFirstByte:
+    case TransportEnd::Kind::kStalled:
+      return Retry(RetryReason::kTimeout, Code::kUnavailable, what);
+    case TransportEnd::Kind::kNoConnection:
+    case TransportEnd::Kind::kBroken:
+      return Retry(RetryReason::kNetwork, Code::kUnavailable, what);
+    case TransportEnd::Kind::kUntrusted:
+      return GiveUp(
+          Code::kInvalid,
+          fmt::format("{}: its certificate is not trusted; give the right --ca-bundle", what));
+    case TransportEnd::Kind::kUnusable:
+      return GiveUp(Code::kInvalid, what);
+    case TransportEnd::Kind::kStopped:
+      return GiveUp(Code::kUnavailable, what);
+    case TransportEnd::Kind::kQueueFull:
+      return GiveUp(Code::kOverloaded, what);
+    case TransportEnd::Kind::kComplete:
+    case TransportEnd::Kind::kRefused:
+      break;
+  }
+  return GiveUp(Code::kInternal, fmt::format("{}: a complete answer is no failure", what));
+}
+
+}  // namespace forebay

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/base/result.h"
+#include "common/model/link.h"
+#include "common/s3/credentials.h"
+#include "common/s3/curl_engine.h"
+#include "common/s3/list_parser.h"
+#include "common/s3/response_checks.h"
+#include "common/s3/retry.h"
+
+namespace forebay {
+
+enum class S3Operation : std::uint8_t { kGet = 0, kList = 1, kHead = 2 };
+inline constexpr std::size_t kS3Operations = 3;
+std::string_view S3OperationName(S3Operation operation);  ///< "GET".
+
+/// What was asked of whom: the words of every message.
+struct S3Question {
+  S3Operation operation = S3Operation::kGet;
+  const LinkOrigin& origin;
+  std::string_view key;               ///< The prefix of a LIST.
+  const Credentials* used = nullptr;  ///< Null = anonymous.
+};
+
+/// What the client does about an attempt that failed.
+enum class NextStep : std::uint8_t {
+  kGiveUp,
+  kRetry,           ///< As long as the deadline allows.
+  kRetryFewTimes,   ///< It may be a passing fault, but more likely it is always so.
+  kNewCredentials,  ///< Look for newer keys; without any, give up.
+};
+
+struct Failure {
+  Error error;  ///< The answer to the caller if this attempt was the last.
+  NextStep next = NextStep::kGiveUp;
+  RetryReason reason = RetryReason::kNetwork;
+};
+
+/// The one table from S3's answers to ours: for an answer that is no success.
+Failure FailureOfAnswer(const S3Question& question, const ResponseHead& head,
+                        const S3ErrorBody& body);
+
+/// For a success that is not what was asked for; `error` from CheckGetHead, ParseListPage ….
+Failure FailureOfContent(const S3Question& question, const Error& error);
+
+/// For an attempt without a complete answer. `end.kind` is neither kComplete nor kRefused.
+Failure FailureOfTransport(const S3Question& question, const TransportEnd& end);
+
+}  // namespace forebay

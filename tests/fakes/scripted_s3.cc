@@ -1,0 +1,400 @@
+#include "tests/fakes/scripted_s3.h"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <set>
+#include <stdexcept>
+
+namespace forebay::fakes {
+namespace {
+
+constexpr std::chrono::seconds kPatience{10};
+
+std::string Decoded(std::string_view text) {
+  std::string bytes;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned char byte = 0;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(text.data() + i + 1, text.data() + i + 3, byte, 16).ec == std::errc()) {
+      bytes.push_back(static_cast<char>(byte));
+      i += 2;
+    } else {
+      bytes.push_back(text[i]);
+    }
+  }
+  return bytes;
+}
+
+std::string Encoded(std::string_view bytes) {
+  std::string text;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == ' ') {
+      text += '+';
+    } else if (std::isalnum(byte) != 0 || c == '-' || c == '_' || c == '.' || c == '/') {
+      text += c;
+    } else {
+      text += fmt::format("%{:02X}", byte);
+    }
+  }
+  return text;
+}
+
+// Continuation tokens are opaque to clients: the last name shown, in hex.
+std::string Hexed(std::string_view bytes) {
+  std::string text;
+  for (const char c : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return text;
+}
+
+std::string Unhexed(std::string_view text) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
+    unsigned char byte = 0;
+    std::from_chars(text.data() + i, text.data() + i + 2, byte, 16);
+    bytes.push_back(static_cast<char>(byte));
+  }
+  return bytes;
+}
+
+std::string Lower(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+S3RequestSeen Parse(std::string_view head) {
+  S3RequestSeen request;
+  const std::size_t first_end = head.find("\r\n");
+  const std::string_view first = head.substr(0, first_end);
+  const std::size_t blank = first.find(' ');
+  request.method = first.substr(0, blank);
+  request.target = first.substr(blank + 1, first.rfind(' ') - blank - 1);
+  std::string_view rest = head.substr(first_end + 2);
+  while (!rest.empty()) {
+    const std::size_t end = rest.find("\r\n");
+    const std::string_view line = rest.substr(0, end);
+    const std::size_t colon = line.find(':');
+    if (colon != std::string_view::npos) {
+      std::string_view value = line.substr(colon + 1);
+      while (value.starts_with(' ')) value.remove_prefix(1);
+      request.headers[Lower(std::string(line.substr(0, colon)))] = value;
+    }
+    rest.remove_prefix(std::min(end + 2, rest.size()));
+  }
+  const std::string_view target(request.target);
+  const std::size_t question = std::min(target.find('?'), target.size());
+  const std::string_view path = target.substr(1, question - 1);
+  const std::size_t slash = std::min(path.find('/'), path.size());
+  request.bucket = Decoded(path.substr(0, slash));
+  request.key = Decoded(path.substr(std::min(slash + 1, path.size())));
+  std::string_view query = target.substr(std::min(question + 1, target.size()));
+  while (!query.empty()) {
+    const std::size_t end = std::min(query.find('&'), query.size());
+    const std::string_view pair = query.substr(0, end);
+    const std::size_t equals = std::min(pair.find('='), pair.size());
+    request.query[Decoded(pair.substr(0, equals))] =
+        Decoded(pair.substr(std::min(equals + 1, pair.size())));
+    query.remove_prefix(std::min(end + 1, query.size()));
+  }
+  return request;
+}
+
+bool SendAll(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+// One page of keys below a prefix, as the store walks them.
+struct Page {
+  std::string contents;
+  std::set<std::string> prefixes;
+  std::size_t count = 0;
+  std::string last;  // the last key or common prefix
+  bool truncated = false;
+};
+
+std::string QueryOf(const S3RequestSeen& request, const std::string& name) {
+  const auto it = request.query.find(name);
+  return it == request.query.end() ? "" : it->second;
+}
+
+bool Until(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string S3RequestSeen::Header(const std::string& name) const {
+  const auto it = headers.find(name);
+  return it == headers.end() ? "" : it->second;
+}
+
+ScriptedS3::ScriptedS3() {
+  listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* raw = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(listener_, raw, size) != 0 || ::listen(listener_, 1024) != 0 ||
+      ::getsockname(listener_, raw, &size) != 0) {
+    throw std::runtime_error("the scripted S3 cannot listen");
+  }
+  port_ = ntohs(address.sin_port);
+  acceptor_ = std::thread([this] { Accept(); });
+}
+
+ScriptedS3::~ScriptedS3() {
+  stopping_ = true;
+  ::shutdown(listener_, SHUT_RDWR);
+  acceptor_.join();
+  ::close(listener_);
+  {
+    std::scoped_lock lock(mutex_);
+    for (const Connection& connection : connections_) ::shutdown(connection.fd, SHUT_RDWR);
+  }
+  for (Connection& connection : connections_) {
+    connection.thread.join();
+    ::close(connection.fd);
+  }
+}
+
+std::string ScriptedS3::endpoint() const { return fmt::format("http://127.0.0.1:{}", port_); }
+
+std::string ScriptedS3::Put(const std::string& bucket, const std::string& key, std::string body,
+                            const std::string& storage_class) {
+  std::scoped_lock lock(mutex_);
+  std::string etag = fmt::format("{:032x}", ++etags_);
+  buckets_[bucket][key] = Object{std::move(body), etag, storage_class};
+  return etag;
+}
+
+void ScriptedS3::Remove(const std::string& bucket, const std::string& key) {
+  std::scoped_lock lock(mutex_);
+  buckets_[bucket].erase(key);
+}
+
+void ScriptedS3::Next(S3Answer answer) {
+  std::scoped_lock lock(mutex_);
+  next_.push_back(std::move(answer));
+}
+
+void ScriptedS3::SetHandler(Handler handler) {
+  std::scoped_lock lock(mutex_);
+  handler_ = std::move(handler);
+}
+
+std::vector<S3RequestSeen> ScriptedS3::requests() const {
+  std::scoped_lock lock(mutex_);
+  return requests_;
+}
+
+bool ScriptedS3::WaitForClosed(std::size_t count) const {
+  return Until([&] { return closed_.load() >= count; });
+}
+
+bool ScriptedS3::WaitForRequests(std::size_t count) const {
+  return Until([&] { return requests().size() >= count; });
+}
+
+S3Answer ScriptedS3::Error(int status, const std::string& code, const std::string& message) {
+  S3Answer answer;
+  answer.status = status;
+  answer.headers = {{"Content-Type", "application/xml"}, {"x-amz-request-id", "scripted"}};
+  answer.body = fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>{}</Code><Message>{}</Message>"
+      "<RequestId>scripted</RequestId></Error>",
+      code, message);
+  return answer;
+}
+
+void ScriptedS3::Accept() {
+  for (;;) {
+    const int fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (fd < 0) return;
+    ++accepted_;
+    std::scoped_lock lock(mutex_);
+    connections_.push_back({fd, std::thread([this, fd] {
+                              Serve(fd);
+                              ++closed_;
+                            })});
+    if (stopping_) ::shutdown(fd, SHUT_RDWR);
+  }
+}
+
+void ScriptedS3::Serve(int fd) {
+  std::string received;
+  char chunk[4096];
+  for (;;) {
+    const std::size_t end = received.find("\r\n\r\n");
+    if (end == std::string::npos) {
+      const ssize_t n = ::recv(fd, chunk, sizeof(chunk), 0);
+      if (n <= 0) return;
+      received.append(chunk, static_cast<std::size_t>(n));
+      continue;
+    }
+    const S3RequestSeen request = Parse(std::string_view(received).substr(0, end + 2));
+    received.erase(0, end + 4);
+    if (!Send(fd, request, AnswerTo(request))) {
+      ::shutdown(fd, SHUT_RDWR);
+      return;
+    }
+  }
+}
+
+S3Answer ScriptedS3::AnswerTo(const S3RequestSeen& request) {
+  Handler handler;
+  {
+    std::scoped_lock lock(mutex_);
+    requests_.push_back(request);
+    if (!next_.empty()) {
+      S3Answer answer = std::move(next_.front());
+      next_.pop_front();
+      return answer;
+    }
+    handler = handler_;
+  }
+  if (handler) {
+    std::optional<S3Answer> answer = handler(request);
+    if (answer) return *std::move(answer);
+  }
+  return Truth(request);
+}
+
+bool ScriptedS3::Send(int fd, const S3RequestSeen& request, const S3Answer& answer) {
+  char byte = 0;
+  if (answer.silent) return ::recv(fd, &byte, 1, 0) > 0;
+  std::string text = fmt::format("HTTP/1.1 {} Scripted\r\n", answer.status);
+  for (const auto& [name, value] : answer.headers) text += fmt::format("{}: {}\r\n", name, value);
+  if (!answer.no_length) {
+    text +=
+        fmt::format("Content-Length: {}\r\n", answer.declared_length.value_or(answer.body.size()));
+  }
+  text += answer.no_length ? "Connection: close\r\n\r\n" : "\r\n";
+  const std::size_t part =
+      answer.stall_after.value_or(answer.end_after.value_or(answer.body.size()));
+  if (request.method != "HEAD") text += answer.body.substr(0, part);
+  if (!SendAll(fd, text)) return false;
+  if (answer.stall_after) return ::recv(fd, &byte, 1, 0) > 0;
+  if (answer.reset) {
+    const linger hard{1, 0};
+    ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+    // Only close() makes the RST; the descriptor stays reserved for the destructor.
+    const int null = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ::dup2(null, fd);
+    ::close(null);
+    return false;
+  }
+  return !answer.end_after && !answer.no_length;
+}
+
+S3Answer ScriptedS3::Truth(const S3RequestSeen& request) const {
+  std::scoped_lock lock(mutex_);
+  const auto bucket = buckets_.find(request.bucket);
+  if (bucket == buckets_.end()) return Error(404, "NoSuchBucket");
+  if (request.key.empty()) return ListObjects(request, bucket->second);
+  const auto object = bucket->second.find(request.key);
+  if (object == bucket->second.end()) return Error(404, "NoSuchKey");
+  const std::string quoted = fmt::format("\"{}\"", object->second.etag);
+  const std::string wanted = request.Header("if-match");
+  if (!wanted.empty() && wanted != quoted) return Error(412, "PreconditionFailed");
+  return GetObject(request, object->second);
+}
+
+S3Answer ScriptedS3::GetObject(const S3RequestSeen& request, const Object& object) const {
+  S3Answer answer;
+  answer.headers = {{"ETag", fmt::format("\"{}\"", object.etag)},
+                    {"Last-Modified", "Wed, 12 Oct 2022 17:50:00 GMT"},
+                    {"x-amz-storage-class", object.storage_class},
+                    {"x-amz-request-id", "scripted"}};
+  answer.body = object.body;
+  const std::string range = request.Header("range");
+  if (range.empty()) return answer;
+  const std::size_t dash = range.find('-');
+  const std::uint64_t first = std::stoull(range.substr(6, dash - 6));
+  if (first >= object.body.size()) return Error(416, "InvalidRange");
+  const std::uint64_t last =
+      std::min<std::uint64_t>(std::stoull(range.substr(dash + 1)), object.body.size() - 1);
+  answer.status = 206;
+  answer.body = object.body.substr(first, last - first + 1);
+  answer.headers.emplace_back("Content-Range",
+                              fmt::format("bytes {}-{}/{}", first, last, object.body.size()));
+  return answer;
+}
+
+S3Answer ScriptedS3::ListObjects(const S3RequestSeen& request,
+                                 const std::map<std::string, Object>& bucket) const {
+  const std::string prefix = QueryOf(request, "prefix");
+  const std::string delimiter = QueryOf(request, "delimiter");
+  std::string after = QueryOf(request, "start-after");
+  if (!QueryOf(request, "continuation-token").empty()) {
+    after = Unhexed(QueryOf(request, "continuation-token"));
+  }
+  const std::string max_keys = QueryOf(request, "max-keys");
+  const std::size_t limit = max_keys.empty() ? 1000 : std::stoul(max_keys);
+  Page page;
+  for (auto it = bucket.upper_bound(after); it != bucket.end(); ++it) {
+    const auto& [key, object] = *it;
+    if (!key.starts_with(prefix)) continue;
+    const std::size_t cut =
+        delimiter.empty() ? std::string::npos : key.find(delimiter, prefix.size());
+    const std::string shown =
+        cut == std::string::npos ? key : key.substr(0, cut + delimiter.size());
+    // Everything below a common prefix that was shown on the page before is behind `after`.
+    if (cut != std::string::npos && (shown <= after || page.prefixes.contains(shown))) continue;
+    if (page.count == limit) {
+      page.truncated = true;
+      break;
+    }
+    ++page.count;
+    page.last = shown;
+    if (cut != std::string::npos) {
+      page.prefixes.insert(shown);
+      continue;
+    }
+    page.contents += fmt::format(
+        "<Contents><Key>{}</Key><LastModified>2022-10-12T17:50:00.000Z</LastModified>"
+        "<ETag>&quot;{}&quot;</ETag><Size>{}</Size><StorageClass>{}</StorageClass></Contents>",
+        Encoded(key), object.etag, object.body.size(), object.storage_class);
+  }
+  S3Answer answer;
+  answer.headers = {{"Content-Type", "application/xml"}};
+  answer.body = fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>"
+      "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
+      "<EncodingType>url</EncodingType><Prefix>{}</Prefix><KeyCount>{}</KeyCount>"
+      "<IsTruncated>{}</IsTruncated>",
+      Encoded(prefix), page.count, page.truncated);
+  if (page.truncated) {
+    answer.body +=
+        fmt::format("<NextContinuationToken>{}</NextContinuationToken>", Hexed(page.last));
+  }
+  answer.body += page.contents;
+  for (const std::string& shown : page.prefixes) {
+    answer.body +=
+        fmt::format("<CommonPrefixes><Prefix>{}</Prefix></CommonPrefixes>", Encoded(shown));
+  }
+  answer.body += "</ListBucketResult>";
+  return answer;
+}
+
+}  // namespace forebay::fakes

@@ -1,0 +1,115 @@
+#include "common/s3/aws_settings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/s3/temp_files.h"
+
+namespace forebay {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class AwsSettings : public testing::Test {
+ protected:
+  Environment Files(const std::string& credentials, const std::string& config,
+                    Environment::Variables more = {}) {
+    more["AWS_SHARED_CREDENTIALS_FILE"] = files_.Write("credentials", credentials);
+    more["AWS_CONFIG_FILE"] = files_.Write("config", config);
+    return Environment(std::move(more));
+  }
+  AwsProfile MustLoad(const Environment& environment, const std::string& name) {
+    Result<AwsProfile> profile = LoadAwsProfile(environment, name);
+    EXPECT_TRUE(profile) << profile.error().message;
+    return profile.value_or(AwsProfile{});
+  }
+
+  TempFiles files_;
+};
+
+TEST_F(AwsSettings, BothFilesMakeOneProfileAndTheCredentialsFileDecides) {
+  const AwsProfile profile = MustLoad(Files("[work]\naws_access_key_id = FIRST\n",
+                                            "[profile work]\naws_access_key_id = SECOND\n"
+                                            "region=eu-west-1\n"),
+                                      "work");
+  EXPECT_TRUE(profile.found);
+  EXPECT_EQ(profile.Get("aws_access_key_id"), "FIRST");
+  EXPECT_EQ(profile.Get("region"), "eu-west-1");
+}
+
+TEST_F(AwsSettings, TheProfileIsTheNamedOneElseAwsProfileElseDefault) {
+  const std::string config =
+      "[default]\nregion = d\n[profile a]\nregion = a\n[profile b]\nregion=b";
+  EXPECT_EQ(MustLoad(Files("", config), "").Get("region"), "d");
+  EXPECT_EQ(MustLoad(Files("", config, {{"AWS_PROFILE", "a"}}), "").Get("region"), "a");
+  EXPECT_EQ(MustLoad(Files("", config, {{"AWS_PROFILE", "a"}}), "b").Get("region"), "b");
+}
+
+TEST_F(AwsSettings, ReadsWhatPeopleWrite) {
+  const AwsProfile profile = MustLoad(Files("",
+                                            "# comment\r\n; comment\r\n\r\n[ profile \t x ]\r\n"
+                                            "Region = us-west-2   # inline\r\n"
+                                            "secret = a#b=c;d\n"
+                                            "s3 =\n  addressing_style = path\n\tmax = 1\n"
+                                            "empty =\n"),
+                                      "x");
+  EXPECT_EQ(profile.Get("region"), "us-west-2");
+  EXPECT_EQ(profile.Get("secret"), "a#b=c;d");
+  EXPECT_EQ(profile.Get("s3.addressing_style"), "path");
+  EXPECT_EQ(profile.Get("s3.max"), "1");
+  EXPECT_EQ(profile.Get("empty"), std::nullopt);
+}
+
+TEST_F(AwsSettings, TheServicesSectionGivesTheS3Endpoint) {
+  const AwsProfile profile = MustLoad(Files("",
+                                            "[profile x]\nservices = lab\n[services lab]\n"
+                                            "dynamodb =\n  endpoint_url = http://no\n"
+                                            "s3 =\n  endpoint_url = http://yes\n"),
+                                      "x");
+  EXPECT_EQ(profile.Get("services.s3.endpoint_url"), "http://yes");
+}
+
+TEST_F(AwsSettings, FilesAreFoundInTheHomeDirectory) {
+  files_.Write(".aws/credentials", "[default]\nregion = home\n");
+  const Environment environment({{"HOME", files_.Path("")}});
+  EXPECT_EQ(MustLoad(environment, "").Get("region"), "home");
+}
+
+TEST_F(AwsSettings, MissingFilesAndProfilesAreSaidAndNoError) {
+  const AwsProfile nothing = MustLoad(Environment({{"HOME", "/no/such/home"}}), "x");
+  EXPECT_FALSE(nothing.found);
+  EXPECT_THAT(nothing.looked_at, HasSubstr("/no/such/home/.aws/credentials (no such file)"));
+  const AwsProfile absent = MustLoad(Files("[y]\n", "[profile y]\n"), "x");
+  EXPECT_FALSE(absent.found);
+  EXPECT_THAT(absent.looked_at, HasSubstr("(no profile 'x')"));
+  EXPECT_THAT(MustLoad(Environment({}), "").looked_at, HasSubstr("nor HOME is set"));
+}
+
+TEST_F(AwsSettings, AFaultNamesFileAndLineAndNeverTheText) {
+  for (const char* text :
+       {"[default]\nhunter2\n", "hunter2 = x\n", "[hunter2\n", "[a]\n=hunter2\n"}) {
+    const Result<AwsProfile> profile = LoadAwsProfile(Files(text, ""), "");
+    ASSERT_FALSE(profile.has_value()) << text;
+    EXPECT_EQ(profile.error().code, Code::kInvalid);
+    EXPECT_THAT(profile.error().message, HasSubstr(files_.Path("credentials")));
+    EXPECT_THAT(profile.error().message, Not(HasSubstr("hunter2")));
+  }
+}
+
+TEST_F(AwsSettings, AFileThatCannotBeReadIsAnError) {
+  const Environment environment({{"AWS_CONFIG_FILE", files_.Path("")}, {"HOME", "/no/such/home"}});
+  const Result<AwsProfile> profile = LoadAwsProfile(environment, "");
+  ASSERT_FALSE(profile.has_value());
+  EXPECT_THAT(profile.error().message, HasSubstr("cannot read"));
+}
+
+TEST(Environment, EmptyIsNotSet) {
+  const Environment environment({{"A", ""}, {"B", "x"}});
+  EXPECT_EQ(environment.Get("A"), std::nullopt);
+  EXPECT_EQ(environment.Get("B"), "x");
+  EXPECT_NE(Environment::OfProcess().Get("PATH"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace forebay

@@ -1,0 +1,124 @@
+#include "common/s3/endpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/s3/temp_files.h"
+
+namespace forebay {
+namespace {
+
+using testing::HasSubstr;
+
+LinkOrigin Of(std::string bucket, std::string endpoint = "", std::string region = "",
+              std::string profile = "") {
+  LinkOrigin origin;
+  origin.bucket = std::move(bucket);
+  origin.endpoint = std::move(endpoint);
+  origin.region = std::move(region);
+  origin.profile = std::move(profile);
+  return origin;
+}
+
+class CompleteOriginTest : public testing::Test {
+ protected:
+  LinkOrigin Complete(Environment::Variables variables, LinkOrigin partial = {},
+                      std::optional<bool> path_style = std::nullopt) {
+    if (partial.bucket.empty()) partial.bucket = "data";
+    variables.try_emplace("AWS_CONFIG_FILE", files_.Path("config"));
+    variables.try_emplace("AWS_SHARED_CREDENTIALS_FILE", files_.Path("credentials"));
+    Result<LinkOrigin> origin =
+        CompleteOrigin(std::move(partial), path_style, Environment(std::move(variables)));
+    EXPECT_TRUE(origin) << origin.error().message;
+    return origin.value_or(LinkOrigin{});
+  }
+  std::string Refused(LinkOrigin partial, std::optional<bool> path_style = std::nullopt) {
+    const Environment environment({{"HOME", files_.Path("")}});
+    const Result<LinkOrigin> origin = CompleteOrigin(std::move(partial), path_style, environment);
+    EXPECT_FALSE(origin.has_value());
+    if (origin) return "";
+    EXPECT_EQ(origin.error().code, Code::kInvalid);
+    return origin.error().message;
+  }
+
+  TempFiles files_;
+};
+
+TEST_F(CompleteOriginTest, WithNothingSetItIsAws) {
+  const LinkOrigin origin = Complete({});
+  EXPECT_EQ(origin.region, "us-east-1");
+  EXPECT_EQ(origin.endpoint, "https://s3.us-east-1.amazonaws.com");
+  EXPECT_FALSE(origin.path_style);
+}
+
+TEST_F(CompleteOriginTest, RegionsComeInOrder) {
+  files_.Write("config", "[default]\nregion = of-profile\n");
+  EXPECT_EQ(Complete({}).region, "of-profile");
+  EXPECT_EQ(Complete({{"AWS_DEFAULT_REGION", "second"}}).region, "second");
+  const Environment::Variables both = {{"AWS_DEFAULT_REGION", "second"}, {"AWS_REGION", "first"}};
+  EXPECT_EQ(Complete(both).region, "first");
+  EXPECT_EQ(Complete(both, Of("b", "", "given")).region, "given");
+  EXPECT_EQ(Complete({}, Of("b", "", "cn-north-1")).endpoint,
+            "https://s3.cn-north-1.amazonaws.com.cn");
+}
+
+TEST_F(CompleteOriginTest, EndpointsComeInOrder) {
+  files_.Write("config", "[default]\nendpoint_url = http://profile\n");
+  EXPECT_EQ(Complete({}).endpoint, "http://profile");
+  files_.Write("config",
+               "[default]\nendpoint_url = http://profile\nservices = s\n[services s]\n"
+               "s3 =\n  endpoint_url = http://service\n");
+  EXPECT_EQ(Complete({}).endpoint, "http://service");
+  Environment::Variables variables = {{"AWS_ENDPOINT_URL", "http://all"}};
+  EXPECT_EQ(Complete(variables).endpoint, "http://all");
+  variables["AWS_ENDPOINT_URL_S3"] = "http://s3";
+  EXPECT_EQ(Complete(variables).endpoint, "http://s3");
+  EXPECT_EQ(Complete(variables, Of("b", "HTTPS://Given:443/")).endpoint, "https://given");
+}
+
+TEST_F(CompleteOriginTest, TheStyleFollowsEndpointAndBucket) {
+  EXPECT_FALSE(Complete({}, Of("plain-bucket")).path_style);
+  EXPECT_TRUE(Complete({}, Of("with.dots")).path_style);
+  EXPECT_TRUE(Complete({}, Of("Old_Style")).path_style);
+  EXPECT_TRUE(Complete({}, Of("b", "http://127.0.0.1:7480")).path_style);
+  EXPECT_TRUE(Complete({}, Of("b", "http://localhost:7480")).path_style);
+  EXPECT_TRUE(Complete({}, Of("b", "https://minio.lab")).path_style);
+  EXPECT_FALSE(Complete({}, Of("b", "https://minio.lab"), false).path_style);
+  EXPECT_TRUE(Complete({}, {}, true).path_style);
+}
+
+TEST_F(CompleteOriginTest, RefusesWhatCannotWork) {
+  EXPECT_THAT(Refused(Of("b", "", "", "nobody")), HasSubstr("no profile 'nobody'"));
+  EXPECT_THAT(Refused(Of("b", "", "a/b")), HasSubstr("is no region"));
+  EXPECT_THAT(Refused(Of("b", "minio:9000")), HasSubstr("http://"));
+  EXPECT_THAT(Refused(Of("b", "http://10.0.0.1"), false), HasSubstr("use path style"));
+}
+
+TEST(ParseEndpoint, TakesHostsPortsAddressesAndPaths) {
+  const Result<Endpoint> v6 = ParseEndpoint("http://[::1]:7480");
+  ASSERT_TRUE(v6) << v6.error().message;
+  EXPECT_EQ(v6->authority, "[::1]:7480");
+  EXPECT_EQ(v6->host, "::1");
+  EXPECT_TRUE(v6->IsLoopback());
+  EXPECT_TRUE(v6->IsIpAddress());
+  const Result<Endpoint> based = ParseEndpoint("https://Store.example/storage/v1/s3/");
+  ASSERT_TRUE(based) << based.error().message;
+  EXPECT_EQ(based->authority, "store.example");
+  EXPECT_EQ(based->base_path, "/storage/v1/s3");
+  EXPECT_FALSE(based->IsLoopback());
+  EXPECT_TRUE(ParseEndpoint("https://s3.eu-west-1.amazonaws.com")->IsAmazon());
+}
+
+TEST(ParseEndpoint, RefusesEverythingElse) {
+  for (const char* text : {"", "host", "ftp://host", "http://", "http:///path", "http://user@host",
+                           "http://host:0", "http://host:65536", "http://host:x", "http://[::1",
+                           "http://[zz]", "http://ho st", "http://host/?q", "http://host/#f",
+                           "http://host/a b", "http://-host", "http://host\r\nx: y"}) {
+    const Result<Endpoint> parsed = ParseEndpoint(text);
+    ASSERT_FALSE(parsed.has_value()) << text;
+    EXPECT_EQ(parsed.error().code, Code::kInvalid);
+  }
+}
+
+}  // namespace
+}  // namespace forebay

@@ -1,0 +1,136 @@
+#include "common/s3/s3_failure.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace forebay {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class S3FailureTest : public testing::Test {
+ protected:
+  Failure Answer(S3Operation operation, int status, const std::string& code = "",
+                 const std::string& region = "") {
+    ResponseHead head;
+    head.status = status;
+    head.bucket_region = region;
+    return FailureOfAnswer({operation, origin_, "a\nkey", &credentials_}, head,
+                           {.code = code, .message = "words", .region = "", .request_id = ""});
+  }
+  void Expect(const Failure& failure, Code code, NextStep next) {
+    EXPECT_EQ(CodeName(failure.error.code), CodeName(code)) << failure.error.message;
+    EXPECT_EQ(failure.next, next) << failure.error.message;
+  }
+
+  LinkOrigin origin_{.bucket = "data",
+                     .prefix = "",
+                     .endpoint = "http://s3.lab",
+                     .region = "home-1",
+                     .profile = ""};
+  Credentials credentials_{.key_id = "AKID",
+                           .secret_key = Secret("hunter2"),
+                           .session_token = Secret("hunter3"),
+                           .provider = "profile 'x'"};
+};
+
+constexpr S3Operation kGet = S3Operation::kGet;
+constexpr S3Operation kList = S3Operation::kList;
+constexpr S3Operation kHead = S3Operation::kHead;
+
+TEST_F(S3FailureTest, OnlyS3sOwn404MeansAbsent) {
+  Expect(Answer(kGet, 404, "NoSuchKey"), Code::kNotFound, NextStep::kGiveUp);
+  Expect(Answer(kHead, 404), Code::kNotFound, NextStep::kGiveUp);
+  Expect(Answer(kGet, 404), Code::kUnavailable, NextStep::kRetryFewTimes);
+  Expect(Answer(kGet, 404, "NoSuchBucket"), Code::kNotFound, NextStep::kGiveUp);
+  const Failure no_bucket = Answer(kList, 404, "NoSuchBucket");
+  Expect(no_bucket, Code::kInvalid, NextStep::kGiveUp);
+  EXPECT_THAT(no_bucket.error.message, HasSubstr("there is no bucket 'data'"));
+}
+
+TEST_F(S3FailureTest, AnotherVersionIsStale) {
+  Expect(Answer(kGet, 412, "PreconditionFailed"), Code::kStale, NextStep::kGiveUp);
+  Expect(Answer(kGet, 412), Code::kStale, NextStep::kGiveUp);
+  Expect(Answer(kGet, 416, "InvalidRange"), Code::kStale, NextStep::kGiveUp);
+}
+
+TEST_F(S3FailureTest, ThrottlingIsRetriedSlowly) {
+  for (const Failure& failure : {Answer(kGet, 503), Answer(kGet, 503, "SlowDown"),
+                                 Answer(kGet, 429), Answer(kList, 200, "SlowDown")}) {
+    Expect(failure, Code::kOverloaded, NextStep::kRetry);
+    EXPECT_EQ(failure.reason, RetryReason::kThrottled);
+  }
+}
+
+TEST_F(S3FailureTest, ServerErrorsAreRetried) {
+  for (const Failure& failure :
+       {Answer(kGet, 500), Answer(kGet, 502), Answer(kGet, 504),
+        Answer(kGet, 400, "RequestTimeout"), Answer(kList, 200, "InternalError")}) {
+    Expect(failure, Code::kUnavailable, NextStep::kRetry);
+    EXPECT_EQ(failure.reason, RetryReason::kServerError);
+  }
+}
+
+TEST_F(S3FailureTest, RefusalsNameEverythingButTheSecret) {
+  const Failure failure = Answer(kGet, 403, "AccessDenied");
+  Expect(failure, Code::kDenied, NextStep::kGiveUp);
+  EXPECT_THAT(failure.error.message,
+              AllOf(HasSubstr("AKID"), HasSubstr("profile 'x'"), HasSubstr("home-1"),
+                    HasSubstr("http://s3.lab"), HasSubstr("AccessDenied"), HasSubstr("a\\x0akey"),
+                    Not(HasSubstr("hunter"))));
+}
+
+TEST_F(S3FailureTest, KeysThatMayBeOldAreLookedAtAgain) {
+  for (const Failure& failure :
+       {Answer(kGet, 400, "ExpiredToken"), Answer(kGet, 403, "InvalidAccessKeyId"),
+        Answer(kGet, 403, "SignatureDoesNotMatch"), Answer(kHead, 403), Answer(kHead, 400)}) {
+    Expect(failure, Code::kDenied, NextStep::kNewCredentials);
+  }
+  ResponseHead head;
+  head.status = 403;
+  Expect(FailureOfAnswer({kHead, origin_, "k", nullptr}, head, {}), Code::kDenied,
+         NextStep::kGiveUp);
+}
+
+TEST_F(S3FailureTest, AnArchivedObjectIsNotRetried) {
+  const Failure failure = Answer(kGet, 403, "InvalidObjectState");
+  Expect(failure, Code::kInvalid, NextStep::kGiveUp);
+  EXPECT_THAT(failure.error.message, HasSubstr("archived"));
+}
+
+TEST_F(S3FailureTest, ARedirectNamesTheRegion) {
+  const Failure moved = Answer(kGet, 301, "PermanentRedirect", "eu-west-1");
+  Expect(moved, Code::kInvalid, NextStep::kGiveUp);
+  EXPECT_THAT(moved.error.message, HasSubstr("the bucket is in region eu-west-1"));
+  Expect(Answer(kHead, 307), Code::kInvalid, NextStep::kGiveUp);
+  Expect(Answer(kGet, 400, "AuthorizationHeaderMalformed"), Code::kInvalid, NextStep::kGiveUp);
+}
+
+TEST_F(S3FailureTest, NonsenseIsTriedAgainAFewTimes) {
+  Expect(Answer(kGet, 304), Code::kUnavailable, NextStep::kRetryFewTimes);
+  Expect(FailureOfContent({kGet, origin_, "k", nullptr}, Error{Code::kCorrupt, "x"}),
+         Code::kCorrupt, NextStep::kRetryFewTimes);
+  Expect(FailureOfContent({kGet, origin_, "k", nullptr}, Error{Code::kStale, "x"}), Code::kStale,
+         NextStep::kGiveUp);
+}
+
+TEST_F(S3FailureTest, EveryBrokenTransportHasItsNextStep) {
+  using Kind = TransportEnd::Kind;
+  const auto of = [&](Kind kind) {
+    return FailureOfTransport({kGet, origin_, "k", nullptr}, {kind, "detail"});
+  };
+  for (const Kind kind : {Kind::kNoConnection, Kind::kBroken, Kind::kNoFirstByte, Kind::kStalled}) {
+    Expect(of(kind), Code::kUnavailable, NextStep::kRetry);
+    EXPECT_THAT(of(kind).error.message, AllOf(HasSubstr("http://s3.lab"), HasSubstr("detail")));
+  }
+  EXPECT_EQ(of(Kind::kStalled).reason, RetryReason::kTimeout);
+  Expect(of(Kind::kUntrusted), Code::kInvalid, NextStep::kGiveUp);
+  Expect(of(Kind::kUnusable), Code::kInvalid, NextStep::kGiveUp);
+  Expect(of(Kind::kStopped), Code::kUnavailable, NextStep::kGiveUp);
+  Expect(of(Kind::kQueueFull), Code::kOverloaded, NextStep::kGiveUp);
+}
+
+}  // namespace
+}  // namespace forebay
