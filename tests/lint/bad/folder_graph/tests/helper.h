@@ -1,0 +1,4 @@
+#pragma once
+#include <curl/curl.h>
+
+#include "common/base/upward.h"

@@ -1,0 +1,1 @@
+int  Crooked( ){return 1 ;}
