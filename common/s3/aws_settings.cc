@@ -122,7 +122,7 @@ struct SharedFile {
 
 Result<std::string> ReadAll(int fd, const std::string& path) {
   std::string text;
-  std::array<char, 16 * 1024> chunk;
+  std::array<char, 16384> chunk;
   for (;;) {
     const ssize_t n = ::read(fd, chunk.data(), chunk.size());
     if (n == 0) return text;
@@ -158,7 +158,7 @@ Result<SharedFile> ReadSharedFile(std::string path) {
   return file;
 }
 
-Result<SharedFile> OpenShared(const Environment& environment, std::string_view variable,
+Result<SharedFile> OpenShared(const AwsEnvironment& environment, std::string_view variable,
                               std::string_view name_in_home) {
   const std::optional<std::string> home = environment.Get("HOME");
   std::optional<std::string> named = environment.Get(variable);
@@ -186,7 +186,7 @@ std::string Describe(const SharedFile& file, bool has_profile, const std::string
 
 }  // namespace
 
-Environment Environment::OfProcess() {
+AwsEnvironment AwsEnvironment::OfProcess() {
   Variables variables;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
@@ -194,10 +194,10 @@ Environment Environment::OfProcess() {
     if (equals == std::string_view::npos) continue;
     variables.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
-  return Environment(std::move(variables));
+  return AwsEnvironment(std::move(variables));
 }
 
-std::optional<std::string> Environment::Get(std::string_view name) const {
+std::optional<std::string> AwsEnvironment::Get(std::string_view name) const {
   const auto it = variables_.find(name);
   if (it == variables_.end() || it->second.empty()) return std::nullopt;
   return it->second;
@@ -209,7 +209,7 @@ std::optional<std::string> AwsProfile::Get(std::string_view key) const {
   return it->second;
 }
 
-Result<AwsProfile> LoadAwsProfile(const Environment& environment, std::string_view name) {
+Result<AwsProfile> LoadAwsProfile(const AwsEnvironment& environment, std::string_view name) {
   AwsProfile profile;
   profile.name = name.empty() ? environment.Get("AWS_PROFILE").value_or("default") : name;
   Result<SharedFile> keys = OpenShared(environment, "AWS_SHARED_CREDENTIALS_FILE", "credentials");

@@ -12,12 +12,12 @@ namespace forebay {
 
 /// The environment variables that S3 settings come from: a copy, so that nothing below reads the
 /// process's own while another thread changes it, and tests give their own.
-class Environment {
+class AwsEnvironment {
  public:
   using Variables = std::map<std::string, std::string, std::less<>>;
 
-  explicit Environment(Variables variables) : variables_(std::move(variables)) {}
-  static Environment OfProcess();
+  explicit AwsEnvironment(Variables variables) : variables_(std::move(variables)) {}
+  static AwsEnvironment OfProcess();
 
   /// Empty counts as not set, as in the AWS SDKs.
   std::optional<std::string> Get(std::string_view name) const;
@@ -43,6 +43,6 @@ struct AwsProfile {
 /// AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE, else ~/.aws/credentials and ~/.aws/config. A
 /// missing file or profile is no error (`found` is false); kInvalid when a file cannot be read or
 /// understood: the message names file and line and never what the line says. Blocks on the disk.
-Result<AwsProfile> LoadAwsProfile(const Environment& environment, std::string_view name);
+Result<AwsProfile> LoadAwsProfile(const AwsEnvironment& environment, std::string_view name);
 
 }  // namespace forebay

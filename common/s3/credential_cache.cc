@@ -34,14 +34,14 @@ void CredentialCache::Loop() {
     const std::string profile = next->first;
     next->second.begun = next->second.wanted;
     lock.unlock();
-    Result<Credentials> loaded = chain_.Load(profile);
+    Result<S3Credentials> loaded = chain_.Load(profile);
     lock.lock();
     Entry& entry = entries_[profile];
     entry.failed = !loaded.has_value();
     if (entry.failed) {
       entry.error = std::move(loaded.error());
     } else if (!entry.good || !entry.good->SameKeys(*loaded)) {
-      entry.good = std::make_shared<const Credentials>(*std::move(loaded));
+      entry.good = std::make_shared<const S3Credentials>(*std::move(loaded));
     }
     entry.looked_at = Clock::now();
     entry.finished = entry.begun;

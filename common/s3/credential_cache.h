@@ -25,7 +25,7 @@ namespace forebay {
 /// executor and resume on it.
 class CredentialCache {
  public:
-  using Ptr = std::shared_ptr<const Credentials>;
+  using Ptr = std::shared_ptr<const S3Credentials>;
 
   CredentialCache(CredentialChain chain, Duration recheck_every)
       : chain_(std::move(chain)), recheck_every_(recheck_every) {}

@@ -14,7 +14,7 @@ bool FitsHeader(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return c > ' ' && c < '\x7f'; });
 }
 
-std::expected<Credentials, NoCredentials> Checked(Credentials credentials) {
+std::expected<S3Credentials, NoCredentials> Checked(S3Credentials credentials) {
   if (FitsHeader(credentials.key_id) && FitsHeader(credentials.secret_key.Reveal()) &&
       FitsHeader(credentials.session_token.Reveal())) {
     return credentials;
@@ -31,7 +31,8 @@ constexpr std::array<std::string_view, 5> kOtherSources = {
 
 Secret::~Secret() { OPENSSL_cleanse(text_.data(), text_.size()); }
 
-std::expected<Credentials, NoCredentials> EnvironmentCredentials::Load(const std::string& profile) {
+std::expected<S3Credentials, NoCredentials> EnvironmentCredentials::Load(
+    const std::string& profile) {
   if (!profile.empty()) {
     return std::unexpected(NoCredentials{.why = "not asked, because the link names a profile"});
   }
@@ -48,13 +49,14 @@ std::expected<Credentials, NoCredentials> EnvironmentCredentials::Load(const std
                       .broken = true});
   }
   return Checked(
-      Credentials{.key_id = *key_id,
-                  .secret_key = Secret(*std::move(secret)),
-                  .session_token = Secret(environment_.Get("AWS_SESSION_TOKEN").value_or("")),
-                  .provider = "the environment"});
+      S3Credentials{.key_id = *key_id,
+                    .secret_key = Secret(*std::move(secret)),
+                    .session_token = Secret(environment_.Get("AWS_SESSION_TOKEN").value_or("")),
+                    .provider = "the environment"});
 }
 
-std::expected<Credentials, NoCredentials> SharedFileCredentials::Load(const std::string& profile) {
+std::expected<S3Credentials, NoCredentials> SharedFileCredentials::Load(
+    const std::string& profile) {
   Result<AwsProfile> loaded = LoadAwsProfile(environment_, profile);
   if (!loaded) {
     return std::unexpected(NoCredentials{.why = std::move(loaded.error().message), .broken = true});
@@ -77,13 +79,14 @@ std::expected<Credentials, NoCredentials> SharedFileCredentials::Load(const std:
                                          loaded->name, loaded->looked_at),
                       .broken = true});
   }
-  return Checked(Credentials{.key_id = *key_id,
-                             .secret_key = Secret(*std::move(secret)),
-                             .session_token = Secret(loaded->Get("aws_session_token").value_or("")),
-                             .provider = fmt::format("profile '{}'", loaded->name)});
+  return Checked(
+      S3Credentials{.key_id = *key_id,
+                    .secret_key = Secret(*std::move(secret)),
+                    .session_token = Secret(loaded->Get("aws_session_token").value_or("")),
+                    .provider = fmt::format("profile '{}'", loaded->name)});
 }
 
-CredentialChain CredentialChain::Default(const Environment& environment) {
+CredentialChain CredentialChain::Default(const AwsEnvironment& environment) {
   // The order of the AWS SDKs. A further provider (web identity, container, instance metadata) is
   // one more line behind these two.
   Providers providers;
@@ -92,10 +95,10 @@ CredentialChain CredentialChain::Default(const Environment& environment) {
   return CredentialChain(std::move(providers));
 }
 
-Result<Credentials> CredentialChain::Load(const std::string& profile) {
+Result<S3Credentials> CredentialChain::Load(const std::string& profile) {
   std::string tried;
   for (const std::unique_ptr<CredentialProvider>& provider : providers_) {
-    std::expected<Credentials, NoCredentials> answer = provider->Load(profile);
+    std::expected<S3Credentials, NoCredentials> answer = provider->Load(profile);
     if (answer) return *std::move(answer);
     if (answer.error().broken) {
       return Fail(Code::kDenied, fmt::format("the S3 credentials in the {} cannot be used: {}",

@@ -35,14 +35,14 @@ class Secret {
   std::string text_;
 };
 
-struct Credentials {
+struct S3Credentials {
   std::string key_id;  ///< Not a secret: messages name it.
   Secret secret_key;
   Secret session_token;  ///< Empty for long-lived keys.
   std::string provider;  ///< Where they came from, for messages.
 
   /// The same keys, wherever they came from: asking S3 again with them changes nothing.
-  bool SameKeys(const Credentials& other) const {
+  bool SameKeys(const S3Credentials& other) const {
     return key_id == other.key_id && secret_key == other.secret_key &&
            session_token == other.session_token;
   }
@@ -61,30 +61,32 @@ class CredentialProvider {
   virtual std::string_view name() const = 0;
   /// Looks afresh; may block. `profile` is the one that a link names, "" = the default chain. One
   /// caller at a time.
-  virtual std::expected<Credentials, NoCredentials> Load(const std::string& profile) = 0;
+  virtual std::expected<S3Credentials, NoCredentials> Load(const std::string& profile) = 0;
 };
 
 /// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN. Gives nothing to a link that names
 /// a profile: that asks for the profile's keys and no others.
 class EnvironmentCredentials final : public CredentialProvider {
  public:
-  explicit EnvironmentCredentials(Environment environment) : environment_(std::move(environment)) {}
+  explicit EnvironmentCredentials(AwsEnvironment environment)
+      : environment_(std::move(environment)) {}
   std::string_view name() const override { return "environment"; }
-  std::expected<Credentials, NoCredentials> Load(const std::string& profile) override;
+  std::expected<S3Credentials, NoCredentials> Load(const std::string& profile) override;
 
  private:
-  Environment environment_;
+  AwsEnvironment environment_;
 };
 
 /// The profile's keys in the shared credentials and config files.
 class SharedFileCredentials final : public CredentialProvider {
  public:
-  explicit SharedFileCredentials(Environment environment) : environment_(std::move(environment)) {}
+  explicit SharedFileCredentials(AwsEnvironment environment)
+      : environment_(std::move(environment)) {}
   std::string_view name() const override { return "shared files"; }
-  std::expected<Credentials, NoCredentials> Load(const std::string& profile) override;
+  std::expected<S3Credentials, NoCredentials> Load(const std::string& profile) override;
 
  private:
-  Environment environment_;
+  AwsEnvironment environment_;
 };
 
 /// The providers in the order in which they are asked: the first that has credentials wins.
@@ -94,11 +96,11 @@ class CredentialChain {
   explicit CredentialChain(Providers providers) : providers_(std::move(providers)) {}
 
   /// The standard AWS order.
-  static CredentialChain Default(const Environment& environment);
+  static CredentialChain Default(const AwsEnvironment& environment);
 
   /// kDenied when no provider has any (the message lists what each said) or one is set up wrongly.
   /// May block. One caller at a time.
-  Result<Credentials> Load(const std::string& profile);
+  Result<S3Credentials> Load(const std::string& profile);
 
  private:
   Providers providers_;

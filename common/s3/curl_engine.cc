@@ -67,7 +67,7 @@ namespace {
 using State = CurlEngine::TransferState;
 
 // 64 KiB of receive buffer: 16 MiB at 256 connections, and a 40 KB object in one or two reads.
-constexpr long kReceiveBufferBytes = 64 * 1024;
+constexpr long kReceiveBufferBytes = 64L * 1024;
 
 TransportEnd Stopped() { return {TransportEnd::Kind::kStopped, "the S3 client is stopping"}; }
 

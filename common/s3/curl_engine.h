@@ -65,7 +65,7 @@ struct CurlOptions {
 class CurlEngine {
  public:
   /// A body is stalled when fewer bytes than this came within the stall timeout.
-  static constexpr std::size_t kStallBytes = 16 * 1024;
+  static constexpr std::size_t kStallBytes = std::size_t{16} * 1024;
   /// Requests that wait for a connection; callers bound their own far below.
   static constexpr std::size_t kMaxWaiting = 65536;
 

@@ -123,7 +123,7 @@ Result<Endpoint> ParseEndpoint(std::string_view text) {
 }
 
 Result<LinkOrigin> CompleteOrigin(LinkOrigin partial, std::optional<bool> path_style,
-                                  const Environment& environment) {
+                                  const AwsEnvironment& environment) {
   Result<AwsProfile> profile = LoadAwsProfile(environment, partial.profile);
   if (!profile) return Fail(std::move(profile.error()));
   if (!partial.profile.empty() && !profile->found) {

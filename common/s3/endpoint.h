@@ -34,6 +34,6 @@ Result<Endpoint> ParseEndpoint(std::string_view text);
 ///             host name below AWS's certificate; by host elsewhere.
 /// kInvalid when one of them cannot be used, or the files cannot be read. Blocks on the disk.
 Result<LinkOrigin> CompleteOrigin(LinkOrigin partial, std::optional<bool> path_style,
-                                  const Environment& environment);
+                                  const AwsEnvironment& environment);
 
 }  // namespace forebay

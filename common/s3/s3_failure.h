@@ -23,8 +23,8 @@ std::string_view S3OperationName(S3Operation operation);  ///< "GET".
 struct S3Question {
   S3Operation operation = S3Operation::kGet;
   const LinkOrigin& origin;
-  std::string_view key;               ///< The prefix of a LIST.
-  const Credentials* used = nullptr;  ///< Null = anonymous.
+  std::string_view key;                 ///< The prefix of a LIST.
+  const S3Credentials* used = nullptr;  ///< Null = anonymous.
 };
 
 /// What the client does about an attempt that failed.

@@ -80,7 +80,7 @@ Result<S3Request> HeadObjectRequest(const LinkOrigin& origin, const std::string&
   return Address(origin, "HEAD", key);
 }
 
-HttpRequest SignedRequest(const S3Request& request, const Credentials* credentials,
+HttpRequest SignedRequest(const S3Request& request, const S3Credentials* credentials,
                           std::chrono::sys_seconds now) {
   const std::string query = CanonicalQuery(request.content.query);
   HttpRequest http;

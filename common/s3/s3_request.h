@@ -28,7 +28,7 @@ Result<S3Request> ListObjectsRequest(const ListRequest& request);
 Result<S3Request> HeadObjectRequest(const LinkOrigin& origin, const std::string& key);
 
 /// The request for one attempt, signed for `now`; anonymous when `credentials` is null.
-HttpRequest SignedRequest(const S3Request& request, const Credentials* credentials,
+HttpRequest SignedRequest(const S3Request& request, const S3Credentials* credentials,
                           std::chrono::sys_seconds now);
 
 }  // namespace forebay

@@ -144,7 +144,7 @@ std::string AmzDate(std::chrono::sys_seconds time) {
 }
 
 std::string Authorization(const SigningRequest& request, const SigningScope& scope,
-                          const Credentials& credentials) {
+                          const S3Credentials& credentials) {
   const CanonicalHeaders headers = Canonical(request.headers);
   const std::string canonical_request = fmt::format(
       "{}\n{}\n{}\n{}\n{}\n{}", request.method, UriEncode(request.path, true),
@@ -161,7 +161,7 @@ std::string Authorization(const SigningRequest& request, const SigningScope& sco
 }
 
 std::vector<NameValue> SignedS3Headers(SigningRequest request, const std::string& region,
-                                       const Credentials& credentials,
+                                       const S3Credentials& credentials,
                                        std::chrono::sys_seconds time) {
   request.payload_hash = kEmptyPayloadHash;
   request.headers.push_back({"x-amz-content-sha256", request.payload_hash});

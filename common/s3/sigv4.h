@@ -49,12 +49,12 @@ std::string AmzDate(std::chrono::sys_seconds time);
 
 /// The value of the Authorization header.
 std::string Authorization(const SigningRequest& request, const SigningScope& scope,
-                          const Credentials& credentials);
+                          const S3Credentials& credentials);
 
 /// The headers to send with a body-less S3 request: the given ones (with `host`), and the date,
 /// payload hash, session token and Authorization that S3 asks for.
 std::vector<NameValue> SignedS3Headers(SigningRequest request, const std::string& region,
-                                       const Credentials& credentials,
+                                       const S3Credentials& credentials,
                                        std::chrono::sys_seconds time);
 
 }  // namespace forebay

@@ -13,13 +13,13 @@ using testing::Not;
 
 class AwsSettings : public testing::Test {
  protected:
-  Environment Files(const std::string& credentials, const std::string& config,
-                    Environment::Variables more = {}) {
+  AwsEnvironment Files(const std::string& credentials, const std::string& config,
+                       AwsEnvironment::Variables more = {}) {
     more["AWS_SHARED_CREDENTIALS_FILE"] = files_.Write("credentials", credentials);
     more["AWS_CONFIG_FILE"] = files_.Write("config", config);
-    return Environment(std::move(more));
+    return AwsEnvironment(std::move(more));
   }
-  AwsProfile MustLoad(const Environment& environment, const std::string& name) {
+  AwsProfile MustLoad(const AwsEnvironment& environment, const std::string& name) {
     Result<AwsProfile> profile = LoadAwsProfile(environment, name);
     EXPECT_TRUE(profile) << profile.error().message;
     return profile.value_or(AwsProfile{});
@@ -72,18 +72,18 @@ TEST_F(AwsSettings, TheServicesSectionGivesTheS3Endpoint) {
 
 TEST_F(AwsSettings, FilesAreFoundInTheHomeDirectory) {
   files_.Write(".aws/credentials", "[default]\nregion = home\n");
-  const Environment environment({{"HOME", files_.Path("")}});
+  const AwsEnvironment environment({{"HOME", files_.Path("")}});
   EXPECT_EQ(MustLoad(environment, "").Get("region"), "home");
 }
 
 TEST_F(AwsSettings, MissingFilesAndProfilesAreSaidAndNoError) {
-  const AwsProfile nothing = MustLoad(Environment({{"HOME", "/no/such/home"}}), "x");
+  const AwsProfile nothing = MustLoad(AwsEnvironment({{"HOME", "/no/such/home"}}), "x");
   EXPECT_FALSE(nothing.found);
   EXPECT_THAT(nothing.looked_at, HasSubstr("/no/such/home/.aws/credentials (no such file)"));
   const AwsProfile absent = MustLoad(Files("[y]\n", "[profile y]\n"), "x");
   EXPECT_FALSE(absent.found);
   EXPECT_THAT(absent.looked_at, HasSubstr("(no profile 'x')"));
-  EXPECT_THAT(MustLoad(Environment({}), "").looked_at, HasSubstr("nor HOME is set"));
+  EXPECT_THAT(MustLoad(AwsEnvironment({}), "").looked_at, HasSubstr("nor HOME is set"));
 }
 
 TEST_F(AwsSettings, AFaultNamesFileAndLineAndNeverTheText) {
@@ -98,17 +98,18 @@ TEST_F(AwsSettings, AFaultNamesFileAndLineAndNeverTheText) {
 }
 
 TEST_F(AwsSettings, AFileThatCannotBeReadIsAnError) {
-  const Environment environment({{"AWS_CONFIG_FILE", files_.Path("")}, {"HOME", "/no/such/home"}});
+  const AwsEnvironment environment(
+      {{"AWS_CONFIG_FILE", files_.Path("")}, {"HOME", "/no/such/home"}});
   const Result<AwsProfile> profile = LoadAwsProfile(environment, "");
   ASSERT_FALSE(profile.has_value());
   EXPECT_THAT(profile.error().message, HasSubstr("cannot read"));
 }
 
-TEST(Environment, EmptyIsNotSet) {
-  const Environment environment({{"A", ""}, {"B", "x"}});
+TEST(AwsEnvironment, EmptyIsNotSet) {
+  const AwsEnvironment environment({{"A", ""}, {"B", "x"}});
   EXPECT_EQ(environment.Get("A"), std::nullopt);
   EXPECT_EQ(environment.Get("B"), "x");
-  EXPECT_NE(Environment::OfProcess().Get("PATH"), std::nullopt);
+  EXPECT_NE(AwsEnvironment::OfProcess().Get("PATH"), std::nullopt);
 }
 
 }  // namespace

@@ -26,14 +26,14 @@ constexpr const char* kProfileX =
 
 class CredentialsTest : public testing::Test {
  protected:
-  Environment::Variables Files(const std::string& credentials) {
+  AwsEnvironment::Variables Files(const std::string& credentials) {
     return {{"AWS_SHARED_CREDENTIALS_FILE", files_.Write("credentials", credentials)},
             {"AWS_CONFIG_FILE", files_.Path("config")}};
   }
-  Result<Credentials> Load(Environment::Variables variables, const std::string& profile) {
-    return CredentialChain::Default(Environment(std::move(variables))).Load(profile);
+  Result<S3Credentials> Load(AwsEnvironment::Variables variables, const std::string& profile) {
+    return CredentialChain::Default(AwsEnvironment(std::move(variables))).Load(profile);
   }
-  void ExpectDenied(const Result<Credentials>& loaded, const std::string& why) {
+  void ExpectDenied(const Result<S3Credentials>& loaded, const std::string& why) {
     ASSERT_FALSE(loaded.has_value());
     EXPECT_EQ(loaded.error().code, Code::kDenied);
     EXPECT_THAT(loaded.error().message, HasSubstr(why));
@@ -43,13 +43,13 @@ class CredentialsTest : public testing::Test {
 };
 
 TEST_F(CredentialsTest, TheEnvironmentComesFirst) {
-  Environment::Variables variables = Files(
+  AwsEnvironment::Variables variables = Files(
       "[default]\naws_access_key_id = AKD\n"
       "aws_secret_access_key = s\n");
   variables["AWS_ACCESS_KEY_ID"] = "AKE";
   variables["AWS_SECRET_ACCESS_KEY"] = "sec";
   variables["AWS_SESSION_TOKEN"] = "tok";
-  const Result<Credentials> loaded = Load(variables, "");
+  const Result<S3Credentials> loaded = Load(variables, "");
   ASSERT_TRUE(loaded) << loaded.error().message;
   EXPECT_EQ(loaded->key_id, "AKE");
   EXPECT_EQ(loaded->secret_key.Reveal(), "sec");
@@ -58,10 +58,10 @@ TEST_F(CredentialsTest, TheEnvironmentComesFirst) {
 }
 
 TEST_F(CredentialsTest, ANamedProfileIsTakenFromTheFilesAlone) {
-  Environment::Variables variables = Files(kProfileX);
+  AwsEnvironment::Variables variables = Files(kProfileX);
   variables["AWS_ACCESS_KEY_ID"] = "AKE";
   variables["AWS_SECRET_ACCESS_KEY"] = "sec";
-  const Result<Credentials> loaded = Load(variables, "x");
+  const Result<S3Credentials> loaded = Load(variables, "x");
   ASSERT_TRUE(loaded) << loaded.error().message;
   EXPECT_EQ(loaded->key_id, "AKX");
   EXPECT_EQ(loaded->session_token.Reveal(), "tok");
@@ -69,7 +69,7 @@ TEST_F(CredentialsTest, ANamedProfileIsTakenFromTheFilesAlone) {
 }
 
 TEST_F(CredentialsTest, NothingFoundListsWhatWasTried) {
-  const Result<Credentials> loaded = Load(Files("[other]\n"), "");
+  const Result<S3Credentials> loaded = Load(Files("[other]\n"), "");
   ExpectDenied(loaded, "environment: AWS_ACCESS_KEY_ID is not set");
   ExpectDenied(loaded, "shared files: " + files_.Path("credentials") + " (no profile 'default')");
   ExpectDenied(loaded, files_.Path("config") + " (no such file)");
@@ -77,7 +77,7 @@ TEST_F(CredentialsTest, NothingFoundListsWhatWasTried) {
 }
 
 TEST_F(CredentialsTest, HalfOfAPairStopsTheChain) {
-  Environment::Variables variables = Files(
+  AwsEnvironment::Variables variables = Files(
       "[default]\naws_access_key_id = AKD\naws_secret_access_key = s\n[half]\n"
       "aws_access_key_id = AKH\n");
   ExpectDenied(Load(variables, "half"), "only one of");
@@ -86,7 +86,7 @@ TEST_F(CredentialsTest, HalfOfAPairStopsTheChain) {
 }
 
 TEST_F(CredentialsTest, AKeyThatWouldSplitAHeaderIsRefused) {
-  const Result<Credentials> loaded =
+  const Result<S3Credentials> loaded =
       Load({{"AWS_ACCESS_KEY_ID", "AK\r\nx: y"}, {"AWS_SECRET_ACCESS_KEY", "s"}}, "");
   ExpectDenied(loaded, "control characters");
 }
@@ -94,7 +94,7 @@ TEST_F(CredentialsTest, AKeyThatWouldSplitAHeaderIsRefused) {
 class CredentialCacheTest : public CredentialsTest {
  protected:
   CredentialCache MakeCache(Duration recheck) {
-    return {CredentialChain::Default(Environment(Files(kProfileX))), recheck};
+    return {CredentialChain::Default(AwsEnvironment(Files(kProfileX))), recheck};
   }
   std::string Keys(const std::string& id) {
     return "[x]\naws_access_key_id = " + id + "\naws_secret_access_key = s\n";

@@ -22,18 +22,18 @@ LinkOrigin Of(std::string bucket, std::string endpoint = "", std::string region 
 
 class CompleteOriginTest : public testing::Test {
  protected:
-  LinkOrigin Complete(Environment::Variables variables, LinkOrigin partial = {},
+  LinkOrigin Complete(AwsEnvironment::Variables variables, LinkOrigin partial = {},
                       std::optional<bool> path_style = std::nullopt) {
     if (partial.bucket.empty()) partial.bucket = "data";
     variables.try_emplace("AWS_CONFIG_FILE", files_.Path("config"));
     variables.try_emplace("AWS_SHARED_CREDENTIALS_FILE", files_.Path("credentials"));
     Result<LinkOrigin> origin =
-        CompleteOrigin(std::move(partial), path_style, Environment(std::move(variables)));
+        CompleteOrigin(std::move(partial), path_style, AwsEnvironment(std::move(variables)));
     EXPECT_TRUE(origin) << origin.error().message;
     return origin.value_or(LinkOrigin{});
   }
   std::string Refused(LinkOrigin partial, std::optional<bool> path_style = std::nullopt) {
-    const Environment environment({{"HOME", files_.Path("")}});
+    const AwsEnvironment environment({{"HOME", files_.Path("")}});
     const Result<LinkOrigin> origin = CompleteOrigin(std::move(partial), path_style, environment);
     EXPECT_FALSE(origin.has_value());
     if (origin) return "";
@@ -55,7 +55,8 @@ TEST_F(CompleteOriginTest, RegionsComeInOrder) {
   files_.Write("config", "[default]\nregion = of-profile\n");
   EXPECT_EQ(Complete({}).region, "of-profile");
   EXPECT_EQ(Complete({{"AWS_DEFAULT_REGION", "second"}}).region, "second");
-  const Environment::Variables both = {{"AWS_DEFAULT_REGION", "second"}, {"AWS_REGION", "first"}};
+  const AwsEnvironment::Variables both = {{"AWS_DEFAULT_REGION", "second"},
+                                          {"AWS_REGION", "first"}};
   EXPECT_EQ(Complete(both).region, "first");
   EXPECT_EQ(Complete(both, Of("b", "", "given")).region, "given");
   EXPECT_EQ(Complete({}, Of("b", "", "cn-north-1")).endpoint,
@@ -69,7 +70,7 @@ TEST_F(CompleteOriginTest, EndpointsComeInOrder) {
                "[default]\nendpoint_url = http://profile\nservices = s\n[services s]\n"
                "s3 =\n  endpoint_url = http://service\n");
   EXPECT_EQ(Complete({}).endpoint, "http://service");
-  Environment::Variables variables = {{"AWS_ENDPOINT_URL", "http://all"}};
+  AwsEnvironment::Variables variables = {{"AWS_ENDPOINT_URL", "http://all"}};
   EXPECT_EQ(Complete(variables).endpoint, "http://all");
   variables["AWS_ENDPOINT_URL_S3"] = "http://s3";
   EXPECT_EQ(Complete(variables).endpoint, "http://s3");

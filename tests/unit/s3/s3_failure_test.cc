@@ -30,10 +30,10 @@ class S3FailureTest : public testing::Test {
                      .endpoint = "http://s3.lab",
                      .region = "home-1",
                      .profile = ""};
-  Credentials credentials_{.key_id = "AKID",
-                           .secret_key = Secret("hunter2"),
-                           .session_token = Secret("hunter3"),
-                           .provider = "profile 'x'"};
+  S3Credentials credentials_{.key_id = "AKID",
+                             .secret_key = Secret("hunter2"),
+                             .session_token = Secret("hunter3"),
+                             .provider = "profile 'x'"};
 };
 
 constexpr S3Operation kGet = S3Operation::kGet;

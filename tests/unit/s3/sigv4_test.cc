@@ -63,10 +63,10 @@ std::vector<Vector> SuiteVectors() {
 }
 
 TEST_P(AwsTestSuite, GivesThePublishedSignature) {
-  const Credentials credentials{.key_id = "AKIDEXAMPLE",
-                                .secret_key = Secret("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"),
-                                .session_token = {},
-                                .provider = {}};
+  const S3Credentials credentials{.key_id = "AKIDEXAMPLE",
+                                  .secret_key = Secret("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"),
+                                  .session_token = {},
+                                  .provider = {}};
   const SigningScope scope{.region = "us-east-1", .service = "service", .time = kSuiteTime};
   const std::string header = Authorization(GetParam().request, scope, credentials);
   EXPECT_THAT(header, HasSubstr("Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request"));
@@ -91,10 +91,10 @@ class S3Examples : public testing::Test {
   }
 
   static constexpr std::chrono::sys_seconds kTime = sys_days(std::chrono::year(2013) / 5 / 24);
-  Credentials credentials_{.key_id = "AKIAIOSFODNN7EXAMPLE",
-                           .secret_key = Secret("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
-                           .session_token = {},
-                           .provider = {}};
+  S3Credentials credentials_{.key_id = "AKIAIOSFODNN7EXAMPLE",
+                             .secret_key = Secret("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
+                             .session_token = {},
+                             .provider = {}};
 };
 
 TEST_F(S3Examples, GetObjectWithRange) {
