@@ -15,9 +15,9 @@ namespace forebay {
 namespace {
 
 // A page of 1000 keys of 1 KiB, every byte escaped, is 4 MB.
-constexpr std::size_t kMaxListBytes = 16 << 20;
+constexpr std::size_t kMaxListBytes = std::size_t{16} << 20;
 // Error bodies are a few hundred bytes; of anything longer the beginning says what it is.
-constexpr std::size_t kMaxErrorBytes = 64 * 1024;
+constexpr std::size_t kMaxErrorBytes = std::size_t{64} * 1024;
 // Answers that contradict themselves are rarely better the next time.
 constexpr int kBadAnswersMax = 3;
 
@@ -139,6 +139,21 @@ struct S3Client::Call {
   std::optional<Failure> failure = std::nullopt;  // of the attempt before
   int bad_answers = 0;
   bool asked_for_newer_credentials = false;
+
+  // Nothing when there is to be no retry.
+  std::optional<Duration> WaitBeforeRetry() {
+    switch (failure->next) {
+      case NextStep::kGiveUp:
+      case NextStep::kNewCredentials:
+        return std::nullopt;
+      case NextStep::kRetryFewTimes:
+        if (++bad_answers >= kBadAnswersMax) return std::nullopt;
+        break;
+      case NextStep::kRetry:
+        break;
+    }
+    return schedule.Next(failure->reason, Clock::now());
+  }
 
   S3Question Question() const { return {operation, origin, key, credentials.get()}; }
 };
@@ -282,21 +297,12 @@ Task<Status> S3Client::PrepareRetry(Call& call, Deadline deadline) {
   const Failure& failure = *call.failure;
   if (call.stats != nullptr && failure.reason == RetryReason::kThrottled) ++call.stats->throttled;
   Status ready;
-  switch (failure.next) {
-    case NextStep::kGiveUp:
-      co_return Fail(failure.error);
-    case NextStep::kNewCredentials:
-      ready = co_await UseNewerCredentials(call, deadline);
-      break;
-    case NextStep::kRetryFewTimes:
-      if (++call.bad_answers >= kBadAnswersMax) co_return Fail(failure.error);
-      [[fallthrough]];
-    case NextStep::kRetry: {
-      const std::optional<Duration> wait = call.schedule.Next(failure.reason, Clock::now());
-      if (!wait) co_return Fail(failure.error);
-      ready = co_await Pause(*wait);
-      break;
-    }
+  if (failure.next == NextStep::kNewCredentials) {
+    ready = co_await UseNewerCredentials(call, deadline);
+  } else {
+    const std::optional<Duration> wait = call.WaitBeforeRetry();
+    if (!wait) co_return Fail(failure.error);
+    ready = co_await Pause(*wait);
   }
   if (ready) {
     const auto index = static_cast<std::size_t>(failure.reason);
@@ -321,6 +327,8 @@ Task<Status> S3Client::Run(Call& call, Deadline deadline) {
       call.schedule.Succeeded();
       co_return Status{};
     }
+    // No co_await from here to the end of a call that was cancelled: it would throw.
+    if (call.failure->next == NextStep::kGiveUp) co_return Fail(std::move(call.failure->error));
     Status ready = co_await PrepareRetry(call, deadline);
     if (!ready) co_return ready;
   }
