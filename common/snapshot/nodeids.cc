@@ -2,10 +2,8 @@
 
 #include <xxhash.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -23,23 +21,25 @@ class Assigner {
         listing_(listing),
         tree_(tree),
         mask_((1ULL << options.nodeid_bits) - 1),
-        nodeids_(tree.rows.size(), 0) {}
+        nodeids_{.by_row = std::vector<std::uint64_t>(tree.rows.size(), 0),
+                 .slots = std::vector<std::uint32_t>(SnapshotSlots(tree.rows.size()), 0)} {}
 
+  // What is kept comes first, so that nothing fresh can take its nodeid.
   Result<Nodeids> Assign() {
-    nodeids_[0] = kRootNodeid;
+    nodeids_.by_row[0] = kRootNodeid;
     if (options_.previous != nullptr) KeepPrevious();
-    std::vector<std::uint32_t> fresh;
-    for (std::uint32_t row = 1; row < nodeids_.size(); ++row) {
-      if (nodeids_[row] != 0) continue;
-      nodeids_[row] = Candidate(row, 0);
-      fresh.push_back(row);
+    for (std::uint32_t row = 1; row < tree_.rows.size(); ++row) {
+      if (nodeids_.by_row[row] != 0) continue;
+      std::uint64_t salt = 0;
+      while (!TryGive(row, Candidate(row, salt))) {
+        if (++salt == kMaxSalt) {
+          return Fail(Code::kInternal, "no free nodeid for '" +
+                                           std::string(tree_.PathOf(listing_, row)) + "' in " +
+                                           std::to_string(options_.nodeid_bits) + " bits");
+        }
+      }
     }
-    SortRows();
-    if (Status status = Separate(fresh); !status) return Fail(status.error());
-    Nodeids done{.by_row = std::move(nodeids_), .ascending = {}};
-    done.ascending.reserve(sorted_.size());
-    for (const auto& [nodeid, row] : sorted_) done.ascending.push_back(row);
-    return done;
+    return std::move(nodeids_);
   }
 
  private:
@@ -55,7 +55,7 @@ class Assigner {
         const std::uint32_t row = directory.first_row + i;
         const auto old = previous.Lookup(*there[d], tree_.NameOf(listing_, row));
         if (!old || !IsUnchanged(row, *old)) continue;
-        nodeids_[row] = old->nodeid;
+        Give(row, old->nodeid);
         if (old->is_directory()) there[tree_.rows[row].number] = old->directory;
       }
     }
@@ -71,6 +71,12 @@ class Assigner {
            listing_.EtagOf(entry) == options_.previous->EtagOf(old);
   }
 
+  std::string_view KeyOf(std::string_view path) {
+    if (IsSingleObjectPrefix(options_.prefix)) return options_.prefix;
+    text_.assign(options_.prefix).append(path);
+    return text_;
+  }
+
   std::uint64_t Candidate(std::uint32_t row, std::uint64_t salt) {
     const std::string_view path = tree_.PathOf(listing_, row);
     if (tree_.rows[row].directory != 0) {
@@ -83,7 +89,7 @@ class Assigner {
     const ObjectVersion version = ComputeObjectVersion({.domain = options_.domain,
                                                         .endpoint = options_.endpoint,
                                                         .bucket = options_.bucket,
-                                                        .key = KeyAtPath(options_.prefix, path),
+                                                        .key = KeyOf(path),
                                                         .etag = listing_.EtagOf(entry),
                                                         .size = entry.attributes.size()});
     const std::uint64_t words[2] = {version.high, version.low};
@@ -91,65 +97,35 @@ class Assigner {
     return kFirstFileNodeid + hash % (kDirectoryNodeidBit - kFirstFileNodeid);
   }
 
-  void SortRows() {
-    sorted_.clear();
-    sorted_.reserve(nodeids_.size());
-    for (std::uint32_t row = 0; row < nodeids_.size(); ++row) {
-      sorted_.emplace_back(nodeids_[row], row);
+  // The slot of `nodeid`, or where it would be.
+  std::uint64_t SlotOf(std::uint64_t nodeid) const {
+    const std::uint64_t slots = nodeids_.slots.size();
+    std::uint64_t slot = SnapshotNodeidSlot(nodeid, slots);
+    while (nodeids_.slots[slot] != 0 && nodeids_.by_row[nodeids_.slots[slot]] != nodeid) {
+      slot = slot + 1 == slots ? 0 : slot + 1;
     }
-    std::ranges::sort(sorted_);
+    return slot;
   }
 
-  // True when a row other than `row` had or has `nodeid`. A fresh row must also leave alone what a
-  // row of the previous generation had: the kernel may still know it by that number.
-  bool IsTaken(std::uint64_t nodeid) const {
-    const auto at =
-        std::ranges::lower_bound(sorted_, nodeid, {}, [](const auto& p) { return p.first; });
-    return (at != sorted_.end() && at->first == nodeid) || WasTaken(nodeid);
-  }
-  bool WasTaken(std::uint64_t nodeid) const {
-    return options_.previous != nullptr && options_.previous->FindNodeid(nodeid).has_value();
+  void Give(std::uint32_t row, std::uint64_t nodeid) {
+    nodeids_.by_row[row] = nodeid;
+    nodeids_.slots[SlotOf(nodeid)] = row;
   }
 
-  // Hashes those fresh rows again that are not alone with their nodeid, and sorts again.
-  Status Separate(const std::vector<std::uint32_t>& fresh) {
-    std::vector<std::uint32_t> clashing;
-    for (const std::uint32_t row : fresh) {
-      if (WasTaken(nodeids_[row]) || !OwnsNodeid(row)) clashing.push_back(row);
-    }
-    if (clashing.empty()) return {};
-    std::set<std::uint64_t> added;
-    for (const std::uint32_t row : clashing) {
-      std::uint64_t salt = 1;
-      std::uint64_t nodeid = Candidate(row, salt);
-      while (IsTaken(nodeid) || added.contains(nodeid)) {
-        if (++salt == kMaxSalt) {
-          return Fail(Code::kInternal, "no free nodeid for '" +
-                                           std::string(tree_.PathOf(listing_, row)) + "' in " +
-                                           std::to_string(options_.nodeid_bits) + " bits");
-        }
-        nodeid = Candidate(row, salt);
-      }
-      nodeids_[row] = nodeid;
-      added.insert(nodeid);
-    }
-    SortRows();
-    return {};
-  }
-
-  // Of the rows with one nodeid the first fresh one owns it; a kept row is not in `previous` twice,
-  // and a fresh row that meets it is WasTaken.
-  bool OwnsNodeid(std::uint32_t row) const {
-    const auto at = std::ranges::lower_bound(sorted_, std::pair(nodeids_[row], row));
-    return at == sorted_.begin() || std::prev(at)->first != nodeids_[row];
+  // A fresh row must also leave alone what any row of the previous generation had: the kernel may
+  // still know that row by it.
+  bool TryGive(std::uint32_t row, std::uint64_t nodeid) {
+    if (nodeids_.slots[SlotOf(nodeid)] != 0) return false;
+    if (options_.previous != nullptr && options_.previous->FindNodeid(nodeid)) return false;
+    Give(row, nodeid);
+    return true;
   }
 
   const SnapshotOptions& options_;
   const Listing& listing_;
   const SnapshotTree& tree_;
   const std::uint64_t mask_;
-  std::vector<std::uint64_t> nodeids_;  // by row; 0 = none yet
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> sorted_;
+  Nodeids nodeids_;
   std::string text_;
 };
 

@@ -12,7 +12,7 @@ namespace forebay {
 
 struct Nodeids {
   std::vector<std::uint64_t> by_row;
-  std::vector<std::uint32_t> ascending;  ///< Rows in the order of their nodeids.
+  std::vector<std::uint32_t> slots;  ///< SnapshotSection::kNodeidSlots.
 };
 
 /// Gives every row its nodeid: the root 1, a file kFirstFileNodeid or more from its object version,

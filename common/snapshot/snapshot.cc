@@ -42,11 +42,10 @@ std::optional<std::uint64_t> ExpectedBytes(const SnapshotHeader& header, Snapsho
     case SnapshotSection::kRows:
       return rows * sizeof(SnapshotRowRecord);
     case SnapshotSection::kNameTags:
-      return header.name_slots;
+      return header.slots;
     case SnapshotSection::kNameSlots:
-      return header.name_slots * std::uint64_t{sizeof(std::uint32_t)};
-    case SnapshotSection::kNodeids:
-      return rows * sizeof(std::uint32_t);
+    case SnapshotSection::kNodeidSlots:
+      return header.slots * std::uint64_t{sizeof(std::uint32_t)};
     case SnapshotSection::kCells:
       return (header.section(SnapshotSection::kCells).offset + kCellBytes - 1) / kCellBytes *
              sizeof(std::uint64_t);

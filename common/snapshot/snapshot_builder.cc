@@ -83,7 +83,7 @@ Status MakeNames(const Listing& listing, Content& content) {
 }
 
 void MakeNameTable(const Listing& listing, Content& content) {
-  const std::uint64_t slots = SnapshotNameSlots(content.tree.rows.size());
+  const std::uint64_t slots = content.nodeids.slots.size();
   NameTable& table = content.name_table;
   table.tags.resize(slots, 0);
   table.slots.resize(slots, 0);
@@ -128,7 +128,7 @@ std::array<std::uint64_t, kSnapshotSections> SectionSizes(const Content& content
           content.tree.rows.size() * sizeof(SnapshotRowRecord),
           content.name_table.tags.size(),
           content.name_table.slots.size() * sizeof(std::uint32_t),
-          content.nodeids.ascending.size() * sizeof(std::uint32_t),
+          content.nodeids.slots.size() * sizeof(std::uint32_t),
           content.etags.size(),
           content.hidden.size(),
           0};
@@ -188,7 +188,7 @@ void WriteFile(const Listing& listing, const Content& content, const SnapshotHea
   WriteRows(listing, content, file);
   append(SnapshotSection::kNameTags, BytesOf(content.name_table.tags));
   append(SnapshotSection::kNameSlots, BytesOf(content.name_table.slots));
-  append(SnapshotSection::kNodeids, BytesOf(content.nodeids.ascending));
+  append(SnapshotSection::kNodeidSlots, BytesOf(content.nodeids.slots));
   append(SnapshotSection::kEtags, content.etags);
   append(SnapshotSection::kHidden, content.hidden);
   append(SnapshotSection::kCells, {});
@@ -264,7 +264,7 @@ void SnapshotBuilder::State::FillHeader(const Content& content, SnapshotHeader& 
                          static_cast<std::uint32_t>(options.prefix.size())};
   header.rows = static_cast<std::uint32_t>(content.tree.rows.size());
   header.directories = static_cast<std::uint32_t>(content.tree.directories.size());
-  header.name_slots = static_cast<std::uint32_t>(content.name_table.tags.size());
+  header.slots = static_cast<std::uint32_t>(content.nodeids.slots.size());
   for (const SnapshotTree::Row row : content.tree.rows) {
     if (row.directory != 0) continue;
     const std::uint64_t size = listing.entries()[row.number].attributes.size();

@@ -18,6 +18,10 @@ std::uint8_t SnapshotNameTag(std::uint64_t hash) {
   return static_cast<std::uint8_t>(std::max<std::uint64_t>(hash & 0xFF, 1));
 }
 
-std::uint64_t SnapshotNameSlots(std::uint64_t rows) { return rows + rows / 4 + 1; }
+std::uint64_t SnapshotNodeidSlot(std::uint64_t nodeid, std::uint64_t slots) {
+  return SnapshotFirstSlot(nodeid << 2, slots);
+}
+
+std::uint64_t SnapshotSlots(std::uint64_t rows) { return rows + rows / 4 + 1; }
 
 }  // namespace forebay

@@ -36,7 +36,7 @@ enum class SnapshotSection : std::uint8_t {
   kRows,         ///< SnapshotRowRecord each.
   kNameTags,     ///< u8 per slot: 0 = empty, else NameTag of the row's hash.
   kNameSlots,    ///< u32 per slot: the row.
-  kNodeids,      ///< u32 each: the rows in ascending order of their nodeids.
+  kNodeidSlots,  ///< u32 per slot: the row, 0 = empty (the root is not in the table).
   kEtags,        ///< ETags that are no MD5.
   kHidden,       ///< u8 reason, u16 bytes, key; each.
   kCells,        ///< u64 each: XXH3-64 of every 64 KiB of the file before this section.
@@ -62,7 +62,7 @@ struct SnapshotHeader {
   std::array<std::uint32_t, 3> source_bytes;  ///< Of endpoint, bucket, prefix.
   std::uint32_t rows;
   std::uint32_t directories;
-  std::uint32_t name_slots;
+  std::uint32_t slots;  ///< Of the name table, and of the nodeid table.
   std::uint32_t reserved_too;
   std::uint64_t object_bytes;
   std::uint64_t large_bytes;
@@ -129,8 +129,11 @@ std::uint64_t SnapshotNameHash(std::uint32_t directory, std::string_view name);
 std::uint64_t SnapshotFirstSlot(std::uint64_t hash, std::uint64_t slots);
 std::uint8_t SnapshotNameTag(std::uint64_t hash);  ///< Never 0.
 
-/// Slots of the name table for `rows` rows: at most 0.8 full, so that a name that is not there
-/// costs 13 one-byte probes.
-std::uint64_t SnapshotNameSlots(std::uint64_t rows);
+/// The slot of a nodeid, which is a hash already: its low 62 bits scaled to `slots`, then linear.
+std::uint64_t SnapshotNodeidSlot(std::uint64_t nodeid, std::uint64_t slots);
+
+/// Slots of either table for `rows` rows: at most 0.8 full. One that is there then costs 3 probes,
+/// a name that is not there 13 of one byte.
+std::uint64_t SnapshotSlots(std::uint64_t rows);
 
 }  // namespace forebay

@@ -90,37 +90,16 @@ std::optional<SnapshotRow> Snapshot::Resolve(std::string_view path) const {
   return row;
 }
 
-// Nodeids are hashes, spread evenly over the files' half and the directories' half of their range:
-// the first guess is within about the square root of the count, and each further one, made with the
-// same slope, within the square root of that.
 std::optional<SnapshotRow> Snapshot::FindNodeid(std::uint64_t nodeid) const {
   if (nodeid == kRootNodeid) return RowAt(0);
-  const bool directory = (nodeid & kDirectoryNodeidBit) != 0;
-  const std::uint64_t files = header_.rows - header_.directories;
-  // Places [low, high) of the ascending rows; the root is at place 0.
-  std::uint64_t low = directory ? 1 + files : 1;
-  std::uint64_t high = directory ? header_.rows : 1 + files;
-  const double slope = static_cast<double>(high - low) / static_cast<double>(kDirectoryNodeidBit);
-  constexpr int kGuesses = 8;  // then halves: the spread is not even (a short hash, damage)
-  double guess =
-      static_cast<double>(low) + static_cast<double>(nodeid & (kDirectoryNodeidBit - 1)) * slope;
-  for (int tries = 0; low < high; ++tries) {
-    std::uint64_t place = low + (high - low) / 2;
-    if (tries < kGuesses) {
-      place = static_cast<std::uint64_t>(
-          std::clamp(guess, static_cast<double>(low), static_cast<double>(high - 1)));
-    }
-    const auto row = RecordAt<std::uint32_t>(SnapshotSection::kNodeids, place);
-    if (row >= header_.rows) return std::nullopt;
+  const std::uint64_t slots = header_.slots;
+  std::uint64_t slot = SnapshotNodeidSlot(nodeid, slots);
+  for (std::uint64_t probes = 0; probes < slots; ++probes) {
+    const auto row = RecordAt<std::uint32_t>(SnapshotSection::kNodeidSlots, slot);
+    if (row == 0 || row >= header_.rows) return std::nullopt;
     const auto record = RecordAt<SnapshotRowRecord>(SnapshotSection::kRows, row);
     if (record.nodeid == nodeid) return RowOf(row, record);
-    const double distance = static_cast<double>(nodeid) - static_cast<double>(record.nodeid);
-    guess = static_cast<double>(place) + distance * slope;
-    if (record.nodeid < nodeid) {
-      low = place + 1;
-    } else {
-      high = place;
-    }
+    slot = slot + 1 == slots ? 0 : slot + 1;
   }
   return std::nullopt;
 }

@@ -47,7 +47,7 @@ std::string HandMadeFile() {
       Row(1, 1ULL << 44, 99, 0) + Row(5'000, 5 | 3ULL << 48, 98, 0x11),
       tags,
       slot == 0 ? Numbers({1, 0}, 4) : Numbers({0, 1}, 4),
-      Numbers({0, 1}, 4),
+      Numbers({1, 0}, 4),
       "",
       Numbers({1}, 1) + Numbers({4}, 2) + "p//x"};
   std::string places;

@@ -35,7 +35,7 @@ void ExpectRoundTrip(const std::vector<std::string>& names) {
 
 TEST(NameGroup, KeepsAnyNames) {
   const std::uint64_t seed = TestSeed();
-  SCOPED_TRACE("FOREBAY_TEST_SEED=" + std::to_string(seed));
+  SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
   for (int round = 0; round < 3'000; ++round) {
     const std::size_t alphabet = round % 3 == 0 ? 256 : 2;
@@ -57,8 +57,10 @@ TEST(NameGroup, KeepsAnyNames) {
 }
 
 TEST(NameGroup, SharesBothEndsOfLikeNames) {
-  std::vector<std::string> names;
-  for (int i = 0; i < 16; ++i) names.push_back("n01440764_10" + std::to_string(26 + i) + ".JPEG");
+  std::vector<std::string> names(16);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    names[i] = "n01440764_10" + std::to_string(26 + i) + ".JPEG";
+  }
   const std::vector<std::string_view> views(names.begin(), names.end());
   std::string coded;
   AppendNameGroup(views, coded);
@@ -68,7 +70,7 @@ TEST(NameGroup, SharesBothEndsOfLikeNames) {
 
 TEST(NameGroup, OfRandomBytesNeverReadsOutside) {
   const std::uint64_t seed = TestSeed();
-  SCOPED_TRACE("FOREBAY_TEST_SEED=" + std::to_string(seed));
+  SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
   for (int round = 0; round < 20'000; ++round) {
     // On the heap and exactly as long as it is: the address sanitizer sees one byte too many.

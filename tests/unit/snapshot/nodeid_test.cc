@@ -35,6 +35,7 @@ void ExpectUniqueAndFound(const Snapshot& snapshot) {
 
 std::vector<TestObject> Tree(int files, int directories) {
   std::vector<TestObject> objects;
+  objects.reserve(static_cast<std::size_t>(files));
   for (int i = 0; i < files; ++i) {
     objects.push_back({.key = "d" + std::to_string(i % directories) + "/" + std::to_string(i),
                        .size = static_cast<std::uint64_t>(i)});
@@ -83,7 +84,7 @@ TEST(Nodeid, AreTheSameOnEveryBuild) {
 // Generation after generation with random changes: what stays keeps its nodeid, and nothing new
 // gets one that the generation before knew as something else.
 void RunGenerations(int bits, std::uint64_t seed) {
-  SCOPED_TRACE("bits " + std::to_string(bits) + " FOREBAY_TEST_SEED=" + std::to_string(seed));
+  SCOPED_TRACE("bits " + std::to_string(bits) + " seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
   const TempDir dir;
   std::map<std::string, TestObject> objects;
@@ -103,6 +104,7 @@ void RunGenerations(int bits, std::uint64_t seed) {
       }
     }
     std::vector<TestObject> listing;
+    listing.reserve(objects.size());
     for (const auto& [key, object] : objects) listing.push_back(object);
     options.id.generation = static_cast<std::uint64_t>(generation);
     const auto snapshot = Build(options, listing, dir.Path("s" + std::to_string(generation)));

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <iostream>
 #include <stdexcept>
 
 namespace forebay {
@@ -86,10 +87,11 @@ std::vector<std::string> FilesBelow(const Snapshot& snapshot, std::uint32_t dire
 }
 
 std::uint64_t TestSeed() {
-  const char* fixed = std::getenv("FOREBAY_TEST_SEED");
-  if (fixed != nullptr) return std::stoull(fixed);
+  const auto wanted = static_cast<std::uint64_t>(GTEST_FLAG_GET(random_seed));
   std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
+  const std::uint64_t seed = wanted != 0 ? wanted : 1 + device() % 99'999;
+  std::cout << "to repeat: --gtest_random_seed=" << seed << "\n";
+  return seed;
 }
 
 }  // namespace forebay

@@ -48,7 +48,7 @@ std::shared_ptr<const Snapshot> Build(const SnapshotOptions& options,
 std::vector<std::string> NamesIn(const Snapshot& snapshot, std::uint32_t directory);
 std::vector<std::string> FilesBelow(const Snapshot& snapshot, std::uint32_t directory);
 
-/// A seed that differs from run to run; FOREBAY_TEST_SEED overrides it. The caller prints it.
+/// A seed that differs from run to run, printed; --gtest_random_seed overrides it.
 std::uint64_t TestSeed();
 
 }  // namespace forebay
