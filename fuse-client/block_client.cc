@@ -1,0 +1,320 @@
+#include "fuse-client/block_client.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <utility>
+
+#include "common/base/executors.h"
+#include "common/wire/client_pool.h"
+#include "proto/coordinator.pb.h"
+#include "proto/node.pb.h"
+
+namespace forebay {
+
+namespace {
+
+/// How often a node's local socket is looked for again.
+constexpr Duration kDirectoryFor = std::chrono::seconds(10);
+const std::string kUnixPrefix = "unix:";
+
+/// A prefetch is answered as soon as the fill has begun.
+constexpr Duration kPrefetchTimeout = std::chrono::seconds(5);
+
+/// Rounds over all owners after which bad answers (as opposed to none) are given up.
+constexpr int kBadRoundsMax = 3;
+
+/// Counts a coroutine in and out.
+class InFlight {
+ public:
+  explicit InFlight(std::shared_ptr<std::size_t> count) : count_(std::move(count)) { ++*count_; }
+  ~InFlight() { --*count_; }
+  InFlight(const InFlight&) = delete;
+  InFlight& operator=(const InFlight&) = delete;
+
+ private:
+  std::shared_ptr<std::size_t> count_;
+};
+
+proto::ReadBlockRequest MessageOf(const BlockRequest& request) {
+  proto::ReadBlockRequest message;
+  message.set_link(request.link.bytes.data(), request.link.bytes.size());
+  proto::BlockKey& block = *message.mutable_block();
+  block.set_version_high(request.block.version.high);
+  block.set_version_low(request.block.version.low);
+  block.set_offset(request.block.offset);
+  block.set_length(request.block.length);
+  message.set_range_begin(request.range.begin);
+  message.set_range_end(request.range.end);
+  message.set_key(request.object.key);
+  message.set_etag(request.object.etag);
+  message.set_object_size(request.object.size);
+  message.set_job(request.job);
+  message.set_peer_only(request.peer_only);
+  return message;
+}
+
+/// What to do after one owner's answer.
+enum class Next : std::uint8_t { kReturn, kSameOwner, kNextOwner, kNextRound };
+
+Next AfterFailure(Code code) {
+  switch (code) {
+    case Code::kStale:
+    case Code::kDenied:
+    case Code::kInvalid:
+      return Next::kReturn;
+    case Code::kOverloaded:
+      return Next::kSameOwner;
+    // The node waited for S3 in vain. The next owner would only ask S3 a second time.
+    case Code::kTimeout:
+      return Next::kNextRound;
+    case Code::kUnavailable:
+    case Code::kCorrupt:
+    case Code::kInternal:
+    case Code::kNotFound:
+      return Next::kNextOwner;
+  }
+  return Next::kNextOwner;
+}
+
+/// True for answers that another try is unlikely to change: the owner is there and cannot do it.
+bool IsBadAnswer(Code code) {
+  return code == Code::kCorrupt || code == Code::kInternal || code == Code::kNotFound;
+}
+
+}  // namespace
+
+/// One Read's question, for as long as it lasts.
+struct BlockClient::Question {
+  BlockRequest request;
+  proto::ReadBlockRequest message;
+  Deadline deadline;
+};
+
+/// A node to ask, and how to reach it; both in the directory that the round holds.
+struct BlockClient::Route {
+  const NodeInfo* node = nullptr;
+  const std::string* address = nullptr;
+  bool same_host = false;
+};
+
+struct BlockClient::Routes {
+  std::array<Route, kOwnersPerPartition> list;
+  std::size_t count = 0;
+};
+
+BlockClient::BlockClient(Parts parts, BlockClientOptions options)
+    : parts_(parts), options_(std::move(options)), random_(std::random_device{}()) {}
+
+BlockClient::~BlockClient() = default;
+
+Duration BlockClient::RandomPart(Duration most) {
+  std::uniform_int_distribution<Duration::rep> pick(most.count() / 4, most.count());
+  return Duration(pick(random_));
+}
+
+std::shared_ptr<const BlockClient::Directory> BlockClient::CurrentDirectory() {
+  std::shared_ptr<const RingTable> table = parts_.ring.table();
+  const TimePoint now = Clock::now();
+  if (directory_ && directory_->table == table && now < directory_->until) return directory_;
+  auto fresh = std::make_shared<Directory>();
+  for (const NodeInfo& node : table->nodes()) {
+    const bool usable = IsHere(node) && !node.local_socket.empty() &&
+                        ::access(node.local_socket.c_str(), R_OK | W_OK) == 0;
+    fresh->addresses.push_back(usable ? kUnixPrefix + node.local_socket : node.address);
+  }
+  fresh->table = std::move(table);
+  fresh->until = now + kDirectoryFor;
+  directory_ = std::move(fresh);
+  return directory_;
+}
+
+// A socket file may outlive its node, or belong to another user: then the address serves for a
+// while.
+void BlockClient::AvoidSocketOf(const std::string& node_id) {
+  auto changed = std::make_shared<Directory>(*CurrentDirectory());
+  const std::vector<NodeInfo>& nodes = changed->table->nodes();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].id == node_id) changed->addresses[i] = nodes[i].address;
+  }
+  directory_ = std::move(changed);
+}
+
+bool BlockClient::IsHere(const NodeInfo& node) const {
+  return !options_.host_id.empty() && node.host_id == options_.host_id;
+}
+
+// Those that may be silent come last: they are asked only when nobody else has an answer.
+BlockClient::Routes BlockClient::RoutesFor(const Directory& directory, const BlockId& block) {
+  Routes routes;
+  for (const bool doubtful : {false, true}) {
+    for (const std::uint16_t index : directory.table->OwnersOf(PartitionOf(block))) {
+      const NodeInfo& node = directory.table->nodes()[index];
+      const bool doubt = node.state == NodeState::kSuspect || parts_.health.IsSilent(node.id);
+      if (doubt != doubtful) continue;
+      routes.list[routes.count++] = Route{&node, &directory.addresses[index], IsHere(node)};
+    }
+  }
+  return routes;
+}
+
+Result<Cells> BlockClient::CellsOf(const Question& question, const Route& route, RpcReply reply) {
+  proto::ReadBlockReply message;
+  const Status parsed = ParseMessage(reply.message, message);
+  if (!parsed) return Fail(parsed.error().Within("answer of " + route.node->id));
+  const BlockRequest& request = question.request;
+  const std::uint64_t begin = message.begin();
+  const std::uint64_t end = begin + reply.payload.bytes.size();
+  const bool whole_cells = begin % kCellBytes == 0 && end <= request.block.length &&
+                           (end % kCellBytes == 0 || end == request.block.length);
+  const bool covers = begin <= request.range.begin && end >= request.range.end;
+  Cells cells;
+  if (whole_cells && covers) {
+    cells.begin = message.begin();
+    cells.bytes = std::move(reply.payload);
+    cells.checksums.assign(message.checksums().begin(), message.checksums().end());
+    const bool from_s3 = message.tier() == static_cast<std::uint32_t>(Tier::kS3);
+    cells.tier = from_s3 ? Tier::kS3 : (route.same_host ? Tier::kLocal : Tier::kPeer);
+    if (cells.Verify()) return cells;
+  }
+  parts_.stats.CountChecksumFailure();
+  spdlog::warn("node {} answered {} of block {} that do not match their {}; asking again",
+               route.node->id, whole_cells && covers ? "bytes" : "a range",
+               request.block.ToString(), whole_cells && covers ? "checksums" : "request");
+  return Fail(Code::kCorrupt, "node " + route.node->id + " answered bytes of \"" +
+                                  request.object.key +
+                                  "\" that do not match their checksums; see its log");
+}
+
+Task<Result<Cells>> BlockClient::AskOnce(const Question* question, Route route) {
+  Result<RpcReply> reply = co_await parts_.pool.Call(*route.address, Method::kReadBlock,
+                                                     question->message, question->deadline);
+  if (!reply) {
+    const NodeInfo& node = *route.node;
+    if (reply.error().code == Code::kUnavailable) {
+      if (*route.address != node.address) AvoidSocketOf(node.id);
+      ReportSilent(node.id, node.address);
+    }
+    co_return Fail(reply.error().Within("node " + node.id));
+  }
+  co_return CellsOf(*question, route, std::move(*reply));
+}
+
+// kCorrupt is asked again once, kOverloaded until the deadline.
+Task<Result<Cells>> BlockClient::AskOwner(const Question* question, Route route) {
+  Duration pause = options_.pauses.overloaded;
+  bool asked_again = false;
+  for (;;) {
+    Result<Cells> cells = co_await AskOnce(question, route);
+    if (cells || stopped_) co_return cells;
+    const Code code = cells.error().code;
+    if (code == Code::kCorrupt && !asked_again) {
+      asked_again = true;
+      continue;
+    }
+    if (AfterFailure(code) != Next::kSameOwner) co_return cells;
+    if (question->deadline.Expired()) co_return cells;
+    co_await SleepFor(std::min(RandomPart(pause), question->deadline.Remaining()));
+    pause = std::min(pause * 2, options_.pauses.longest);
+  }
+}
+
+// One round over the owners: the first good answer, or the last failure.
+Task<Result<Cells>> BlockClient::AskAllOwners(const Question* question,
+                                              const Directory* directory) {
+  const Routes routes = RoutesFor(*directory, question->request.block);
+  Error last{Code::kUnavailable,
+             "no cache node has joined the ring; start forebay-node or see `forebay nodes`"};
+  for (std::size_t i = 0; i < routes.count; ++i) {
+    if (i > 0) parts_.stats.CountOwnerSwitch();
+    Result<Cells> cells = co_await AskOwner(question, routes.list[i]);
+    if (cells) co_return cells;
+    last = std::move(cells.error());
+    if (stopped_ || question->deadline.Expired()) break;
+    if (AfterFailure(last.code) != Next::kNextOwner) break;
+  }
+  co_return Fail(std::move(last));
+}
+
+Task<Result<Cells>> BlockClient::Read(BlockRequest request, Deadline deadline) {
+  const InFlight counted(in_flight_);
+  Question question{std::move(request), {}, deadline};
+  question.message = MessageOf(question.request);
+  Duration pause = options_.pauses.first;
+  int bad_rounds = 0;
+  for (;;) {
+    const std::shared_ptr<const Directory> directory = CurrentDirectory();
+    Result<Cells> cells = co_await AskAllOwners(&question, directory.get());
+    if (cells) co_return cells;
+    Error& error = cells.error();
+    if (AfterFailure(error.code) == Next::kReturn) co_return cells;
+    if (stopped_) co_return Fail(Code::kUnavailable, "the mount is going away");
+    if (IsBadAnswer(error.code) && ++bad_rounds >= kBadRoundsMax) co_return cells;
+    const Duration wait = RandomPart(pause);
+    if (deadline.Remaining() <= wait) {
+      co_return Fail(
+          Code::kTimeout,
+          "no owner of the block answered in time; the last cause was: " + error.message);
+    }
+    parts_.stats.CountRetryRound();
+    co_await SleepFor(wait);
+    pause = std::min(pause * 2, options_.pauses.longest);
+    // Sometimes the nodes are well and only our table is old.
+    co_await parts_.refresher.Refresh(deadline.AtMost(kSilence));
+  }
+}
+
+void BlockClient::ReportSilent(const std::string& node_id, const std::string& address) {
+  if (stopped_ || !parts_.health.Failed(node_id)) return;
+  spdlog::warn("cache node {} at {} does not answer; reads go to the next owners", node_id,
+               address);
+  Spawn(parts_.context, ProbeUntilBack(node_id, address));
+}
+
+Task<void> BlockClient::ProbeUntilBack(std::string node_id, std::string address) {
+  const InFlight counted(in_flight_);
+  Duration pause = options_.pauses.probe_first;
+  while (!stopped_ && parts_.ring.table()->Find(node_id) != nullptr) {
+    proto::GetRingRequest request;
+    request.set_have_epoch(parts_.ring.epoch());
+    const Deadline deadline = Deadline::After(kSilence);
+    const Result<RpcReply> reply =
+        co_await parts_.pool.Call(address, Method::kGetRing, request, deadline);
+    if (reply) {
+      spdlog::info("cache node {} answers again", node_id);
+      break;
+    }
+    const TimePoint next = Clock::now() + RandomPart(pause);
+    // In short steps, so that an unmount does not wait for the pause.
+    while (!stopped_ && Clock::now() < next) {
+      co_await SleepFor(std::min<Duration>(next - Clock::now(), std::chrono::milliseconds(100)));
+    }
+    pause = std::min(pause * 2, options_.pauses.probe_longest);
+  }
+  parts_.health.Recovered(node_id);
+}
+
+void BlockClient::Prefetch(BlockRequest request) {
+  if (stopped_ || *prefetches_ >= kMaxPrefetches) return;
+  Spawn(parts_.context, RunPrefetch(std::move(request)));
+}
+
+Task<void> BlockClient::RunPrefetch(BlockRequest request) {
+  const InFlight counted(in_flight_);
+  const InFlight bounded(prefetches_);
+  const std::shared_ptr<const Directory> directory = CurrentDirectory();
+  const Routes routes = RoutesFor(*directory, request.block);
+  if (routes.count == 0) co_return;
+  const proto::ReadBlockRequest message = MessageOf(request);
+  const std::string address = *routes.list[0].address;
+  const Deadline deadline = Deadline::After(kPrefetchTimeout);
+  const Result<RpcReply> reply =
+      co_await parts_.pool.Call(address, Method::kPrefetchBlock, message, deadline);
+  // The reader that comes for the block finds out by itself what is wrong.
+  if (!reply) spdlog::debug("prefetch of {}: {}", request.block.ToString(), reply.error().message);
+}
+
+}  // namespace forebay

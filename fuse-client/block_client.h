@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/base/asio.h"
+#include "common/base/deadline.h"
+#include "common/base/result.h"
+#include "common/model/block_source.h"
+#include "common/ring/ring.h"
+#include "common/wire/rpc.h"
+#include "fuse-client/file_reader.h"
+#include "fuse-client/peer_health.h"
+#include "fuse-client/ring_view.h"
+#include "fuse-client/stats.h"
+
+namespace forebay {
+
+class ClientPool;
+
+/// Waits of BlockClient. Tests shorten them.
+struct BlockClientPauses {
+  /// First pause after every owner failed; doubles up to `longest`, a random part of it is taken.
+  Duration first = std::chrono::milliseconds(50);
+  Duration longest = std::chrono::seconds(2);
+  /// An overloaded owner is asked again after a random part of this, doubling up to `longest`.
+  Duration overloaded = std::chrono::milliseconds(20);
+  /// Between two questions whether a silent node is back, growing from the first to the last.
+  Duration probe_first = std::chrono::milliseconds(500);
+  Duration probe_longest = std::chrono::seconds(10);
+};
+
+struct BlockClientOptions {
+  std::string host_id;  ///< This machine's; "" = unknown: every node is reached by its address.
+  BlockClientPauses pauses;
+};
+
+/// Blocks from the cache nodes that own them, in the ring's order (DESIGN section 5). Passes on to
+/// the next owner where one is silent, gone or wrong; asks the same one again where it is only
+/// overloaded; begins again from a fresh ring table when all have failed, until the deadline. Hands
+/// out only bytes that match the checksums taken when the block was filled. One per worker, used on
+/// the context of `pool` only; `health`, `ring` and `refresher` are shared.
+///
+/// Errors of Read: kStale the object changed; kDenied; kInvalid; kCorrupt or kInternal no owner has
+/// it right; kTimeout with the last cause when the deadline passed; kUnavailable after Stop.
+class BlockClient final : public BlockSource, public BlockPrefetcher {
+ public:
+  struct Parts {
+    asio::io_context& context;
+    ClientPool& pool;
+    RingView& ring;
+    RingRefresher& refresher;
+    PeerHealth& health;
+    WorkerStats& stats;
+  };
+
+  BlockClient(Parts parts, BlockClientOptions options);
+  ~BlockClient() override;
+
+  Task<Result<Cells>> Read(BlockRequest request, Deadline deadline) override;
+
+  /// Best effort: asks the first owner to fill the block, and does not wait. At most
+  /// kMaxPrefetches are under way.
+  void Prefetch(BlockRequest request) override;
+  static constexpr std::size_t kMaxPrefetches = 32;
+
+  /// Reads end with kUnavailable at their next failure instead of trying again. The context goes on
+  /// running until in_flight() is zero.
+  void Stop() { stopped_ = true; }
+  std::size_t in_flight() const { return *in_flight_; }
+
+ private:
+  struct Question;
+  struct Route;
+  struct Routes;
+  /// A table and how each of its nodes is reached from here, by index.
+  struct Directory {
+    std::shared_ptr<const RingTable> table;
+    std::vector<std::string> addresses;
+    TimePoint until;  ///< Local sockets are looked for again after this.
+  };
+
+  std::shared_ptr<const Directory> CurrentDirectory();
+  bool IsHere(const NodeInfo& node) const;
+  void AvoidSocketOf(const std::string& node_id);
+  Routes RoutesFor(const Directory& directory, const BlockId& block);
+  Task<Result<Cells>> AskOwner(const Question* question, Route route);
+  Task<Result<Cells>> AskOnce(const Question* question, Route route);
+  Task<Result<Cells>> AskAllOwners(const Question* question, const Directory* directory);
+  Result<Cells> CellsOf(const Question& question, const Route& route, RpcReply reply);
+  void ReportSilent(const std::string& node_id, const std::string& address);
+  Task<void> ProbeUntilBack(std::string node_id, std::string address);
+  Task<void> RunPrefetch(BlockRequest request);
+  Duration RandomPart(Duration most);
+
+  Parts parts_;
+  BlockClientOptions options_;
+  bool stopped_ = false;
+  // Shared with the coroutines, which may outlive this object while their context ends.
+  std::shared_ptr<std::size_t> in_flight_ = std::make_shared<std::size_t>(0);
+  std::shared_ptr<std::size_t> prefetches_ = std::make_shared<std::size_t>(0);
+  std::minstd_rand random_;
+  std::shared_ptr<const Directory> directory_;
+};
+
+}  // namespace forebay

@@ -1,0 +1,126 @@
+#include "fuse-client/file_reader.h"
+
+#include <algorithm>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "common/base/executors.h"
+#include "fuse-client/block_spans.h"
+
+namespace forebay {
+
+namespace {
+
+/// The spans of one READ on their way. All of them run on one io_context, so nothing is locked.
+struct SpansInFlight {
+  SpansInFlight(const asio::any_io_executor& executor, std::size_t count)
+      : results(count), left(count), all_in(executor) {}
+
+  void Land(std::size_t index, Result<Cells> result) {
+    results[index] = std::move(result);
+    if (--left == 0) all_in.cancel();
+  }
+
+  std::vector<std::optional<Result<Cells>>> results;
+  std::size_t left;
+  asio::steady_timer all_in;
+};
+
+Task<void> ReadSpan(BlockSource* source, BlockRequest request, Deadline deadline,
+                    std::shared_ptr<SpansInFlight> flight, std::size_t index) {
+  Result<Cells> cells = co_await source->Read(std::move(request), deadline);
+  flight->Land(index, std::move(cells));
+}
+
+}  // namespace
+
+BlockRequest FileReader::RequestFor(const FileSystem::Content& content, BlockId block,
+                                    BlockRange range) const {
+  BlockRequest request;
+  request.link = options_.link;
+  request.block = block;
+  request.range = range;
+  request.object = content.object;
+  request.job = options_.job;
+  return request;
+}
+
+void FileReader::ReadAhead(const FileSystem::Content& content, std::uint64_t nodeid,
+                           std::uint64_t offset, std::uint64_t end) {
+  const std::uint64_t size = content.object.size;
+  if (size <= options_.block_bytes) return;
+  const BlocksAhead ahead = parts_.streams.Note(nodeid, offset, end, size, options_.block_bytes);
+  for (std::uint32_t i = 0; i < ahead.count; ++i) {
+    const BlockId block = BlockAt(content.version, size, options_.block_bytes,
+                                  (ahead.first + i) * options_.block_bytes);
+    parts_.stats.CountPrefetch();
+    parts_.prefetcher.Prefetch(RequestFor(content, block, BlockRange{0, block.length}));
+  }
+}
+
+Task<Result<std::vector<Slice>>> FileReader::ReadObject(FileSystem::Content content,
+                                                        std::uint64_t nodeid, std::uint64_t offset,
+                                                        std::size_t size) {
+  std::vector<Slice> slices;
+  const std::vector<BlockSpan> spans =
+      CutSpans(content.version, content.object.size, options_.block_bytes, offset, size);
+  if (spans.empty()) co_return slices;
+  const Deadline deadline = Deadline::After(options_.patience);
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  auto flight = std::make_shared<SpansInFlight>(executor, spans.size());
+  for (std::size_t i = 1; i < spans.size(); ++i) {
+    BlockRequest request = RequestFor(content, spans[i].block, spans[i].range);
+    Spawn(executor, ReadSpan(&parts_.source, std::move(request), deadline, flight, i));
+  }
+  const std::uint64_t end = spans.back().block.offset + spans.back().range.end;
+  ReadAhead(content, nodeid, offset, end);
+  BlockRequest first = RequestFor(content, spans[0].block, spans[0].range);
+  Result<Cells> cells = co_await parts_.source.Read(std::move(first), deadline);
+  flight->Land(0, std::move(cells));
+  while (flight->left > 0) {
+    // Every span ends by its own deadline; the timer is only what wakes us when the last has.
+    flight->all_in.expires_at(deadline.at() + std::chrono::hours(1));
+    boost::system::error_code cancelled;
+    co_await flight->all_in.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+  }
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    Result<Cells>& result = *flight->results[i];
+    if (!result) co_return Fail(std::move(result.error()));
+    parts_.stats.CountBytes(result->tier, spans[i].range.size());
+    slices.push_back(Slice{result->bytes.owner, result->Part(spans[i].range)});
+  }
+  co_return slices;
+}
+
+Task<Result<std::vector<Slice>>> FileReader::Read(std::uint64_t nodeid, std::uint64_t offset,
+                                                  std::size_t size) {
+  const TimePoint begin = Clock::now();
+  Result<FileSystem::Content> content = parts_.files.ContentOf(nodeid);
+  if (content && content->bytes) {
+    const Slice& whole = *content->bytes;
+    const std::uint64_t from = std::min<std::uint64_t>(offset, whole.bytes.size());
+    std::vector<Slice> slices;
+    slices.push_back(whole.Sub(from, std::min<std::uint64_t>(size, whole.bytes.size() - from)));
+    co_return slices;
+  }
+  if (!content) {
+    parts_.errors.Add(parts_.files.PathOf(nodeid), content.error());
+    parts_.stats.CountFailedRead(content.error().code);
+    co_return Fail(std::move(content.error()));
+  }
+  Result<std::vector<Slice>> slices =
+      co_await ReadObject(std::move(*content), nodeid, offset, size);
+  parts_.stats.CountRead(Clock::now() - begin);
+  if (!slices) {
+    parts_.errors.Add(parts_.files.PathOf(nodeid), slices.error());
+    parts_.stats.CountFailedRead(slices.error().code);
+  }
+  co_return slices;
+}
+
+}  // namespace forebay

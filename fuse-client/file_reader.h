@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/asio.h"
+#include "common/base/buffer.h"
+#include "common/base/deadline.h"
+#include "common/base/result.h"
+#include "common/model/block_source.h"
+#include "fuse-client/error_log.h"
+#include "fuse-client/filesystem.h"
+#include "fuse-client/stats.h"
+#include "fuse-client/stream_table.h"
+
+namespace forebay {
+
+/// Asks for a block before a reader does; best effort.
+class BlockPrefetcher {
+ public:
+  virtual ~BlockPrefetcher() = default;
+  virtual void Prefetch(BlockRequest request) = 0;
+};
+
+struct FileReaderOptions {
+  Uuid link;
+  std::uint64_t block_bytes = 0;
+  std::string job;
+  /// How long a read waits for S3 before it fails (Ts).
+  Duration patience = kS3Patience;
+};
+
+/// Reads of files, by node id: which blocks, from `source`, all of them at once. One per worker,
+/// and used on that worker's io_context only; `streams`, `errors` and `files` are shared by all.
+class FileReader {
+ public:
+  struct Parts {
+    FileSystem& files;
+    BlockSource& source;
+    BlockPrefetcher& prefetcher;
+    StreamTable& streams;
+    ErrorLog& errors;
+    WorkerStats& stats;
+  };
+
+  FileReader(Parts parts, FileReaderOptions options)
+      : parts_(parts), options_(std::move(options)) {}
+
+  /// The bytes of [offset, offset + size), one slice per block: short at the end of the file and
+  /// empty past it, never short elsewhere. What fails is in the error log when this returns.
+  Task<Result<std::vector<Slice>>> Read(std::uint64_t nodeid, std::uint64_t offset,
+                                        std::size_t size);
+
+ private:
+  Task<Result<std::vector<Slice>>> ReadObject(FileSystem::Content content, std::uint64_t nodeid,
+                                              std::uint64_t offset, std::size_t size);
+  void ReadAhead(const FileSystem::Content& content, std::uint64_t nodeid, std::uint64_t offset,
+                 std::uint64_t end);
+  BlockRequest RequestFor(const FileSystem::Content& content, BlockId block,
+                          BlockRange range) const;
+
+  Parts parts_;
+  FileReaderOptions options_;
+};
+
+}  // namespace forebay

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/base/buffer.h"
+#include "common/base/result.h"
+#include "common/model/block_source.h"
+#include "common/model/object_version.h"
+#include "common/snapshot/snapshot.h"
+#include "fuse-client/control_files.h"
+
+namespace forebay {
+
+/// What S3 does not say about a file.
+struct FileSystemOptions {
+  uid_t uid = 0;
+  gid_t gid = 0;
+  mode_t file_mode = 0444;
+  mode_t dir_mode = 0555;
+};
+
+/// The POSIX view of one link's snapshot: node ids, attributes, directories, xattrs. Everything is
+/// answered from the mapped snapshot, without a lock, a wait or an RPC; handles have no state, so
+/// any process that holds the same snapshot can go on serving the same kernel. All calls are
+/// thread-safe. Knows nothing of FUSE.
+class FileSystem {
+ public:
+  /// The mount's root, as FUSE wants it; of a sub-path mount it stands for that directory.
+  static constexpr std::uint64_t kRoot = 1;
+  /// Python and others size their buffers by it: 1 READ instead of 2 for a small file (DESIGN 6.1).
+  static constexpr blksize_t kBlockSizeHint = 128 * 1024;
+
+  struct Node {
+    struct stat attributes;
+    /// The name keeps this node for the life of the generation; false for control files, which are
+    /// new at each lookup.
+    bool lasting = true;
+  };
+
+  /// What a read needs to know: an object, or (control files) the bytes themselves.
+  struct Content {
+    std::optional<Slice> bytes;
+    ObjectVersion version;
+    ObjectRef object;
+  };
+
+  /// `sub_path` is the directory that becomes the root, "" = the link's own. kNotFound, kInvalid:
+  /// no such directory, or a file. `control` may be null: no `.forebay`.
+  static Result<std::unique_ptr<FileSystem>> Make(std::shared_ptr<const Snapshot> snapshot,
+                                                  FileSystemOptions options,
+                                                  std::string_view sub_path,
+                                                  std::unique_ptr<ControlFiles> control);
+
+  /// kNotFound: the listing has no such entry. kStale: `parent` is of no generation known here.
+  Result<Node> Lookup(std::uint64_t parent, std::string_view name);
+  Result<Node> GetAttr(std::uint64_t nodeid) const;
+
+  /// One entry of a directory. `next` is the offset at which a later ReadDir goes on after it,
+  /// stable for as long as the snapshot is.
+  struct Entry {
+    std::string_view name;
+    const Node& node;
+    std::uint64_t next;
+  };
+  class EntryVisitor {
+   public:
+    virtual ~EntryVisitor() = default;
+    virtual bool Visit(const Entry& entry) = 0;  ///< False: no room, stop before this entry.
+  };
+  /// Entries from `offset` on (0 or an Entry::next): ".", "..", then all others in byte order.
+  Status ReadDir(std::uint64_t nodeid, std::uint64_t offset, EntryVisitor& visitor) const;
+
+  struct statvfs StatFs() const;
+
+  /// kNotFound: no such attribute here (ENODATA).
+  Result<std::string> GetXattr(std::uint64_t nodeid, std::string_view name) const;
+  /// The names, each ended by a NUL byte.
+  Result<std::string> ListXattr(std::uint64_t nodeid) const;
+
+  Result<Content> ContentOf(std::uint64_t nodeid) const;
+  /// From the mount's root, for messages; "inode N" when nobody knows it any more.
+  std::string PathOf(std::uint64_t nodeid) const;
+
+  void Forget(std::uint64_t nodeid);
+
+  const Snapshot& snapshot() const { return *snapshot_; }
+
+ private:
+  FileSystem(std::shared_ptr<const Snapshot> snapshot, FileSystemOptions options, SnapshotRow root,
+             std::unique_ptr<ControlFiles> control);
+
+  std::optional<SnapshotRow> RowOf(std::uint64_t nodeid) const;
+  Result<SnapshotRow> DirectoryRowOf(std::uint64_t nodeid) const;
+  std::uint64_t NodeidOf(const SnapshotRow& row) const;
+  Node NodeOf(const SnapshotRow& row) const;
+  Node ControlDirectory() const;
+  Node ControlFile(const ControlFiles::Rendering& rendering) const;
+  Node MakeNode(std::uint64_t nodeid, mode_t mode, std::uint64_t size, std::int64_t mtime) const;
+  Result<Node> LookupControl(std::string_view name);
+  Status ReadControlDir(std::uint64_t offset, EntryVisitor& visitor) const;
+
+  const std::shared_ptr<const Snapshot> snapshot_;
+  const FileSystemOptions options_;
+  const SnapshotRow root_;
+  const std::unique_ptr<ControlFiles> control_;
+};
+
+}  // namespace forebay

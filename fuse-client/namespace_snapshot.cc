@@ -1,0 +1,309 @@
+#include "fuse-client/namespace_snapshot.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "common/base/executors.h"
+#include "common/model/limits.h"
+#include "common/wire/client_pool.h"
+#include "fuse-client/state_files.h"
+
+namespace forebay {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Of a snapshot, per call: what the coordinator hands out at once.
+constexpr std::uint32_t kPieceBytes = 4 << 20;
+
+/// A transfer whose bytes are wrong is repeated this often.
+constexpr int kTransfersMax = 3;
+
+enum class LinkPhase : std::uint32_t { kListing = 0, kReady = 1, kFailed = 2 };
+
+Uuid UuidOf(const std::string& bytes) {
+  Uuid uuid;
+  if (bytes.size() == uuid.bytes.size()) std::copy(bytes.begin(), bytes.end(), uuid.bytes.begin());
+  return uuid;
+}
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::size_t begin = 0;
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+std::string SnapshotName(std::uint64_t generation) { return std::to_string(generation) + ".fbs"; }
+
+/// The snapshot in `file` when it is exactly what `link` announces.
+Result<std::shared_ptr<const Snapshot>> OpenVerified(const std::string& file,
+                                                     const proto::LinkState& link) {
+  const proto::GenerationInfo& generation = link.generation();
+  const SnapshotId expected{UuidOf(link.spec().id()), generation.generation()};
+  Result<std::shared_ptr<const Snapshot>> snapshot = Snapshot::Open(file, expected);
+  if (!snapshot) return snapshot;
+  const SnapshotDigest digest{generation.digest_high(), generation.digest_low()};
+  if ((*snapshot)->file_bytes() != generation.snapshot_bytes() || (*snapshot)->Digest() != digest) {
+    return Fail(Code::kCorrupt, file + " is not the listing that the coordinator announced");
+  }
+  return snapshot;
+}
+
+/// Older generations; a mount that still maps one keeps it, the name is free to go.
+void RemoveOtherGenerations(const std::string& folder, std::uint64_t keep) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const fs::path& path = entry.path();
+    if (path.extension() == ".fbs" && path.filename() != SnapshotName(keep)) {
+      fs::remove(path, error);
+    }
+  }
+}
+
+Status WriteAt(int file, ByteView bytes, std::uint64_t offset) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      return Fail(Code::kInternal,
+                  "writing the listing: " + std::generic_category().message(errno) +
+                      "; free some space in the state directory");
+    }
+    offset += static_cast<std::uint64_t>(n);
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+  return {};
+}
+
+/// True for failures of a transfer that asking for the link again may cure: nobody there, or the
+/// generation has been replaced meanwhile.
+bool IsPassing(Code code) {
+  return code == Code::kUnavailable || code == Code::kTimeout || code == Code::kOverloaded ||
+         code == Code::kNotFound;
+}
+
+/// A new file that is removed unless it was committed.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& path)
+      : name_(TemporaryNameFor(path)),
+        fd_(::open(name_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) {}
+  ~TemporaryFile() {
+    if (fd_ >= 0) {
+      ::close(fd_);
+      ::unlink(name_.c_str());
+    }
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::string& name() const { return name_; }
+  int fd() const { return fd_; }
+
+ private:
+  std::string name_;
+  int fd_;
+};
+
+}  // namespace
+
+Task<Result<NamespaceSource::Answer>> NamespaceSource::AskForLink(std::string link) {
+  Error last{Code::kUnavailable, "no coordinator is configured"};
+  for (const std::string& coordinator : options_.coordinators) {
+    proto::GetLinksRequest request;
+    request.set_name(link);
+    const Deadline deadline = Deadline::After(options_.call_timeout);
+    const Result<RpcReply> reply =
+        co_await pool_.Call(coordinator, Method::kGetLinks, request, deadline);
+    if (!reply) {
+      last = reply.error().Within("coordinator " + coordinator);
+      if (last.code == Code::kNotFound || last.code == Code::kDenied) co_return Fail(last);
+      continue;
+    }
+    Answer answer;
+    answer.coordinator = coordinator;
+    const Status parsed = ParseMessage(reply->message, answer.reply);
+    if (!parsed) {
+      last = parsed.error().Within("coordinator " + coordinator);
+      continue;
+    }
+    if (answer.reply.links_size() != 1) {
+      co_return Fail(Code::kNotFound,
+                     "the coordinator has no link \"" + link + "\"; see `forebay links`");
+    }
+    co_return answer;
+  }
+  co_return Fail(std::move(last));
+}
+
+Task<Result<MountedNamespace>> NamespaceSource::Obtain(std::string link, Deadline deadline) {
+  TimePoint next_message = Clock::now();
+  for (;;) {
+    Result<Answer> answer = co_await AskForLink(link);
+    std::string waiting_for;
+    if (!answer) {
+      const Code code = answer.error().code;
+      if (code == Code::kNotFound || code == Code::kDenied) co_return Fail(answer.error());
+      Result<MountedNamespace> stored = FromDisk(link);
+      if (stored) co_return stored;
+      waiting_for = answer.error().message;
+    } else {
+      const auto phase = static_cast<LinkPhase>(answer->reply.links(0).state());
+      if (answer->reply.links(0).has_generation()) {
+        Result<MountedNamespace> found = co_await FromCoordinator(std::move(*answer));
+        if (found || !IsPassing(found.error().code)) co_return found;
+        waiting_for = found.error().message;
+      } else if (phase == LinkPhase::kFailed) {
+        co_return Fail(Code::kInvalid,
+                       "listing \"" + link + "\" failed: " + answer->reply.links(0).error());
+      } else {
+        waiting_for = "\"" + link + "\" is being listed for the first time";
+      }
+    }
+    if (deadline.Remaining() <= options_.retry_pause) {
+      co_return Fail(Code::kUnavailable, waiting_for + "; gave up waiting");
+    }
+    if (Clock::now() >= next_message) {
+      spdlog::warn("{}, waiting…", waiting_for);
+      next_message = Clock::now() + options_.message_every;
+    }
+    co_await SleepFor(options_.retry_pause);
+  }
+}
+
+Task<Result<MountedNamespace>> NamespaceSource::FromCoordinator(Answer answer) {
+  MountedNamespace found;
+  found.cluster = UuidOf(answer.reply.cluster());
+  found.link = answer.reply.links(0);
+  found.cluster_dir = options_.state_dir + "/" + found.cluster.ToString();
+  const std::string folder = found.cluster_dir + "/" + UuidOf(found.link.spec().id()).ToString();
+  const Status made = MakePrivateFolder(folder);
+  if (!made) co_return Fail(made.error());
+  Result<std::shared_ptr<const Snapshot>> snapshot =
+      co_await SnapshotOf(found.link, answer.coordinator, folder);
+  if (!snapshot) co_return Fail(snapshot.error());
+  found.snapshot = std::move(*snapshot);
+  const Status written = WriteFileAtomically(folder + "/link.pb", answer.reply.SerializeAsString());
+  if (!written) co_return Fail(written.error());
+  RemoveOtherGenerations(folder, found.link.generation().generation());
+  Remember(found);
+  co_return found;
+}
+
+// Adds the addresses that led to this cluster, so that only they lead to its files later.
+void NamespaceSource::Remember(const MountedNamespace& found) const {
+  const std::string file = found.cluster_dir + "/coordinators";
+  std::string text = ReadWholeFile(file).value_or("");
+  const std::vector<std::string> known = Lines(text);
+  bool changed = false;
+  for (const std::string& address : options_.coordinators) {
+    if (std::find(known.begin(), known.end(), address) != known.end()) continue;
+    text += address + "\n";
+    changed = true;
+  }
+  if (!changed) return;
+  const Status written = WriteFileAtomically(file, text);
+  if (!written) {
+    spdlog::warn("{}; a remount without a coordinator will not find its files",
+                 written.error().message);
+  }
+}
+
+Result<MountedNamespace> NamespaceSource::FromDisk(const std::string& link) const {
+  std::error_code error;
+  for (const fs::directory_entry& cluster : fs::directory_iterator(options_.state_dir, error)) {
+    const std::string dir = cluster.path().string();
+    const std::vector<std::string> known = Lines(ReadWholeFile(dir + "/coordinators").value_or(""));
+    const bool ours =
+        std::any_of(options_.coordinators.begin(), options_.coordinators.end(),
+                    [&](const std::string& address) {
+                      return std::find(known.begin(), known.end(), address) != known.end();
+                    });
+    if (!ours) continue;
+    for (const fs::directory_entry& entry : fs::directory_iterator(dir, error)) {
+      const std::string folder = entry.path().string();
+      const Result<std::string> bytes = ReadWholeFile(folder + "/link.pb");
+      proto::GetLinksReply reply;
+      if (!bytes || !ParseMessage(*bytes, reply) || reply.links_size() != 1) continue;
+      if (reply.links(0).spec().name() != link) continue;
+      const std::uint64_t generation = reply.links(0).generation().generation();
+      auto snapshot = OpenVerified(folder + "/" + SnapshotName(generation), reply.links(0));
+      if (!snapshot) return Fail(snapshot.error());
+      spdlog::warn("no coordinator answers; mounting generation {} of \"{}\" from {}", generation,
+                   link, folder);
+      return MountedNamespace{UuidOf(reply.cluster()), reply.links(0), std::move(*snapshot), dir,
+                              true};
+    }
+  }
+  return Fail(Code::kNotFound, "nothing of \"" + link + "\" is in " + options_.state_dir);
+}
+
+Task<Result<std::shared_ptr<const Snapshot>>> NamespaceSource::SnapshotOf(proto::LinkState link,
+                                                                          std::string coordinator,
+                                                                          std::string folder) {
+  const std::string file = folder + "/" + SnapshotName(link.generation().generation());
+  Result<std::shared_ptr<const Snapshot>> present = OpenVerified(file, link);
+  if (present) co_return present;
+  if (present.error().code == Code::kCorrupt) {
+    spdlog::warn("{}; fetching it again", present.error().message);
+  }
+  for (int transfer = 1;; ++transfer) {
+    const Status fetched = co_await Fetch(link, coordinator, file);
+    if (fetched) co_return OpenVerified(file, link);
+    if (fetched.error().code == Code::kInternal || transfer == kTransfersMax) {
+      co_return Fail(fetched.error());
+    }
+    spdlog::warn("{}; fetching it again", fetched.error().message);
+    co_await SleepFor(options_.retry_pause);
+  }
+}
+
+// Writes the pieces to a file of its own and commits it only when all of it is what was announced.
+Task<Status> NamespaceSource::Fetch(proto::LinkState link, std::string coordinator,
+                                    std::string file) {
+  const TemporaryFile temporary(file);
+  if (temporary.fd() < 0) {
+    co_return Fail(Code::kInternal, "cannot create " + temporary.name() + ": " +
+                                        std::generic_category().message(errno));
+  }
+  const std::uint64_t total = link.generation().snapshot_bytes();
+  for (std::uint64_t offset = 0; offset < total;) {
+    proto::ReadSnapshotRequest request;
+    request.set_link(link.spec().id());
+    request.set_generation(link.generation().generation());
+    request.set_offset(offset);
+    request.set_length(
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(kPieceBytes, total - offset)));
+    // A piece may come from a disk and over a slow line: more time than for a plain answer.
+    const Deadline deadline = Deadline::After(options_.call_timeout * 10);
+    const Result<RpcReply> reply =
+        co_await pool_.Call(coordinator, Method::kReadSnapshot, request, deadline);
+    if (!reply) co_return Fail(reply.error().Within("fetching the listing from " + coordinator));
+    const ByteView bytes = reply->payload.bytes;
+    if (bytes.empty() || bytes.size() > request.length()) {
+      co_return Fail(Code::kCorrupt,
+                     "coordinator " + coordinator + " sent a listing of the wrong length");
+    }
+    const Status written = WriteAt(temporary.fd(), bytes, offset);
+    if (!written) co_return written;
+    offset += bytes.size();
+  }
+  const auto complete = OpenVerified(temporary.name(), link);
+  if (!complete) co_return Fail(complete.error());
+  co_return CommitFile(temporary.name(), file);
+}
+
+}  // namespace forebay

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/asio.h"
+#include "common/base/deadline.h"
+#include "common/base/result.h"
+#include "common/model/object_version.h"
+#include "common/snapshot/snapshot.h"
+#include "proto/coordinator.pb.h"
+
+namespace forebay {
+
+class ClientPool;
+
+struct NamespaceOptions {
+  std::string state_dir;
+  std::vector<std::string> coordinators;  ///< "host:port", asked in this order.
+  Duration call_timeout = kSilence;       ///< For one answer of one coordinator.
+  Duration retry_pause = std::chrono::milliseconds(500);
+  Duration message_every = std::chrono::seconds(10);  ///< "still waiting", in the log.
+};
+
+/// A link as a mount needs it.
+struct MountedNamespace {
+  Uuid cluster;
+  proto::LinkState link;
+  std::shared_ptr<const Snapshot> snapshot;
+  std::string cluster_dir;  ///< state_dir/<cluster>
+  bool from_disk = false;   ///< No coordinator answered; this is the last known generation.
+};
+
+/// Obtains a link's namespace: from the coordinator, fetching the snapshot unless its very bytes
+/// are on disk already, and from disk alone where no coordinator answers. On disk, under state_dir:
+///
+///     <cluster>/coordinators          addresses that this cluster was reached by, one a line
+///     <cluster>/ring.bin              RingView's
+///     <cluster>/<link>/link.pb        GetLinksReply with this link, of the generation beside it
+///     <cluster>/<link>/<n>.fbs        the snapshot of generation n
+///
+/// Every file is committed by rename, the snapshot before the link.pb that names it. Runs on the
+/// context of `pool`.
+class NamespaceSource {
+ public:
+  NamespaceSource(ClientPool& pool, NamespaceOptions options)
+      : pool_(pool), options_(std::move(options)) {}
+
+  /// Waits for a coordinator, and for the first listing of the link, until `deadline`. kNotFound:
+  /// the coordinator knows no such link (its message names the nearest). kUnavailable: nobody
+  /// answered and there is nothing on disk. kInvalid: the listing failed. kInternal: the state
+  /// directory.
+  Task<Result<MountedNamespace>> Obtain(std::string link, Deadline deadline);
+
+ private:
+  struct Answer {
+    proto::GetLinksReply reply;
+    std::string coordinator;
+  };
+  Task<Result<Answer>> AskForLink(std::string link);
+  Task<Result<MountedNamespace>> FromCoordinator(Answer answer);
+  Result<MountedNamespace> FromDisk(const std::string& link) const;
+  Task<Result<std::shared_ptr<const Snapshot>>> SnapshotOf(proto::LinkState link,
+                                                           std::string coordinator,
+                                                           std::string folder);
+  Task<Status> Fetch(proto::LinkState link, std::string coordinator, std::string file);
+  void Remember(const MountedNamespace& found) const;
+
+  ClientPool& pool_;
+  const NamespaceOptions options_;
+};
+
+}  // namespace forebay

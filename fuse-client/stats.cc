@@ -1,0 +1,184 @@
+#include "fuse-client/stats.h"
+
+#include <algorithm>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <cerrno>
+#include <numeric>
+
+#include "fuse-client/errno_map.h"
+
+namespace forebay {
+
+namespace {
+
+constexpr std::array<int, StatsSnapshot::kErrnoSlots> kSlotErrnos = {
+    0, ENOENT, ESTALE, EIO, EINVAL, ENOSYS, EROFS, ENODATA, ERANGE, ENOTDIR, ENAMETOOLONG, -1};
+
+std::size_t SlotOf(int error_number) {
+  const auto found = std::find(kSlotErrnos.begin(), kSlotErrnos.end() - 1, error_number);
+  return static_cast<std::size_t>(found - kSlotErrnos.begin());
+}
+
+std::uint64_t Load(const std::atomic<std::uint64_t>& counter) {
+  return counter.load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
+int ErrnoOfSlot(std::size_t slot) { return kSlotErrnos[slot]; }
+
+std::string_view FuseOpName(FuseOp op) {
+  switch (op) {
+    case FuseOp::kLookup:
+      return "lookup";
+    case FuseOp::kGetattr:
+      return "getattr";
+    case FuseOp::kRead:
+      return "read";
+    case FuseOp::kReaddir:
+      return "readdir";
+    case FuseOp::kReaddirplus:
+      return "readdirplus";
+    case FuseOp::kStatfs:
+      return "statfs";
+    case FuseOp::kGetxattr:
+      return "getxattr";
+    case FuseOp::kListxattr:
+      return "listxattr";
+    case FuseOp::kForget:
+      return "forget";
+    case FuseOp::kOpen:
+      return "open";
+    case FuseOp::kOpendir:
+      return "opendir";
+    case FuseOp::kFlush:
+      return "flush";
+    case FuseOp::kWrite:
+      return "write";
+  }
+  return "unknown";
+}
+
+std::string_view TierName(Tier tier) {
+  switch (tier) {
+    case Tier::kPage:
+      return "page";
+    case Tier::kLocal:
+      return "local";
+    case Tier::kPeer:
+      return "peer";
+    case Tier::kS3:
+      return "s3";
+  }
+  return "unknown";
+}
+
+std::uint64_t StatsSnapshot::OpTotal(FuseOp op) const {
+  const auto& slots = ops[static_cast<std::size_t>(op)];
+  return std::accumulate(slots.begin(), slots.end(), std::uint64_t{0});
+}
+
+std::uint64_t StatsSnapshot::Reads() const {
+  return std::accumulate(read_buckets.begin(), read_buckets.end(), std::uint64_t{0});
+}
+
+double StatsSnapshot::ReadSecondsQuantile(double q) const {
+  const std::uint64_t reads = Reads();
+  if (reads == 0) return 0;
+  std::uint64_t seen = 0;
+  for (std::size_t i = 0; i < kReadSecondsBounds.size(); ++i) {
+    seen += read_buckets[i];
+    if (static_cast<double>(seen) >= q * static_cast<double>(reads)) return kReadSecondsBounds[i];
+  }
+  return kReadSecondsBounds.back();
+}
+
+void WorkerStats::CountOp(FuseOp op, int error_number) {
+  Add(ops_[static_cast<std::size_t>(op)][SlotOf(error_number)], 1);
+}
+
+void WorkerStats::CountRead(std::chrono::nanoseconds duration) {
+  const double seconds = std::chrono::duration<double>(duration).count();
+  const auto bound =
+      std::lower_bound(kReadSecondsBounds.begin(), kReadSecondsBounds.end(), seconds);
+  Add(read_buckets_[static_cast<std::size_t>(bound - kReadSecondsBounds.begin())], 1);
+  Add(read_nanoseconds_, static_cast<std::uint64_t>(duration.count()));
+}
+
+void WorkerStats::CountFailedRead(Code code) {
+  Add(failed_reads_[static_cast<std::size_t>(code) % failed_reads_.size()], 1);
+}
+
+void WorkerStats::AddTo(StatsSnapshot& sum) const {
+  for (std::size_t op = 0; op < kFuseOps; ++op) {
+    for (std::size_t slot = 0; slot < StatsSnapshot::kErrnoSlots; ++slot) {
+      sum.ops[op][slot] += Load(ops_[op][slot]);
+    }
+  }
+  for (std::size_t i = 0; i < kTiers; ++i) sum.read_bytes[i] += Load(read_bytes_[i]);
+  for (std::size_t i = 0; i < failed_reads_.size(); ++i) {
+    sum.failed_reads[i] += Load(failed_reads_[i]);
+  }
+  for (std::size_t i = 0; i < read_buckets_.size(); ++i) {
+    sum.read_buckets[i] += Load(read_buckets_[i]);
+  }
+  sum.read_nanoseconds += Load(read_nanoseconds_);
+  sum.checksum_failures += Load(checksum_failures_);
+  sum.owner_switches += Load(owner_switches_);
+  sum.retry_rounds += Load(retry_rounds_);
+  sum.prefetches += Load(prefetches_);
+}
+
+MountStats::MountStats(std::size_t workers) : started_(std::chrono::steady_clock::now()) {
+  for (std::size_t i = 0; i < std::max<std::size_t>(workers, 1); ++i) {
+    workers_.push_back(std::make_unique<WorkerStats>());
+  }
+}
+
+StatsSnapshot MountStats::Sum() const {
+  StatsSnapshot sum;
+  for (const auto& worker : workers_) worker->AddTo(sum);
+  return sum;
+}
+
+std::string MountStats::ToJson() const {
+  const StatsSnapshot sum = Sum();
+  boost::json::object ops;
+  for (std::size_t i = 0; i < kFuseOps; ++i) {
+    boost::json::object by_errno;
+    for (std::size_t slot = 0; slot < StatsSnapshot::kErrnoSlots; ++slot) {
+      if (sum.ops[i][slot] != 0) by_errno[ErrnoName(ErrnoOfSlot(slot))] = sum.ops[i][slot];
+    }
+    if (!by_errno.empty()) ops[FuseOpName(static_cast<FuseOp>(i))] = std::move(by_errno);
+  }
+  boost::json::object bytes;
+  for (std::size_t i = 0; i < kTiers; ++i) {
+    // The page cache answers without asking us, so its bytes cannot be counted here.
+    if (static_cast<Tier>(i) != Tier::kPage) {
+      bytes[TierName(static_cast<Tier>(i))] = sum.read_bytes[i];
+    }
+  }
+  boost::json::object failed;
+  for (std::size_t i = 1; i < sum.failed_reads.size(); ++i) {
+    failed[CodeName(static_cast<Code>(i))] = sum.failed_reads[i];
+  }
+  const auto uptime = std::chrono::steady_clock::now() - started_;
+  boost::json::object all;
+  all["schema_version"] = 1;
+  all["uptime_seconds"] = std::chrono::duration<double>(uptime).count();
+  all["fuse_ops"] = std::move(ops);
+  all["reads"] = sum.Reads();
+  all["read_bytes"] = std::move(bytes);
+  all["read_seconds"] = {{"sum", static_cast<double>(sum.read_nanoseconds) / 1e9},
+                         {"p50", sum.ReadSecondsQuantile(0.5)},
+                         {"p99", sum.ReadSecondsQuantile(0.99)}};
+  all["failed_reads"] = std::move(failed);
+  all["checksum_failures"] = sum.checksum_failures;
+  all["owner_switches"] = sum.owner_switches;
+  all["retry_rounds"] = sum.retry_rounds;
+  all["prefetches"] = sum.prefetches;
+  return boost::json::serialize(all) + "\n";
+}
+
+}  // namespace forebay

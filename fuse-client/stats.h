@@ -1,0 +1,116 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/model/block_source.h"
+
+namespace forebay {
+
+/// What the kernel may ask; the label of forebay_fuse_ops_total.
+enum class FuseOp : std::uint8_t {
+  kLookup,
+  kGetattr,
+  kRead,
+  kReaddir,
+  kReaddirplus,
+  kStatfs,
+  kGetxattr,
+  kListxattr,
+  kForget,
+  kOpen,
+  kOpendir,
+  kFlush,
+  kWrite,  ///< Everything that would change something.
+};
+inline constexpr std::size_t kFuseOps = 13;
+std::string_view FuseOpName(FuseOp op);
+
+inline constexpr std::size_t kTiers = 4;
+std::string_view TierName(Tier tier);
+
+/// Upper bounds of the read duration histogram, those of metric::kReadDuration; one more bucket
+/// takes what is longer.
+inline constexpr std::array<double, 21> kReadSecondsBounds = {
+    0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05,
+    0.1,     0.2,     0.5,    1,      2,      5,     10,    30,    100,  300};
+
+/// Sums over all workers, at one moment.
+struct StatsSnapshot {
+  static constexpr std::size_t kErrnoSlots = 12;
+  std::array<std::array<std::uint64_t, kErrnoSlots>, kFuseOps> ops{};
+  std::array<std::uint64_t, kTiers> read_bytes{};
+  std::array<std::uint64_t, 10> failed_reads{};  ///< By Code.
+  std::array<std::uint64_t, kReadSecondsBounds.size() + 1> read_buckets{};
+  std::uint64_t read_nanoseconds = 0;
+  std::uint64_t checksum_failures = 0;
+  std::uint64_t owner_switches = 0;
+  std::uint64_t retry_rounds = 0;
+  std::uint64_t prefetches = 0;
+
+  std::uint64_t OpTotal(FuseOp op) const;
+  std::uint64_t Reads() const;
+  /// The bound of the bucket that holds the q-th read (0 < q < 1), in seconds; 0 without reads.
+  double ReadSecondsQuantile(double q) const;
+};
+
+/// The errno of a slot, for labels; the last slot is every other number.
+int ErrnoOfSlot(std::size_t slot);
+
+/// One worker's counters. Only its worker adds; anybody may read.
+class alignas(64) WorkerStats {
+ public:
+  void CountOp(FuseOp op, int error_number);
+  void CountRead(std::chrono::nanoseconds duration);
+  void CountFailedRead(Code code);
+  void CountBytes(Tier tier, std::uint64_t bytes) {
+    Add(read_bytes_[static_cast<std::size_t>(tier)], bytes);
+  }
+  void CountChecksumFailure() { Add(checksum_failures_, 1); }
+  void CountOwnerSwitch() { Add(owner_switches_, 1); }
+  void CountRetryRound() { Add(retry_rounds_, 1); }
+  void CountPrefetch() { Add(prefetches_, 1); }
+
+  void AddTo(StatsSnapshot& sum) const;
+
+ private:
+  using Counter = std::atomic<std::uint64_t>;
+  static void Add(Counter& counter, std::uint64_t n) {
+    counter.fetch_add(n, std::memory_order_relaxed);
+  }
+
+  std::array<std::array<Counter, StatsSnapshot::kErrnoSlots>, kFuseOps> ops_{};
+  std::array<Counter, kTiers> read_bytes_{};
+  std::array<Counter, 10> failed_reads_{};
+  std::array<Counter, kReadSecondsBounds.size() + 1> read_buckets_{};
+  Counter read_nanoseconds_{0};
+  Counter checksum_failures_{0};
+  Counter owner_switches_{0};
+  Counter retry_rounds_{0};
+  Counter prefetches_{0};
+};
+
+/// The counters of one mount: a set per worker, so that no two cores write one cache line.
+class MountStats {
+ public:
+  explicit MountStats(std::size_t workers);
+
+  WorkerStats& Worker(std::size_t i) { return *workers_[i % workers_.size()]; }
+  StatsSnapshot Sum() const;
+  /// `.forebay/stats`: one JSON object, ends with a newline.
+  std::string ToJson() const;
+
+ private:
+  std::vector<std::unique_ptr<WorkerStats>> workers_;
+  std::chrono::steady_clock::time_point started_;
+};
+
+}  // namespace forebay

@@ -1,0 +1,47 @@
+#include "fuse-client/stream_table.h"
+
+#include <algorithm>
+
+namespace forebay {
+
+StreamTable::Stream& StreamTable::FindOrReplace(std::uint64_t nodeid, std::uint64_t offset) {
+  Stream* oldest = &streams_[0];
+  for (Stream& stream : streams_) {
+    if (stream.nodeid == nodeid && offset <= stream.end + kSlackBytes &&
+        offset + kSlackBytes >= stream.end) {
+      return stream;
+    }
+    if (stream.last_use < oldest->last_use) oldest = &stream;
+  }
+  *oldest = Stream{};
+  oldest->nodeid = nodeid;
+  return *oldest;
+}
+
+BlocksAhead StreamTable::Note(std::uint64_t nodeid, std::uint64_t offset, std::uint64_t end,
+                              std::uint64_t size, std::uint64_t block_bytes) {
+  std::scoped_lock lock(mutex_);
+  Stream& stream = FindOrReplace(nodeid, offset);
+  stream.last_use = ++clock_;
+  stream.run_bytes += end - offset;
+  stream.end = std::max(stream.end, end);
+  const std::uint64_t block = (stream.end - 1) / block_bytes;
+  if (stream.run_bytes < kStartBytes) {
+    stream.block = block;
+    return {};
+  }
+  if (stream.window == 0) {
+    stream.window = 1;
+  } else if (block > stream.block) {
+    stream.window = std::min(stream.window * 2, kMaxWindow);
+  }
+  stream.block = block;
+  const std::uint64_t blocks = (size + block_bytes - 1) / block_bytes;
+  const std::uint64_t first = std::max(stream.ahead_until, block + 1);
+  const std::uint64_t until = std::min(block + 1 + stream.window, blocks);
+  if (first >= until) return {};
+  stream.ahead_until = until;
+  return {first, static_cast<std::uint32_t>(until - first)};
+}
+
+}  // namespace forebay

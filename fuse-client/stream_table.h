@@ -1,0 +1,53 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+namespace forebay {
+
+/// Blocks to ask for ahead of a reader: [first, first + count) by number in the object.
+struct BlocksAhead {
+  std::uint64_t first = 0;
+  std::uint32_t count = 0;
+
+  bool operator==(const BlocksAhead&) const = default;
+};
+
+/// Recognises programs that read big files from front to back, so that the next blocks are on their
+/// way before they are asked for. One table per mount, because the kernel spreads one file's READs
+/// over all workers. Bounded: the stream that was silent longest makes room. Thread-safe.
+class StreamTable {
+ public:
+  /// The kernel sends a window of READs at once and they arrive in any order: what lies this near
+  /// to the furthest end seen belongs to the same stream. Two of its largest windows of 1 MiB
+  /// READs.
+  static constexpr std::uint64_t kSlackBytes = 2 << 20;
+  /// So much must have been read in sequence before anything is asked for ahead: more than a small
+  /// random read of a shard's index takes.
+  static constexpr std::uint64_t kStartBytes = 512 * 1024;
+  static constexpr std::uint32_t kMaxWindow = 4;  ///< Blocks.
+
+  /// Notes a READ of [offset, end) of a file with `size` bytes, and answers each block once.
+  BlocksAhead Note(std::uint64_t nodeid, std::uint64_t offset, std::uint64_t end,
+                   std::uint64_t size, std::uint64_t block_bytes);
+
+ private:
+  struct Stream {
+    std::uint64_t nodeid = 0;  ///< 0 = free.
+    std::uint64_t end = 0;     ///< Furthest byte read.
+    std::uint64_t run_bytes = 0;
+    std::uint64_t block = 0;        ///< The block of the furthest byte.
+    std::uint64_t ahead_until = 0;  ///< Blocks before this one have been asked for.
+    std::uint32_t window = 0;
+    std::uint64_t last_use = 0;
+  };
+  Stream& FindOrReplace(std::uint64_t nodeid, std::uint64_t offset);
+
+  std::mutex mutex_;
+  std::uint64_t clock_ = 0;
+  std::array<Stream, 64> streams_{};
+};
+
+}  // namespace forebay

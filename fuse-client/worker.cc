@@ -1,0 +1,70 @@
+#include "fuse-client/worker.h"
+
+#include <fcntl.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "common/base/executors.h"
+
+namespace forebay {
+
+namespace {
+
+/// Requests taken before the replies and RPCs of the earlier ones get their turn. Small, so that
+/// one worker does not take a burst that its idle neighbours could share.
+constexpr std::size_t kBatch = 8;
+
+}  // namespace
+
+Worker::Worker(asio::io_context& context, WorkerShares shares, WorkerStats& stats,
+               const WorkerOptions& options, std::function<void()> on_ended)
+    : context_(context),
+      session_(shares.session),
+      pool_(
+          context, options.pool, [&ring = shares.ring] { return ring.epoch(); },
+          [&refresher = shares.refresher](std::uint64_t epoch) { refresher.Notice(epoch); }),
+      blocks_({context, pool_, shares.ring, shares.refresher, shares.health, stats},
+              options.blocks),
+      reader_({shares.files, blocks_, blocks_, shares.streams, shares.errors, stats},
+              options.reader),
+      server_(shares.session, context, reader_, stats),
+      on_ended_(std::move(on_ended)) {}
+
+Status Worker::Start() {
+  const int fd = ::fcntl(session_.descriptor(), F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) {
+    return Fail(Code::kInternal,
+                "cannot duplicate /dev/fuse: " + std::generic_category().message(errno));
+  }
+  descriptor_ = std::make_shared<asio::posix::stream_descriptor>(context_, fd);
+  Spawn(context_, Receive());
+  return {};
+}
+
+Task<void> Worker::Receive() {
+  const std::shared_ptr<asio::posix::stream_descriptor> descriptor = descriptor_;
+  for (;;) {
+    boost::system::error_code error;
+    co_await descriptor->async_wait(asio::posix::stream_descriptor::wait_read,
+                                    asio::redirect_error(asio::use_awaitable, error));
+    if (error) co_return;
+    if (server_.Drain(kBatch) == FuseServer::Drained::kEnded) {
+      on_ended_();
+      co_return;
+    }
+  }
+}
+
+void Worker::BeginStop() {
+  blocks_.Stop();
+  pool_.Close();
+  boost::system::error_code ignored;
+  if (descriptor_) descriptor_->close(ignored);
+}
+
+}  // namespace forebay

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/base/asio.h"
+#include "common/base/result.h"
+#include "common/wire/client_pool.h"
+#include "fuse-client/block_client.h"
+#include "fuse-client/file_reader.h"
+#include "fuse-client/fuse_ops.h"
+
+namespace forebay {
+
+/// What all workers of a mount share. Thread-safe, every one of them.
+struct WorkerShares {
+  FuseSession& session;
+  FileSystem& files;
+  RingView& ring;
+  RingRefresher& refresher;
+  PeerHealth& health;
+  StreamTable& streams;
+  ErrorLog& errors;
+};
+
+struct WorkerOptions {
+  ClientPoolOptions pool;
+  BlockClientOptions blocks;
+  FileReaderOptions reader;
+};
+
+/// One thread's whole path of a read, without a hand-off: requests from the kernel, lookup in the
+/// snapshot, connections to the nodes, verification, reply. Lives on one io_context with one
+/// thread.
+class Worker {
+ public:
+  /// `on_ended` is called on the worker's thread when the mount has gone.
+  Worker(asio::io_context& context, WorkerShares shares, WorkerStats& stats,
+         const WorkerOptions& options, std::function<void()> on_ended);
+
+  /// Any thread, before or after the context runs. kInternal: no descriptor left.
+  Status Start();
+
+  /// On the worker's own thread: takes no more requests and lets what is under way fail soon.
+  void BeginStop();
+  /// On the worker's own thread: nothing is under way any more.
+  bool Idle() const { return server_.reads_in_flight() == 0 && blocks_.in_flight() == 0; }
+
+ private:
+  Task<void> Receive();
+
+  asio::io_context& context_;
+  FuseSession& session_;
+  ClientPool pool_;
+  BlockClient blocks_;
+  FileReader reader_;
+  FuseServer server_;
+  std::shared_ptr<asio::posix::stream_descriptor> descriptor_;
+  std::function<void()> on_ended_;
+};
+
+}  // namespace forebay
