@@ -135,17 +135,20 @@ struct S3Client::Call {
   CallStats* stats;
   RetrySchedule& schedule;
 
+  asio::any_io_executor executor = {};  // the caller's
   CredentialCache::Ptr credentials = nullptr;
   std::optional<Failure> failure = std::nullopt;  // of the attempt before
   int bad_answers = 0;
   bool asked_for_newer_credentials = false;
 
-  // Nothing when there is to be no retry.
+  // Nothing when there is to be no retry. Counts the failure.
   std::optional<Duration> WaitBeforeRetry() {
+    if (stats != nullptr && failure->reason == RetryReason::kThrottled) ++stats->throttled;
     switch (failure->next) {
       case NextStep::kGiveUp:
-      case NextStep::kNewCredentials:
         return std::nullopt;
+      case NextStep::kNewCredentials:
+        return Duration::zero();
       case NextStep::kRetryFewTimes:
         if (++bad_answers >= kBadAnswersMax) return std::nullopt;
         break;
@@ -245,14 +248,13 @@ void S3Client::CountEnd(S3Operation operation, const Status& status) {
 }
 
 Task<std::optional<Failure>> S3Client::TryOnce(Call& call, Deadline deadline) {
-  asio::any_io_executor executor = co_await asio::this_coro::executor;
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   HttpRequest http = SignedRequest(call.request, call.credentials.get(), now);
   http.fresh_connection = call.failure && (call.failure->reason == RetryReason::kNetwork ||
                                            call.failure->reason == RetryReason::kTimeout);
   if (call.stats != nullptr) ++call.stats->attempts;
   Attempt attempt(call.reader);
-  Notifier::Ticket ticket = attempt.Enlist(executor);
+  Notifier::Ticket ticket = attempt.Enlist(call.executor);
   CurlEngine::Transfer transfer = engine_.Submit(std::move(http), attempt);
   co_await ticket.Wait(deadline);
   transfer.Detach();
@@ -270,18 +272,6 @@ Task<std::optional<Failure>> S3Client::TryOnce(Call& call, Deadline deadline) {
   co_return failure;
 }
 
-Task<Status> S3Client::Pause(Duration wait) {
-  asio::any_io_executor executor = co_await asio::this_coro::executor;
-  const Deadline until = Deadline::After(wait);
-  Notifier::Ticket ticket = stopped_.Enlist(executor);
-  if (!stopping_.load(std::memory_order_acquire)) {
-    const bool stopped = co_await ticket.Wait(until);
-    if (!stopped && until.Expired()) co_return Status{};
-    if (!stopped) co_return Fail(Code::kTimeout, "the S3 request was cancelled");
-  }
-  co_return Fail(Code::kUnavailable, "the S3 client is stopping");
-}
-
 Task<Status> S3Client::UseNewerCredentials(Call& call, Deadline deadline) {
   if (call.asked_for_newer_credentials) co_return Fail(call.failure->error);
   call.asked_for_newer_credentials = true;
@@ -293,25 +283,8 @@ Task<Status> S3Client::UseNewerCredentials(Call& call, Deadline deadline) {
   co_return Status{};
 }
 
-Task<Status> S3Client::PrepareRetry(Call& call, Deadline deadline) {
-  const Failure& failure = *call.failure;
-  if (call.stats != nullptr && failure.reason == RetryReason::kThrottled) ++call.stats->throttled;
-  Status ready;
-  if (failure.next == NextStep::kNewCredentials) {
-    ready = co_await UseNewerCredentials(call, deadline);
-  } else {
-    const std::optional<Duration> wait = call.WaitBeforeRetry();
-    if (!wait) co_return Fail(failure.error);
-    ready = co_await Pause(*wait);
-  }
-  if (ready) {
-    const auto index = static_cast<std::size_t>(failure.reason);
-    counters_.retries[index].fetch_add(1, std::memory_order_relaxed);
-  }
-  co_return ready;
-}
-
 Task<Status> S3Client::Run(Call& call, Deadline deadline) {
+  call.executor = co_await asio::this_coro::executor;
   if (call.origin.sign) {
     Task<Result<CredentialCache::Ptr>> look = credentials_.Get(call.origin.profile, deadline);
     Result<CredentialCache::Ptr> found = co_await std::move(look);
@@ -323,15 +296,26 @@ Task<Status> S3Client::Run(Call& call, Deadline deadline) {
   }
   for (;;) {
     call.failure = co_await TryOnce(call, deadline);
-    if (!call.failure) {
-      call.schedule.Succeeded();
-      co_return Status{};
-    }
+    if (!call.failure) break;
+    const std::optional<Duration> wait = call.WaitBeforeRetry();
     // No co_await from here to the end of a call that was cancelled: it would throw.
-    if (call.failure->next == NextStep::kGiveUp) co_return Fail(std::move(call.failure->error));
-    Status ready = co_await PrepareRetry(call, deadline);
-    if (!ready) co_return ready;
+    if (!wait) co_return Fail(std::move(call.failure->error));
+    if (call.failure->next == NextStep::kNewCredentials) {
+      Status renewed = co_await UseNewerCredentials(call, deadline);
+      if (!renewed) co_return renewed;
+    } else {
+      const Deadline until = Deadline::After(*wait);
+      Notifier::Ticket ticket = stopped_.Enlist(call.executor);
+      bool stopped = stopping_.load(std::memory_order_acquire);
+      if (!stopped) stopped = co_await ticket.Wait(until);
+      if (stopped) co_return Fail(Code::kUnavailable, "the S3 client is stopping");
+      if (!until.Expired()) co_return Fail(Code::kTimeout, "the S3 request was cancelled");
+    }
+    const auto reason = static_cast<std::size_t>(call.failure->reason);
+    counters_.retries[reason].fetch_add(1, std::memory_order_relaxed);
   }
+  call.schedule.Succeeded();
+  co_return Status{};
 }
 
 Task<Status> S3Client::Get(GetRequest request, BodySink& sink, Deadline deadline) {

@@ -67,11 +67,8 @@ class S3Client final : public ObjectStore {
   Task<Status> Run(Call& call, Deadline deadline);
   // One attempt. Nothing when it brought the answer, which call.reader then holds.
   Task<std::optional<Failure>> TryOnce(Call& call, Deadline deadline);
-  // After an attempt failed: waits as long as it takes until the next may begin, or says that there
-  // is none.
-  Task<Status> PrepareRetry(Call& call, Deadline deadline);
+  // After S3 refused the keys: an error when there are no others.
   Task<Status> UseNewerCredentials(Call& call, Deadline deadline);
-  Task<Status> Pause(Duration wait);
 
   void CountEnd(S3Operation operation, const Status& status);
   RetryTokens& TokensOf(const LinkOrigin& origin);

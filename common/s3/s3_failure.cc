@@ -161,14 +161,17 @@ Failure FailureOfAnswer(const S3Question& question, const ResponseHead& head,
       return Retry(RetryReason::kServerError, Code::kUnavailable, said);
     case AnswerKind::kOldCredentials: {
       Failure failure = GiveUp(
-          Code::kDenied, fmt::format("{} to {}: check or renew the keys", said, Who(question)));
+          Code::kDenied, fmt::format("{} to {}: check the keys, they may be wrong or expired", said,
+                                     Who(question)));
       failure.reason = RetryReason::kCredentials;
       if (question.used != nullptr) failure.next = NextStep::kNewCredentials;
       return failure;
     }
     case AnswerKind::kDenied:
-      return GiveUp(Code::kDenied, fmt::format("{} to {}: it needs s3:GetObject and s3:ListBucket",
-                                               said, Who(question)));
+      return GiveUp(Code::kDenied,
+                    fmt::format("{} to {}: check the keys, and that they allow s3:GetObject and "
+                                "s3:ListBucket",
+                                said, Who(question)));
     case AnswerKind::kWrongClock:
       return GiveUp(Code::kDenied,
                     fmt::format("{}: the clock of this machine or of S3 is wrong", said));
