@@ -1,4 +1,5 @@
-# forebay_test(name SOURCES x_test.cc … DEPENDS lib … [LABELS unit]): one GoogleTest program and its ctest entries.
+# forebay_test(name SOURCES x_test.cc … DEPENDS lib … [LABELS unit]): one GoogleTest program and its ctest entry. The
+# target tests_LABEL builds all tests of a label.
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
@@ -16,4 +17,10 @@ function(forebay_test name)
   # One ctest entry per program: starting a process per case costs more than the cases.
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+  foreach(label IN LISTS arg_LABELS)
+    if(NOT TARGET tests_${label})
+      add_custom_target(tests_${label})
+    endif()
+    add_dependencies(tests_${label} ${name})
+  endforeach()
 endfunction()
