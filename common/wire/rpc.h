@@ -43,6 +43,12 @@ struct RpcReply {
 /// Parses within the limits of DESIGN section 10 (nesting, repeated fields); kInvalid otherwise.
 Status ParseMessage(std::string_view bytes, google::protobuf::MessageLite& message);
 
+/// kInvalid when a repeated field has more entries than kMaxRepeatedFields.
+Status CheckRepeated(int count);
+
+/// A handler's answer; kInternal when it does not fit into a frame.
+Result<RpcReply> ReplyWith(const google::protobuf::MessageLite& message, Slice payload = {});
+
 /// A program's RPCs. Runs on the connection's io_context, many calls at a time. While a call has no
 /// answer the server sends `pending` by itself (kPendingAfter, kPendingEvery); when the caller
 /// cancels or its connection ends, the task is dropped at its next suspension, so work that others

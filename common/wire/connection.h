@@ -1,0 +1,119 @@
+#pragma once
+
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/asio.h"
+#include "common/base/buffer.h"
+#include "common/base/deadline.h"
+#include "common/base/result.h"
+#include "common/wire/frame.h"
+
+namespace forebay {
+
+using StreamSocket = asio::generic::stream_protocol::socket;
+
+/// A frame that has come in, its checksum right.
+struct InFrame {
+  FrameHeader header;
+  std::string message;
+  Slice payload;
+};
+
+/// A frame on its way out. The lengths in `header` are filled in by Connection::Send.
+struct OutFrame {
+  FrameHeader header;
+  std::string message;
+  Slice payload;
+};
+
+/// Frames over one socket whose handshake is done; the part that client and server share. Lives on
+/// the socket's io_context: every method is called there, every callback comes there. Kept alive by
+/// its own pending operations until it is closed.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  struct Events {
+    std::function<void(InFrame)> on_frame;        ///< Requests, replies, pendings, cancels.
+    std::function<void(const Error&)> on_closed;  ///< Once. Never from inside Start().
+    std::function<void(TimePoint)> on_tick;  ///< About every kTick while busy(), else every second.
+    std::function<bool()> busy;
+    std::function<std::uint64_t()> epoch;  ///< Put into every frame.
+  };
+  static constexpr std::chrono::milliseconds kTick{100};
+
+  /// `pings`: this side keeps an idle connection alive (the client).
+  Connection(StreamSocket socket, bool pings);
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  void Start(Events events);
+
+  /// Queues a frame. All frames that are queued before the next turn of the event loop leave in one
+  /// write.
+  void Send(OutFrame frame);
+
+  /// Closes the socket and reports `why` through on_closed. Idempotent.
+  void Close(Error why);
+
+  /// Ticks soon: something that ticks watch has begun.
+  void Wake();
+
+  bool closed() const { return closed_; }
+  /// Bytes handed to Send that the socket has not taken yet.
+  std::size_t unsent_bytes() const { return unsent_bytes_; }
+  std::uint64_t writes() const { return writes_; }
+
+ private:
+  struct Outgoing {
+    std::string head;  // frame header and message
+    Slice payload;
+  };
+
+  Task<void> ReadFrames();
+  Task<Result<InFrame>> ReadFrame();
+  /// Makes at least `count` bytes available in inbox_, or says why that failed.
+  Task<Status> Gather(std::size_t count);
+  Task<Result<Slice>> ReadPayload(std::size_t size);
+  Task<Status> WaitForRoom();
+  void Dispatch(InFrame frame);
+  void ScheduleWrite();
+  void WriteQueued();
+  void OnWritten(boost::system::error_code error);
+  void ScheduleTick();
+  void OnTick();
+  bool TooSlow(TimePoint now);
+  void SendControl(FrameKind kind);
+
+  StreamSocket socket_;
+  asio::steady_timer tick_;
+  asio::steady_timer room_;  // cancelled when the write queue has room again
+  Events events_;
+  const bool pings_;
+  bool closed_ = false;
+
+  // Incoming: [begin, end) of inbox_ holds what has been read and not yet consumed.
+  std::vector<char> inbox_;
+  std::size_t inbox_begin_ = 0;
+  std::size_t inbox_end_ = 0;
+  bool in_frame_ = false;              // part of a frame has come
+  std::uint64_t received_bytes_ = 0;   // ever
+  std::uint64_t rate_mark_bytes_ = 0;  // received_bytes_ at rate_mark_
+  TimePoint rate_mark_;
+  TimePoint last_received_;
+  TimePoint last_sent_;
+
+  // Outgoing.
+  std::deque<Outgoing> queue_;
+  std::vector<Outgoing> writing_;
+  std::size_t unsent_bytes_ = 0;
+  std::uint64_t writes_ = 0;
+  bool write_scheduled_ = false;
+};
+
+}  // namespace forebay

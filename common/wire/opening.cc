@@ -1,0 +1,198 @@
+#include "common/wire/opening.h"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <cstring>
+#include <utility>
+
+#include "common/wire/messages.h"
+#include "common/wire/status_map.h"
+
+namespace forebay {
+namespace {
+
+Task<Status> WriteFrame(StreamSocket& socket, FrameHeader header, std::string message) {
+  header.message_bytes = static_cast<std::uint32_t>(message.size());
+  const auto fixed = EncodeFrameHeader(header, message);
+  std::string bytes(reinterpret_cast<const char*>(fixed.data()), fixed.size());
+  bytes += message;
+  boost::system::error_code error;
+  const asio::const_buffer buffer(bytes.data(), bytes.size());
+  co_await asio::async_write(socket, buffer, asio::redirect_error(asio::use_awaitable, error));
+  if (error)
+    co_return Fail(Code::kUnavailable,
+                   "the connection was lost in the handshake: " + error.message());
+  co_return Status();
+}
+
+Task<Status> WriteMessage(StreamSocket& socket, const google::protobuf::MessageLite& message) {
+  FrameHeader header;
+  header.kind = FrameKind::kHandshake;
+  std::string bytes = message.SerializeAsString();
+  co_return co_await WriteFrame(socket, header, std::move(bytes));
+}
+
+// Exactly one frame and not a byte more, so that nothing is left over for the connection that
+// follows.
+Task<Status> ReadMessage(StreamSocket& socket, google::protobuf::MessageLite& message) {
+  std::array<std::byte, kFrameHeaderBytes> fixed;
+  boost::system::error_code error;
+  const asio::mutable_buffer head(fixed.data(), fixed.size());
+  co_await asio::async_read(socket, head, asio::redirect_error(asio::use_awaitable, error));
+  if (error)
+    co_return Fail(Code::kUnavailable,
+                   "the connection was lost in the handshake: " + error.message());
+  Result<FrameHeader> header = DecodeFrameHeader(fixed);
+  if (!header) co_return Fail(header.error());
+  const bool refused = header->kind == FrameKind::kReply && header->code != 0;
+  if (header->kind != FrameKind::kHandshake && !refused) {
+    co_return Fail(Code::kCorrupt, "the peer did not begin with a handshake");
+  }
+  std::string bytes(header->message_bytes, '\0');
+  const asio::mutable_buffer body(bytes.data(), bytes.size());
+  co_await asio::async_read(socket, body, asio::redirect_error(asio::use_awaitable, error));
+  if (error)
+    co_return Fail(Code::kUnavailable,
+                   "the connection was lost in the handshake: " + error.message());
+  if (!FrameChecksumMatches(fixed, bytes))
+    co_return Fail(Code::kCorrupt, "a frame's checksum does not match");
+  if (refused) {
+    proto::ErrorDetail detail;
+    Status parsed = ParseMessage(bytes, detail);
+    if (!parsed) co_return Fail(parsed.error());
+    co_return Fail(CodeOfWire(header->code), detail.message());
+  }
+  co_return ParseMessage(bytes, message);
+}
+
+Task<void> Refuse(StreamSocket& socket, Error why) {
+  proto::ErrorDetail detail;
+  detail.set_message(why.message);
+  FrameHeader header;
+  header.kind = FrameKind::kReply;
+  header.code = WireCodeOf(why.code);
+  std::string bytes = detail.SerializeAsString();
+  Status ignored = co_await WriteFrame(socket, header, std::move(bytes));
+  (void)ignored;
+}
+
+bool OtherCluster(const Uuid& ours, std::string_view theirs) {
+  return !ours.IsZero() && !theirs.empty() && UuidFromBytes(theirs) != ours;
+}
+
+Status CheckHello(const Credentials& credentials, const proto::ClientHello& hello) {
+  if (hello.version_min() > kWireVersion || hello.version_max() < kWireVersion) {
+    return Fail(Code::kInvalid,
+                hello.program() + " speaks wire versions " + std::to_string(hello.version_min()) +
+                    " to " + std::to_string(hello.version_max()) + ", " + credentials.program +
+                    " speaks " + std::to_string(kWireVersion) + ": install matching versions");
+  }
+  if (hello.nonce().size() < 16 || hello.role() == proto::ROLE_UNKNOWN) {
+    return Fail(Code::kInvalid, "the handshake is incomplete");
+  }
+  if (OtherCluster(credentials.cluster, hello.cluster())) {
+    return Fail(Code::kDenied, hello.program() + " belongs to another cluster (" +
+                                   UuidFromBytes(hello.cluster()).ToString() + ") than " +
+                                   credentials.program + " (" + credentials.cluster.ToString() +
+                                   ")");
+  }
+  return {};
+}
+
+Error WrongSecret(const std::string& program) {
+  return Error{Code::kDenied, program +
+                                  " does not hold this user's secret: run both as the same user, "
+                                  "with the same runtime directory"};
+}
+
+}  // namespace
+
+SocketLimit::SocketLimit(StreamSocket& socket, Deadline deadline)
+    : watched_(std::make_shared<StreamSocket*>(&socket)),
+      timer_(socket.get_executor(), deadline.at()) {
+  timer_.async_wait([watched = watched_](boost::system::error_code stopped) {
+    boost::system::error_code ignored;
+    if (!stopped && *watched != nullptr) (*watched)->close(ignored);
+  });
+}
+
+Task<Result<OpenedSocket>> OpenAsClient(StreamSocket& socket, Credentials credentials,
+                                        Deadline deadline) {
+  const SocketLimit limit(socket, deadline);
+  proto::ClientHello hello;
+  hello.set_version_min(kWireVersion);
+  hello.set_version_max(kWireVersion);
+  hello.set_role(credentials.role);
+  hello.set_nonce(NewNonce());
+  if (!credentials.cluster.IsZero()) hello.set_cluster(BytesOf(credentials.cluster));
+  hello.set_program(credentials.program);
+  hello.set_peer_id(credentials.id);
+  Status sent = co_await WriteMessage(socket, hello);
+  if (!sent) co_return Fail(sent.error());
+  proto::ServerHello answer;
+  Status got = co_await ReadMessage(socket, answer);
+  if (!got) co_return Fail(got.error());
+  if (!ProofMatches(ServerProof(credentials, hello, answer), answer.proof())) {
+    co_return Fail(WrongSecret(answer.program()));
+  }
+  if (OtherCluster(credentials.cluster, answer.cluster())) {
+    co_return Fail(Code::kDenied, answer.program() + " belongs to another cluster (" +
+                                      UuidFromBytes(answer.cluster()).ToString() + ")");
+  }
+  proto::ClientProof proof;
+  proof.set_proof(ClientProof(credentials, hello, answer));
+  sent = co_await WriteMessage(socket, proof);
+  if (!sent) co_return Fail(sent.error());
+  proto::ServerAccept accepted;
+  got = co_await ReadMessage(socket, accepted);
+  if (!got) co_return Fail(got.error());
+  OpenedSocket opened;
+  opened.peer = PeerIdentity{.role = answer.role(), .id = "", .program = answer.program()};
+  opened.peer_ring_epoch = accepted.ring_epoch();
+  co_return opened;
+}
+
+Task<Result<OpenedSocket>> OpenAsServer(StreamSocket& socket, Credentials credentials,
+                                        std::uint64_t ring_epoch, Deadline deadline) {
+  const SocketLimit limit(socket, deadline);
+  proto::ClientHello hello;
+  Status got = co_await ReadMessage(socket, hello);
+  if (!got) co_return Fail(got.error());
+  Status acceptable = CheckHello(credentials, hello);
+  if (!acceptable) {
+    co_await Refuse(socket, acceptable.error());
+    co_return Fail(acceptable.error());
+  }
+  proto::ServerHello answer;
+  answer.set_version(kWireVersion);
+  answer.set_role(credentials.role);
+  answer.set_nonce(NewNonce());
+  if (!credentials.cluster.IsZero()) answer.set_cluster(BytesOf(credentials.cluster));
+  answer.set_program(credentials.program);
+  answer.set_proof(ServerProof(credentials, hello, answer));
+  Status sent = co_await WriteMessage(socket, answer);
+  if (!sent) co_return Fail(sent.error());
+  proto::ClientProof proof;
+  got = co_await ReadMessage(socket, proof);
+  if (!got) co_return Fail(got.error());
+  if (!ProofMatches(ClientProof(credentials, hello, answer), proof.proof())) {
+    const Error why = WrongSecret(hello.program());
+    co_await Refuse(socket, why);
+    co_return Fail(why);
+  }
+  proto::ServerAccept accepted;
+  accepted.set_cluster(answer.cluster());
+  accepted.set_ring_epoch(ring_epoch);
+  sent = co_await WriteMessage(socket, accepted);
+  if (!sent) co_return Fail(sent.error());
+  OpenedSocket opened;
+  opened.peer =
+      PeerIdentity{.role = hello.role(), .id = hello.peer_id(), .program = hello.program()};
+  co_return opened;
+}
+
+}  // namespace forebay

@@ -1,0 +1,235 @@
+#include "common/wire/peer_link.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <utility>
+
+#include "common/base/executors.h"
+#include "common/wire/address.h"
+#include "common/wire/opening.h"
+#include "common/wire/status_map.h"
+#include "proto/common.pb.h"
+
+namespace forebay {
+namespace {
+
+constexpr std::chrono::milliseconds kFirstPause{100};
+constexpr std::chrono::milliseconds kLongestPause{1000};
+
+}  // namespace
+
+/// A call's place among those waiting; leaving it early tells the peer.
+class PeerLink::Registration {
+ public:
+  Registration(PeerLink& link, std::uint64_t id) : link_(link.shared_from_this()), id_(id) {}
+  ~Registration() {
+    auto found = link_->waiting_.find(id_);
+    if (found == link_->waiting_.end()) return;
+    link_->waiting_.erase(found);
+    link_->SendCancel(id_);
+  }
+  Registration(const Registration&) = delete;
+  Registration& operator=(const Registration&) = delete;
+
+ private:
+  const std::shared_ptr<PeerLink> link_;
+  const std::uint64_t id_;
+};
+
+PeerLink::PeerLink(asio::any_io_executor executor, std::string address,
+                   std::shared_ptr<const PeerLinkOptions> options)
+    : executor_(std::move(executor)),
+      address_(std::move(address)),
+      options_(std::move(options)),
+      connect_done_(executor_) {}
+
+Task<Result<RpcReply>> PeerLink::Call(Method method, std::string message, Deadline deadline) {
+  const std::shared_ptr<PeerLink> self = shared_from_this();
+  if (!connection_) {
+    Status connected = co_await EnsureConnected(deadline);
+    if (!connected) co_return Fail(connected.error());
+  }
+  const std::uint64_t id = next_id_++;
+  auto waiting = std::make_shared<Waiting>(executor_, deadline);
+  waiting_.emplace(id, waiting);
+  const Registration registration(*this, id);
+  OutFrame frame;
+  frame.header.kind = FrameKind::kRequest;
+  frame.header.method = method;
+  frame.header.request_id = id;
+  frame.header.deadline_ms = static_cast<std::uint32_t>(
+      std::clamp<std::int64_t>(deadline.RemainingMs().count(), 1, UINT32_MAX));
+  frame.message = std::move(message);
+  connection_->Send(std::move(frame));
+  connection_->Wake();
+  waiting->woken.expires_at(TimePoint::max());
+  boost::system::error_code ignored;
+  if (!waiting->done)
+    co_await waiting->woken.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  co_return std::move(waiting->reply);
+}
+
+Task<Status> PeerLink::EnsureConnected(Deadline deadline) {
+  while (!connection_) {
+    if (closed_) co_return Fail(Code::kUnavailable, "this program is stopping");
+    if (!connecting_) {
+      if (Clock::now() < retry_at_) co_return Fail(last_failure_);
+      connecting_ = true;
+      connect_done_.expires_at(TimePoint::max());
+      Spawn(executor_, Connect());
+    }
+    if (deadline.Expired()) co_return Fail(Code::kTimeout, address_ + " was not reached in time");
+    asio::steady_timer limit(executor_, deadline.at());
+    limit.async_wait([self = shared_from_this()](boost::system::error_code stopped) {
+      if (!stopped) self->connect_done_.cancel();
+    });
+    boost::system::error_code ignored;
+    co_await connect_done_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    if (!connection_ && !connecting_) co_return Fail(last_failure_);
+  }
+  co_return Status();
+}
+
+Task<void> PeerLink::Connect() {
+  const std::shared_ptr<PeerLink> self = shared_from_this();
+  const Deadline deadline = Deadline::After(options_->client.connect_timeout);
+  Result<StreamSocket> socket = co_await OpenSocket(deadline);
+  connecting_ = false;
+  if (socket && !closed_) {
+    pause_ = Duration::zero();
+    Adopt(std::move(*socket));
+  } else {
+    last_failure_ = socket ? Error{Code::kUnavailable, "this program is stopping"}
+                           : socket.error().Within(address_);
+    pause_ = std::clamp<Duration>(2 * pause_, kFirstPause, kLongestPause);
+    retry_at_ = Clock::now() + pause_;
+  }
+  connect_done_.cancel();
+}
+
+Task<Result<StreamSocket>> PeerLink::ConnectTo(
+    std::vector<asio::generic::stream_protocol::endpoint> places, Deadline deadline) {
+  boost::system::error_code error;
+  for (const auto& place : places) {
+    StreamSocket socket(executor_);
+    error.clear();
+    {
+      const SocketLimit limit(socket, deadline);
+      co_await socket.async_connect(place, asio::redirect_error(asio::use_awaitable, error));
+    }
+    // A deadline that fired in the same turn has closed the socket.
+    if (error || !socket.is_open()) continue;
+    if (place.protocol().family() != AF_UNIX)
+      socket.set_option(asio::ip::tcp::no_delay(true), error);
+    co_return std::move(socket);
+  }
+  const std::string why = error ? error.message() : std::string("timed out");
+  co_return Fail(Code::kUnavailable, "nobody answers: " + why);
+}
+
+Task<Result<StreamSocket>> PeerLink::OpenSocket(Deadline deadline) {
+  auto places = co_await ResolveAddress(address_, deadline);
+  if (!places) co_return Fail(places.error());
+  Result<StreamSocket> socket = co_await ConnectTo(std::move(*places), deadline);
+  if (!socket) co_return Fail(socket.error());
+  const Credentials credentials = options_->client.credentials;
+  Result<OpenedSocket> opened = co_await OpenAsClient(*socket, credentials, deadline);
+  if (!opened) co_return Fail(opened.error());
+  if (opened->peer_ring_epoch > options_->epoch())
+    options_->on_newer_epoch(opened->peer_ring_epoch);
+  co_return std::move(*socket);
+}
+
+void PeerLink::Adopt(StreamSocket socket) {
+  connection_ = std::make_shared<Connection>(std::move(socket), true);
+  Connection::Events events;
+  const std::shared_ptr<PeerLink> self = shared_from_this();
+  const Connection* mine = connection_.get();
+  events.on_frame = [self](InFrame frame) { self->OnFrame(std::move(frame)); };
+  events.on_closed = [self, mine](const Error& why) {
+    if (self->connection_.get() == mine) self->OnClosed(why);
+  };
+  events.on_tick = [self](TimePoint now) { self->OnTick(now); };
+  events.busy = [self] { return !self->waiting_.empty(); };
+  events.epoch = options_->epoch;
+  connection_->Start(std::move(events));
+}
+
+void PeerLink::OnFrame(InFrame frame) {
+  if (frame.header.ring_epoch > options_->epoch())
+    options_->on_newer_epoch(frame.header.ring_epoch);
+  auto found = waiting_.find(frame.header.request_id);
+  if (found == waiting_.end()) return;  // given up, or answered twice
+  const std::shared_ptr<Waiting> waiting = found->second;
+  waiting->last_heard = Clock::now();
+  if (frame.header.kind != FrameKind::kReply) return;
+  waiting_.erase(found);
+  if (frame.header.code == 0) {
+    RpcReply reply;
+    reply.message = std::move(frame.message);
+    reply.payload = std::move(frame.payload);
+    reply.ring_epoch = frame.header.ring_epoch;
+    Finish(*waiting, std::move(reply));
+    return;
+  }
+  proto::ErrorDetail detail;
+  Status parsed = ParseMessage(frame.message, detail);
+  Finish(*waiting, Fail(CodeOfWire(frame.header.code),
+                        parsed ? detail.message() : "the peer gave no reason"));
+}
+
+void PeerLink::Finish(Waiting& waiting, Result<RpcReply> reply) {
+  waiting.reply = std::move(reply);
+  waiting.done = true;
+  waiting.woken.cancel();
+}
+
+void PeerLink::OnClosed(const Error& why) {
+  connection_.reset();
+  last_failure_ = why.Within(address_);
+  auto lost = std::exchange(waiting_, {});
+  for (auto& [id, waiting] : lost)
+    Finish(*waiting, Fail(Code::kUnavailable, last_failure_.message));
+}
+
+void PeerLink::OnTick(TimePoint now) {
+  std::vector<std::pair<std::uint64_t, Error>> over;
+  for (const auto& [id, waiting] : waiting_) {
+    if (waiting->deadline.Expired(now)) {
+      over.emplace_back(id, Error{Code::kTimeout, address_ + " did not answer in time"});
+    } else if (now - waiting->last_heard >= options_->client.silence) {
+      over.emplace_back(id, Error{Code::kUnavailable, address_ + " is silent"});
+    }
+  }
+  for (auto& [id, error] : over) {
+    auto found = waiting_.find(id);
+    if (found == waiting_.end()) continue;
+    const std::shared_ptr<Waiting> waiting = found->second;
+    waiting_.erase(found);
+    SendCancel(id);
+    Finish(*waiting, Fail(std::move(error)));
+  }
+}
+
+void PeerLink::SendCancel(std::uint64_t id) {
+  if (!connection_) return;
+  OutFrame frame;
+  frame.header.kind = FrameKind::kCancel;
+  frame.header.request_id = id;
+  connection_->Send(std::move(frame));
+}
+
+void PeerLink::Close() {
+  closed_ = true;
+  connect_done_.cancel();
+  if (!connection_) return;
+  const std::shared_ptr<Connection> connection = connection_;
+  OnClosed(Error{Code::kUnavailable, "this program is stopping"});
+  connection->Close(Error{Code::kUnavailable, "closed"});
+}
+
+}  // namespace forebay

@@ -1,0 +1,267 @@
+#include "common/wire/server.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "common/wire/address.h"
+#include "common/wire/opening.h"
+#include "common/wire/server_connection.h"
+
+namespace forebay {
+namespace {
+
+// Connections of strangers that have not ended their handshake (DESIGN section 10).
+constexpr std::uint64_t kMaxHalfOpen = 64;
+
+Error OfErrno(const std::string& what) {
+  const int error = errno;
+  return Error{Code::kInternal, what + ": " + std::generic_category().message(error)};
+}
+
+// A socket file that nobody listens on any more is left by a process that was killed.
+Status RemoveStaleSocket(const std::string& path, const StreamEndpoint& endpoint) {
+  struct stat info{};
+  if (lstat(path.c_str(), &info) != 0) return {};
+  if (!S_ISSOCK(info.st_mode)) return Fail(Code::kInvalid, path + " exists and is no socket");
+  const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool alive =
+      probe >= 0 && connect(probe, endpoint.data(), static_cast<socklen_t>(endpoint.size())) == 0;
+  if (probe >= 0) close(probe);
+  if (alive) return Fail(Code::kInvalid, path + " is in use by another process");
+  if (unlink(path.c_str()) != 0) return Fail(OfErrno("cannot remove the stale socket " + path));
+  return {};
+}
+
+/// A bound and listening socket; closes it unless released.
+class Listener {
+ public:
+  explicit Listener(int fd) : fd_(fd) {}
+  Listener(Listener&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Listener& operator=(Listener&&) = delete;
+  ~Listener() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+Result<Listener> Bind(const std::string& address, const StreamEndpoint& endpoint) {
+  const std::string path = UnixPathOf(address);
+  if (!path.empty()) {
+    Status free = RemoveStaleSocket(path, endpoint);
+    if (!free) return Fail(free.error());
+  }
+  Listener listener(
+      socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (listener.get() < 0) return Fail(OfErrno("cannot make a socket for " + address));
+  const int on = 1;
+  // Without it a restarted daemon could not listen again for a minute.
+  setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (bind(listener.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0) {
+    const Error error = OfErrno("cannot listen on " + address);
+    return Fail(errno == EADDRINUSE ? Error{Code::kInvalid, error.message} : error);
+  }
+  // Before listen(2): nobody can connect while the mode is wider.
+  if (!path.empty() && chmod(path.c_str(), 0600) != 0)
+    return Fail(OfErrno("cannot protect " + path));
+  if (listen(listener.get(), SOMAXCONN) != 0) return Fail(OfErrno("cannot listen on " + address));
+  return listener;
+}
+
+std::string BoundAddress(int fd) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &size);
+  return DescribeEndpoint(StreamEndpoint(&storage, size, 0));
+}
+
+}  // namespace
+
+class RpcServer::Impl : public std::enable_shared_from_this<RpcServer::Impl> {
+ public:
+  Impl(IoPool& pool, std::shared_ptr<ServerShared> shared)
+      : pool_(pool), shared_(std::move(shared)) {}
+
+  Status Start();
+  void Stop(Deadline drain);
+  const std::vector<std::string>& addresses() const { return addresses_; }
+  ServerShared& shared() { return *shared_; }
+
+ private:
+  using Acceptor = asio::basic_socket_acceptor<asio::generic::stream_protocol>;
+
+  Task<void> Accept(std::shared_ptr<Acceptor> acceptor);
+  Task<void> Open(std::shared_ptr<StreamSocket> socket);
+  void CloseListeners();
+
+  IoPool& pool_;
+  const std::shared_ptr<ServerShared> shared_;
+  std::vector<std::string> addresses_;
+  std::vector<std::shared_ptr<Acceptor>> acceptors_;
+  std::atomic<std::uint64_t> half_open_{0};
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<ServerConnection>> connections_;  // guarded by mutex_
+  bool stopped_ = false;                                      // guarded by mutex_
+};
+
+Status RpcServer::Impl::Start() {
+  std::vector<Listener> bound;
+  std::vector<StreamEndpoint> endpoints;
+  for (const std::string& address : shared_->options.listen) {
+    Result<StreamEndpoint> endpoint = ListenEndpoint(address);
+    if (!endpoint) return Fail(endpoint.error());
+    endpoints.push_back(*endpoint);
+  }
+  for (std::size_t i = 0; i < endpoints.size(); ++i) {
+    Result<Listener> listener = Bind(shared_->options.listen[i], endpoints[i]);
+    if (!listener) return Fail(listener.error());
+    bound.push_back(std::move(*listener));
+  }
+  for (std::size_t i = 0; i < bound.size(); ++i) {
+    addresses_.push_back(BoundAddress(bound[i].get()));
+    asio::io_context& context = pool_.Next();
+    auto acceptor = std::make_shared<Acceptor>(context);
+    acceptor->assign(endpoints[i].protocol(), bound[i].Release());
+    acceptors_.push_back(acceptor);
+    Spawn(context, Accept(std::move(acceptor)));
+  }
+  return {};
+}
+
+Task<void> RpcServer::Impl::Accept(std::shared_ptr<Acceptor> acceptor) {
+  const std::shared_ptr<Impl> self = shared_from_this();
+  while (acceptor->is_open()) {
+    asio::io_context& context = pool_.Next();
+    auto socket = std::make_shared<StreamSocket>(context);
+    boost::system::error_code error;
+    co_await acceptor->async_accept(*socket, asio::redirect_error(asio::use_awaitable, error));
+    if (error == asio::error::operation_aborted || !acceptor->is_open()) co_return;
+    if (error) {
+      // Out of descriptors, most likely: let some connections end instead of spinning.
+      spdlog::warn("cannot accept a connection: {}", error.message());
+      constexpr std::chrono::milliseconds kPause{100};
+      co_await SleepFor(kPause);
+      continue;
+    }
+    shared_->counters.accepted.fetch_add(1, std::memory_order_relaxed);
+    const bool full = shared_->counters.connections.load() >= shared_->options.max_connections;
+    if (full || half_open_.load() >= kMaxHalfOpen) {
+      shared_->counters.handshakes_refused.fetch_add(1, std::memory_order_relaxed);
+      continue;
+    }
+    half_open_.fetch_add(1);
+    Spawn(context, Open(std::move(socket)));
+  }
+}
+
+Task<void> RpcServer::Impl::Open(std::shared_ptr<StreamSocket> socket) {
+  const std::shared_ptr<Impl> self = shared_from_this();
+  const Deadline deadline = Deadline::After(kHandshakeTimeout);
+  const Credentials credentials = shared_->options.credentials;
+  Result<OpenedSocket> opened =
+      co_await OpenAsServer(*socket, credentials, shared_->epoch(), deadline);
+  half_open_.fetch_sub(1);
+  if (!opened) {
+    shared_->counters.handshakes_refused.fetch_add(1, std::memory_order_relaxed);
+    // A connection that ends without a word is a port probe.
+    if (opened.error().code != Code::kUnavailable) {
+      spdlog::warn("refused a connection: {}", opened.error().message);
+    }
+    co_return;
+  }
+  boost::system::error_code ignored;
+  if (socket->local_endpoint(ignored).protocol().family() != AF_UNIX) {
+    socket->set_option(asio::ip::tcp::no_delay(true), ignored);
+  }
+  auto connection = std::make_shared<ServerConnection>(shared_, opened->peer, std::move(*socket));
+  {
+    const std::scoped_lock lock(mutex_);
+    if (stopped_) co_return;
+    std::erase_if(connections_, [](const auto& other) { return other.expired(); });
+    connections_.push_back(connection);
+  }
+  shared_->counters.connections.fetch_add(1, std::memory_order_relaxed);
+  connection->Start();
+}
+
+void RpcServer::Impl::CloseListeners() {
+  for (const auto& acceptor : acceptors_) {
+    asio::post(acceptor->get_executor(), [acceptor] {
+      boost::system::error_code ignored;
+      acceptor->close(ignored);
+    });
+  }
+  for (const std::string& address : addresses_) {
+    const std::string path = UnixPathOf(address);
+    if (!path.empty()) unlink(path.c_str());
+  }
+  acceptors_.clear();
+}
+
+void RpcServer::Impl::Stop(Deadline drain) {
+  shared_->draining.store(true, std::memory_order_release);
+  CloseListeners();
+  constexpr std::chrono::milliseconds kLook{2};
+  while (shared_->counters.calls_in_flight.load() > 0 && !drain.Expired())
+    std::this_thread::sleep_for(kLook);
+  std::vector<std::weak_ptr<ServerConnection>> connections;
+  {
+    const std::scoped_lock lock(mutex_);
+    stopped_ = true;
+    connections.swap(connections_);
+  }
+  for (const auto& weak : connections) {
+    if (const std::shared_ptr<ServerConnection> connection = weak.lock()) connection->Shutdown();
+  }
+  // The last answers and the cancelled calls need a turn of their event loops.
+  const Deadline last = Deadline::After(std::chrono::seconds(1));
+  while (shared_->counters.connections.load() + shared_->counters.calls_in_flight.load() > 0 &&
+         !last.Expired()) {
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+RpcServer::RpcServer(IoPool& pool, RpcServerOptions options, std::vector<MethodEntry> methods,
+                     std::function<std::uint64_t()> epoch,
+                     std::function<void(std::uint64_t)> on_newer_epoch) {
+  auto shared = std::make_shared<ServerShared>();
+  shared->options = std::move(options);
+  for (MethodEntry& entry : methods) {
+    const Method method = entry.method;
+    shared->methods.emplace(method, std::move(entry));
+  }
+  shared->epoch = std::move(epoch);
+  shared->on_newer_epoch = std::move(on_newer_epoch);
+  impl_ = std::make_shared<Impl>(pool, std::move(shared));
+}
+
+RpcServer::~RpcServer() = default;
+
+Status RpcServer::Start() { return impl_->Start(); }
+
+const std::vector<std::string>& RpcServer::addresses() const { return impl_->addresses(); }
+
+void RpcServer::Stop(Deadline drain) { impl_->Stop(drain); }
+
+const RpcServer::Counters& RpcServer::counters() const { return impl_->shared().counters; }
+
+}  // namespace forebay

@@ -1,0 +1,184 @@
+#include "common/wire/server_connection.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/system/system_error.hpp>
+#include <exception>
+#include <utility>
+
+#include "common/wire/status_map.h"
+#include "proto/common.pb.h"
+
+namespace forebay {
+namespace {
+
+// Calls of one connection that may be in work at once; a mount keeps some hundred.
+constexpr std::size_t kMaxCallsPerConnection = 4096;
+constexpr std::chrono::hours kLongestDeadline{48};
+
+Error Escaped(const std::exception_ptr& escaped) {
+  try {
+    std::rethrow_exception(escaped);
+  } catch (const boost::system::system_error& e) {
+    if (e.code() == asio::error::operation_aborted) {
+      return Error{Code::kUnavailable, "the call was cancelled"};
+    }
+    return Error{Code::kInternal, e.what()};
+  } catch (const std::exception& e) {
+    return Error{Code::kInternal, e.what()};
+  }
+}
+
+}  // namespace
+
+ServerConnection::ServerConnection(std::shared_ptr<ServerShared> shared, PeerIdentity peer,
+                                   StreamSocket socket)
+    : shared_(std::move(shared)),
+      peer_(std::move(peer)),
+      executor_(socket.get_executor()),
+      connection_(std::make_shared<Connection>(std::move(socket), false)) {}
+
+void ServerConnection::Start() {
+  const std::shared_ptr<ServerConnection> self = shared_from_this();
+  Connection::Events events;
+  events.on_frame = [self](InFrame frame) { self->OnFrame(std::move(frame)); };
+  events.on_closed = [self](const Error& why) { self->OnClosed(why); };
+  events.on_tick = [self](TimePoint now) { self->OnTick(now); };
+  events.busy = [self] { return !self->calls_.empty(); };
+  events.epoch = shared_->epoch;
+  connection_->Start(std::move(events));
+}
+
+void ServerConnection::Shutdown() {
+  asio::post(executor_, [self = shared_from_this()] {
+    self->connection_->Close(Error{Code::kUnavailable, "the server is stopping"});
+  });
+}
+
+void ServerConnection::OnFrame(InFrame frame) {
+  if (frame.header.ring_epoch > shared_->epoch()) shared_->on_newer_epoch(frame.header.ring_epoch);
+  if (frame.header.kind == FrameKind::kRequest) {
+    OnRequest(std::move(frame));
+    return;
+  }
+  if (frame.header.kind != FrameKind::kCancel) {
+    shared_->counters.protocol_errors.fetch_add(1, std::memory_order_relaxed);
+    connection_->Close(Error{Code::kCorrupt, "a client sent an answer"});
+    return;
+  }
+  auto found = calls_.find(frame.header.request_id);
+  if (found == calls_.end()) return;
+  const std::shared_ptr<ActiveCall> call = found->second;
+  call->cancel.emit(asio::cancellation_type::terminal);
+}
+
+Task<Result<RpcReply>> ServerConnection::Refuse(Error why) { co_return Fail(std::move(why)); }
+
+Task<Result<RpcReply>> ServerConnection::Handle(const FrameHeader& header, std::string message) {
+  if (shared_->draining.load(std::memory_order_acquire)) {
+    return Refuse(Error{Code::kUnavailable, shared_->options.credentials.program + " is stopping"});
+  }
+  if (calls_.size() >= kMaxCallsPerConnection) {
+    return Refuse(Error{Code::kOverloaded, "too many calls on this connection wait for an answer"});
+  }
+  auto entry = shared_->methods.find(header.method);
+  if (entry == shared_->methods.end() || !std::ranges::count(entry->second.roles, peer_.role)) {
+    shared_->counters.calls_denied.fetch_add(1, std::memory_order_relaxed);
+    const std::string number = std::to_string(static_cast<unsigned>(header.method));
+    const bool known = entry != shared_->methods.end();
+    return Refuse(Error{known ? Code::kDenied : Code::kInvalid,
+                        shared_->options.credentials.program +
+                            (known ? " does not let " : " has no request ") +
+                            (known ? peer_.program + " make request " + number : number)});
+  }
+  RpcCall call;
+  call.method = header.method;
+  call.message = std::move(message);
+  const std::chrono::milliseconds time(header.deadline_ms);
+  call.deadline = Deadline::After(std::min<std::chrono::milliseconds>(time, kLongestDeadline));
+  call.ring_epoch = header.ring_epoch;
+  call.peer = peer_;
+  return entry->second.handler(std::move(call));
+}
+
+void ServerConnection::OnRequest(InFrame frame) {
+  const std::uint64_t id = frame.header.request_id;
+  if (calls_.contains(id)) {
+    shared_->counters.protocol_errors.fetch_add(1, std::memory_order_relaxed);
+    connection_->Close(Error{Code::kCorrupt, "two requests carry the same number"});
+    return;
+  }
+  shared_->counters.calls.fetch_add(1, std::memory_order_relaxed);
+  shared_->counters.calls_in_flight.fetch_add(1, std::memory_order_relaxed);
+  Task<Result<RpcReply>> handling = Handle(frame.header, std::move(frame.message));
+  auto call = std::make_shared<ActiveCall>();
+  call->next_pending = Clock::now() + kPendingAfter;
+  calls_.emplace(id, call);
+  connection_->Wake();
+  asio::co_spawn(executor_, std::move(handling),
+                 asio::bind_cancellation_slot(
+                     call->cancel.slot(), [self = shared_from_this(), id, call](
+                                              std::exception_ptr escaped, Result<RpcReply> result) {
+                       self->OnEnd(id, std::move(escaped), std::move(result));
+                     }));
+}
+
+void ServerConnection::OnEnd(std::uint64_t id, std::exception_ptr escaped,
+                             Result<RpcReply> result) {
+  shared_->counters.calls_in_flight.fetch_sub(1, std::memory_order_relaxed);
+  calls_.erase(id);
+  if (escaped) {
+    Error why = Escaped(escaped);
+    if (why.code == Code::kInternal)
+      spdlog::error("a request failed with an exception: {}", why.message);
+    result = Fail(std::move(why));
+  }
+  if (!connection_->closed()) Answer(id, result);
+}
+
+void ServerConnection::Answer(std::uint64_t id, const Result<RpcReply>& result) {
+  OutFrame frame;
+  frame.header.kind = FrameKind::kReply;
+  frame.header.request_id = id;
+  if (result) {
+    frame.message = result->message;
+    frame.payload = result->payload;
+  } else {
+    // A reason is a sentence; what is longer is cut so that it always fits into a frame.
+    constexpr std::size_t kLongestReason = 4096;
+    proto::ErrorDetail detail;
+    detail.set_message(result.error().message.substr(0, kLongestReason));
+    frame.header.code = WireCodeOf(result.error().code);
+    frame.message = detail.SerializeAsString();
+  }
+  connection_->Send(std::move(frame));
+}
+
+void ServerConnection::OnTick(TimePoint now) {
+  for (const auto& [id, call] : calls_) {
+    if (now < call->next_pending) continue;
+    call->next_pending = now + kPendingEvery;
+    OutFrame frame;
+    frame.header.kind = FrameKind::kPending;
+    frame.header.request_id = id;
+    connection_->Send(std::move(frame));
+  }
+}
+
+void ServerConnection::OnClosed(const Error& why) {
+  shared_->counters.connections.fetch_sub(1, std::memory_order_relaxed);
+  if (why.code == Code::kCorrupt) {
+    shared_->counters.protocol_errors.fetch_add(1, std::memory_order_relaxed);
+    spdlog::warn("closed the connection of {}: {}", peer_.program, why.message);
+  }
+  // Cancelling may end calls, which changes the map.
+  std::vector<std::shared_ptr<ActiveCall>> calls;
+  for (const auto& [id, call] : calls_) calls.push_back(call);
+  for (const auto& call : calls) call->cancel.emit(asio::cancellation_type::terminal);
+}
+
+}  // namespace forebay

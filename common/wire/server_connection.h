@@ -1,0 +1,57 @@
+#pragma once
+
+#include <boost/asio/cancellation_signal.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "common/base/deadline.h"
+#include "common/wire/connection.h"
+#include "common/wire/server.h"
+
+namespace forebay {
+
+/// What the connections of one server share. Thread-safe; outlives them.
+struct ServerShared {
+  RpcServerOptions options;
+  std::unordered_map<Method, MethodEntry> methods;
+  std::function<std::uint64_t()> epoch;
+  std::function<void(std::uint64_t)> on_newer_epoch;
+  RpcServer::Counters counters;
+  std::atomic<bool> draining{false};
+};
+
+/// The calls of one connection. On its io_context only, but for Shutdown.
+class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
+ public:
+  ServerConnection(std::shared_ptr<ServerShared> shared, PeerIdentity peer, StreamSocket socket);
+
+  void Start();
+  /// Any thread: closes the connection, cancels its calls.
+  void Shutdown();
+
+ private:
+  struct ActiveCall {
+    asio::cancellation_signal cancel;
+    TimePoint next_pending;
+  };
+
+  void OnFrame(InFrame frame);
+  void OnRequest(InFrame frame);
+  void Answer(std::uint64_t id, const Result<RpcReply>& result);
+  void OnEnd(std::uint64_t id, std::exception_ptr escaped, Result<RpcReply> result);
+  void OnTick(TimePoint now);
+  void OnClosed(const Error& why);
+  static Task<Result<RpcReply>> Refuse(Error why);
+  Task<Result<RpcReply>> Handle(const FrameHeader& header, std::string message);
+
+  const std::shared_ptr<ServerShared> shared_;
+  const PeerIdentity peer_;
+  const asio::any_io_executor executor_;
+  std::shared_ptr<Connection> connection_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<ActiveCall>> calls_;
+};
+
+}  // namespace forebay
