@@ -155,7 +155,7 @@ ScriptedS3::ScriptedS3() {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof(address);
   auto* raw = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(listener_, raw, size) != 0 || ::listen(listener_, 1024) != 0 ||
+  if (listener_ < 0 || ::bind(listener_, raw, size) != 0 || ::listen(listener_, 1024) != 0 ||
       ::getsockname(listener_, raw, &size) != 0) {
     throw std::runtime_error("the scripted S3 cannot listen");
   }

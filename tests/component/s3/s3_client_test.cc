@@ -80,6 +80,7 @@ TEST_F(S3ClientTest, OddKeysAreReadListedAndLookedUp) {
 
 TEST_F(S3ClientTest, AListGoesPageByPage) {
   std::vector<std::string> keys;
+  keys.reserve(25);
   for (int i = 0; i < 25; ++i) keys.push_back("p/" + std::string(1, static_cast<char>('a' + i)));
   for (const std::string& key : keys) server_.Put("data", key, key);
   server_.Put("data", "q", "not below the prefix");
@@ -166,7 +167,7 @@ void ReadInParallel(S3Client& client, const GetRequest& whole, const std::string
 }
 
 TEST_F(S3ClientTest, ManyReadersAtOnceGetTheirOwnBytes) {
-  const std::string body = Bytes(64 * 100'000);
+  const std::string body = Bytes(6'400'000);
   ReadInParallel(Client(), Stored("big", body, 0, 1), body, 64);
   EXPECT_LE(server_.connections(), 64U);
   EXPECT_EQ(Client().counters().get_bytes, body.size());
@@ -176,7 +177,7 @@ TEST_F(S3ClientTest, NeverOpensMoreConnectionsThanItMay) {
   S3Options options = FastOptions();
   options.http.max_connections = 3;
   Restart(options);
-  const std::string body = Bytes(40 * 10'000);
+  const std::string body = Bytes(400'000);
   ReadInParallel(Client(), Stored("big", body, 0, 1), body, 40);
   EXPECT_LE(server_.connections(), 3U);
 }

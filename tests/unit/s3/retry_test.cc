@@ -22,6 +22,7 @@ TEST(RetrySchedule, DoublesFromItsBaseUpToItsCap) {
   RetryTokens tokens;
   RetrySchedule schedule({}, tokens, kFar, [] { return 0.5; });
   std::vector<Duration> waits;
+  waits.reserve(11);
   for (int i = 0; i < 11; ++i) waits.push_back(MustWait(schedule, RetryReason::kServerError));
   const std::vector<Duration> expected = {25ms,   50ms,   100ms,  200ms, 400ms, 800ms,
                                           1600ms, 3200ms, 6400ms, 10s,   10s};
