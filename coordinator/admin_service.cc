@@ -1,0 +1,226 @@
+#include "coordinator/admin_service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "common/base/version.h"
+#include "common/model/limits.h"
+#include "common/wire/messages.h"
+#include "coordinator/records.h"
+#include "coordinator/target_listing.h"
+
+namespace forebay {
+namespace {
+
+/// kStats waits so long for heartbeats, which come once a second.
+constexpr std::chrono::milliseconds kFreshStatsWait{1500};
+constexpr std::chrono::seconds kDefaultWindow{60};
+constexpr std::uint32_t kDefaultListLimit = 1000;
+constexpr std::int64_t kFailedTaskAlertSeconds = 3600;
+
+/// Work that must answer before the caller gives up leaves this much for the way back.
+Deadline BeforeCallers(const RpcCall& call) {
+  constexpr std::chrono::milliseconds kWayBack{200};
+  return Deadline(call.deadline.at() - kWayBack);
+}
+
+}  // namespace
+
+AdminService::AdminService(Parts parts) : parts_(parts), started_unix_s_(UnixSeconds()) {}
+
+std::vector<MethodEntry> AdminService::Methods() {
+  const std::vector<proto::Role> admins = {proto::ROLE_ADMIN};
+  std::vector<MethodEntry> methods;
+  const auto add = [&](Method method, auto handler) {
+    methods.push_back({method, admins, [this, handler](RpcCall call) {
+                         return (this->*handler)(std::move(call));
+                       }});
+  };
+  add(Method::kLink, &AdminService::StartLink);
+  add(Method::kUnlink, &AdminService::Unlink);
+  add(Method::kGetTask, &AdminService::GetTask);
+  add(Method::kListTarget, &AdminService::ListTarget);
+  add(Method::kCheckTarget, &AdminService::CheckTarget);
+  add(Method::kEvictTarget, &AdminService::EvictTarget);
+  add(Method::kStats, &AdminService::Stats);
+  return methods;
+}
+
+Task<Result<RpcReply>> AdminService::StartLink(RpcCall call) {
+  proto::LinkRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  Result<proto::LinkReply> reply = co_await parts_.linker.StartLink(std::move(request));
+  if (!reply) co_return Fail(reply.error());
+  co_return ReplyWith(*reply);
+}
+
+Task<Result<RpcReply>> AdminService::Unlink(RpcCall call) {
+  proto::UnlinkRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  Result<Link> link = parts_.links.Find(request.name());
+  if (!link) co_return Fail(link.error());
+  proto::UnlinkReply reply;
+  if (request.evict()) {
+    std::vector<proto::NodeEvicted> evicted = co_await parts_.census.EvictLink(
+        link->spec.id, parts_.membership.UpNodes(), BeforeCallers(call));
+    for (const proto::NodeEvicted& node : evicted) *reply.add_evicted() = node;
+  }
+  Result<Link> removed = co_await parts_.linker.Remove(request.name());
+  if (!removed) co_return Fail(removed.error());
+  co_return ReplyWith(reply);
+}
+
+Task<Result<RpcReply>> AdminService::GetTask(RpcCall call) {
+  proto::GetTaskRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  const std::optional<proto::TaskState> task = parts_.tasks.Find(request.id());
+  if (!task) {
+    co_return Fail(Code::kNotFound, fmt::format("no task '{}': of those that ended, the latest 100 "
+                                                "are kept",
+                                                request.id()));
+  }
+  co_return ReplyWith(*task);
+}
+
+Result<AdminService::Located> AdminService::Locate(const std::string& target) const {
+  Result<ResolvedTarget> resolved = ResolveTarget(target, parts_.links.Specs());
+  if (!resolved) return Fail(resolved.error());
+  const std::optional<Link> link = parts_.links.FindById(resolved->link.id);
+  if (!link) return Fail(UnknownLink(resolved->link.name, parts_.links.Specs()));
+  const std::shared_ptr<const PublishedGeneration> generation =
+      link->generation ? parts_.index.Find(link->spec.id, link->generation->generation()) : nullptr;
+  if (!generation) {
+    return Fail(Code::kUnavailable,
+                fmt::format("link '{}' is still being listed (task {}): try again when it is done",
+                            link->spec.name, link->task_id));
+  }
+  const std::shared_ptr<const Snapshot>& snapshot = generation->snapshot();
+  const std::optional<SnapshotRow> row = snapshot->Resolve(resolved->path);
+  if (!row) {
+    return Fail(Code::kNotFound,
+                fmt::format("there is no '{}' in link '{}'", resolved->path, link->spec.name));
+  }
+  return Located{.link = link->spec, .snapshot = snapshot, .row = *row};
+}
+
+Task<Result<RpcReply>> AdminService::ListTarget(RpcCall call) {
+  proto::ListTargetRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  Result<Located> target = Locate(request.target().text());
+  if (!target) co_return Fail(target.error());
+  const std::uint32_t asked = request.limit() == 0 ? kDefaultListLimit : request.limit();
+  const std::uint32_t limit = std::min(asked, static_cast<std::uint32_t>(kMaxRepeatedFields));
+  auto list = [snapshot = target->snapshot, row = target->row, cursor = request.cursor(), limit,
+               hidden = request.hidden()] {
+    return hidden ? ListHidden(*snapshot, row, cursor, limit)
+                  : ListEntries(*snapshot, row, cursor, limit);
+  };
+  Result<TargetPage> page = co_await parts_.offload.Run(std::move(list));
+  if (!page) co_return Fail(page.error());
+  if (request.with_cached() && !page->rows.empty()) {
+    Result<std::vector<CacheTally>> tallies = co_await parts_.census.Count(
+        target->snapshot, page->rows, parts_.membership.UpNodes(), BeforeCallers(call));
+    if (!tallies) co_return Fail(tallies.error());
+    for (std::size_t i = 0; i < tallies->size(); ++i) {
+      page->entries[i].set_cached_bytes((*tallies)[i].cached_bytes);
+      if (page->rows[i].is_directory()) page->entries[i].set_size((*tallies)[i].bytes);
+    }
+  }
+  proto::ListTargetReply reply;
+  for (proto::ListedEntry& entry : page->entries) *reply.add_entries() = std::move(entry);
+  reply.set_next_cursor(page->next_cursor);
+  reply.set_link(target->link.name);
+  co_return ReplyWith(reply);
+}
+
+Task<Result<RpcReply>> AdminService::CheckTarget(RpcCall call) {
+  proto::CheckTargetRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  Result<Located> target = Locate(request.target().text());
+  if (!target) co_return Fail(target.error());
+  std::vector<SnapshotRow> roots = {target->row};
+  Result<std::vector<CacheTally>> tallies = co_await parts_.census.Count(
+      target->snapshot, std::move(roots), parts_.membership.UpNodes(), BeforeCallers(call));
+  if (!tallies) co_return Fail(tallies.error());
+  const CacheTally& tally = tallies->front();
+  proto::CheckTargetReply reply;
+  reply.set_link(target->link.name);
+  reply.set_objects(tally.objects);
+  reply.set_bytes(tally.bytes);
+  reply.set_blocks(tally.blocks);
+  reply.set_cached_objects(tally.cached_objects);
+  reply.set_cached_bytes(tally.cached_bytes);
+  reply.set_cached_blocks(tally.cached_blocks);
+  if (target->row.index == 0) reply.set_hidden_keys(target->snapshot->totals().hidden_keys);
+  co_return ReplyWith(reply);
+}
+
+Task<Result<RpcReply>> AdminService::EvictTarget(RpcCall call) {
+  proto::EvictTargetRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  Result<Located> target = Locate(request.target().text());
+  if (!target) co_return Fail(target.error());
+  const std::vector<NodeInfo> nodes = parts_.membership.UpNodes();
+  const Deadline deadline = BeforeCallers(call);
+  std::vector<SnapshotRow> roots = {target->row};
+  Result<std::vector<CacheTally>> tallies =
+      co_await parts_.census.Count(target->snapshot, std::move(roots), nodes, deadline);
+  proto::EvictTargetReply reply;
+  reply.set_link(target->link.name);
+  if (tallies) {
+    reply.set_objects(tallies->front().objects);
+    reply.set_cached_bytes(tallies->front().cached_bytes);
+  } else if (request.dry_run()) {
+    co_return Fail(tallies.error());
+  }
+  if (request.dry_run()) co_return ReplyWith(reply);
+  const bool whole_link = target->row.index == 0;
+  if (whole_link) {
+    std::vector<proto::NodeEvicted> evicted =
+        co_await parts_.census.EvictLink(target->link.id, nodes, deadline);
+    for (const proto::NodeEvicted& node : evicted) *reply.add_nodes() = node;
+    co_return ReplyWith(reply);
+  }
+  Result<std::vector<proto::NodeEvicted>> evicted =
+      co_await parts_.census.Evict(target->snapshot, target->row, nodes, deadline);
+  if (!evicted) co_return Fail(evicted.error());
+  for (const proto::NodeEvicted& node : *evicted) *reply.add_nodes() = node;
+  co_return ReplyWith(reply);
+}
+
+Task<Result<RpcReply>> AdminService::Stats(RpcCall call) {
+  const TimePoint asked = Clock::now();
+  proto::StatsRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  co_await parts_.stats.WaitForReports(parts_.membership.UpNodes(), asked,
+                                       call.deadline.AtMost(kFreshStatsWait));
+  const std::chrono::seconds window = request.window_seconds() == 0
+                                          ? kDefaultWindow
+                                          : std::chrono::seconds(request.window_seconds());
+  proto::StatsReply reply;
+  reply.set_cluster(BytesOf(parts_.cluster));
+  reply.set_ring_epoch(parts_.membership.epoch());
+  const std::vector<MemberView> members = parts_.membership.Members();
+  parts_.stats.Describe(parts_.links.All(), members, window, reply);
+  const std::int64_t now = UnixSeconds();
+  const std::vector<proto::Alert> alerts =
+      ClusterAlerts(reply, members, parts_.tasks.FailedSince(now - kFailedTaskAlertSeconds), now);
+  for (const proto::Alert& alert : alerts) *reply.add_alerts() = alert;
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  reply.set_time_unix_ms(std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count());
+  reply.set_coordinator_version(std::string(Version()));
+  reply.set_started_unix_s(started_unix_s_);
+  co_return ReplyWith(reply);
+}
+
+}  // namespace forebay

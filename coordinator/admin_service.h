@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/base/asio.h"
+#include "common/base/offload.h"
+#include "common/model/object_version.h"
+#include "common/wire/server.h"
+#include "coordinator/cache_census.h"
+#include "coordinator/link_registry.h"
+#include "coordinator/linker.h"
+#include "coordinator/membership.h"
+#include "coordinator/namespace_index.h"
+#include "coordinator/stats.h"
+#include "coordinator/target.h"
+#include "coordinator/task_book.h"
+
+namespace forebay {
+
+/// What the CLI asks of the coordinator.
+class AdminService {
+ public:
+  struct Parts {
+    Uuid cluster;
+    ClusterMembers& membership;
+    LinkRegistry& links;
+    TaskBook& tasks;
+    Linker& linker;
+    NamespaceIndex& index;
+    CacheCensus& census;
+    ClusterStats& stats;
+    Offload& offload;
+  };
+  explicit AdminService(Parts parts);
+
+  std::vector<MethodEntry> Methods();
+
+ private:
+  /// A target that exists: the row of a complete snapshot.
+  struct Located {
+    LinkSpec link;
+    std::shared_ptr<const Snapshot> snapshot;
+    SnapshotRow row;
+  };
+
+  Task<Result<RpcReply>> StartLink(RpcCall call);
+  Task<Result<RpcReply>> Unlink(RpcCall call);
+  Task<Result<RpcReply>> GetTask(RpcCall call);
+  Task<Result<RpcReply>> ListTarget(RpcCall call);
+  Task<Result<RpcReply>> CheckTarget(RpcCall call);
+  Task<Result<RpcReply>> EvictTarget(RpcCall call);
+  Task<Result<RpcReply>> Stats(RpcCall call);
+
+  Result<Located> Locate(const std::string& target) const;
+
+  Parts parts_;
+  const std::int64_t started_unix_s_;
+};
+
+}  // namespace forebay

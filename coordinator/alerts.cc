@@ -1,0 +1,85 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "coordinator/stats.h"
+
+namespace forebay {
+namespace {
+
+/// DiskReport.state on the wire.
+constexpr std::uint32_t kDiskOk = 0;
+constexpr std::uint32_t kDiskReadOnly = 1;
+
+proto::Alert MakeAlert(std::string name, std::int64_t since, std::string message,
+                       std::string action) {
+  proto::Alert alert;
+  alert.set_name(std::move(name));
+  alert.set_since_unix_s(since);
+  alert.set_message(std::move(message));
+  alert.set_action(std::move(action));
+  return alert;
+}
+
+void AddNodeAlerts(const std::vector<MemberView>& members, std::int64_t now,
+                   std::vector<proto::Alert>& alerts) {
+  for (const MemberView& member : members) {
+    const NodeInfo& node = member.info;
+    if (node.state == NodeState::kOut) {
+      alerts.push_back(
+          MakeAlert("node_out", member.out_unix_s,
+                    fmt::format("node {} at {} is out of the ring; the others hold its share",
+                                node.id, node.address),
+                    fmt::format("start forebay-node on it again to bring {} back", node.id)));
+    }
+    if (node.state == NodeState::kSuspect) {
+      const auto silent = std::chrono::duration_cast<std::chrono::seconds>(member.silence);
+      alerts.push_back(MakeAlert(
+          "node_suspect", now - silent.count(),
+          fmt::format("node {} at {} has been silent for {} s; readers pass it over", node.id,
+                      node.address, silent.count()),
+          fmt::format("look whether forebay-node runs on it and reaches the coordinator; after 10 "
+                      "minutes of silence {} goes out of the ring",
+                      node.id)));
+    }
+  }
+}
+
+void AddDiskAlerts(const proto::StatsReply& reply, std::int64_t now,
+                   std::vector<proto::Alert>& alerts) {
+  for (const proto::NodeStats& node : reply.nodes()) {
+    for (const proto::DiskReport& disk : node.disks()) {
+      if (disk.state() == kDiskOk) continue;
+      const bool read_only = disk.state() == kDiskReadOnly;
+      alerts.push_back(MakeAlert(
+          read_only ? "disk_readonly" : "disk_quarantined",
+          now - node.last_heartbeat_age_ms() / 1000,
+          fmt::format("disk {} of node {} {}", disk.path(), node.info().id(),
+                      read_only ? "is read-only: it serves what it holds and is not filled"
+                                : "failed and is not used"),
+          "look at the kernel's log on that machine; the disk comes back by itself when it "
+          "works again"));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<proto::Alert> ClusterAlerts(const proto::StatsReply& reply,
+                                        const std::vector<MemberView>& members,
+                                        const std::vector<proto::TaskState>& failed_tasks,
+                                        std::int64_t now_unix_s) {
+  std::vector<proto::Alert> alerts;
+  AddNodeAlerts(members, now_unix_s, alerts);
+  AddDiskAlerts(reply, now_unix_s, alerts);
+  for (const proto::TaskState& task : failed_tasks) {
+    alerts.push_back(
+        MakeAlert("link_failed", task.ended_unix_s(),
+                  fmt::format("link '{}' could not be listed: {}", task.target(), task.error()),
+                  "correct the cause and run `forebay link` again"));
+  }
+  return alerts;
+}
+
+}  // namespace forebay

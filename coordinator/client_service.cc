@@ -1,0 +1,90 @@
+#include "coordinator/client_service.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "common/model/limits.h"
+#include "common/wire/messages.h"
+
+namespace forebay {
+namespace {
+
+/// Of one kReadSnapshot: leaves room for the cell-aligned rest that a data frame may carry.
+constexpr std::uint32_t kMaxSnapshotRead = 4 << 20;
+
+proto::LinkState StateOf(const Link& link) {
+  proto::LinkState state;
+  *state.mutable_spec() = ToProto(link.spec);
+  if (link.generation) *state.mutable_generation() = *link.generation;
+  state.set_state(static_cast<std::uint32_t>(link.phase()));
+  return state;
+}
+
+}  // namespace
+
+std::vector<MethodEntry> ClientService::Methods() {
+  const std::vector<proto::Role> readers = {proto::ROLE_CLIENT, proto::ROLE_NODE,
+                                            proto::ROLE_ADMIN};
+  std::vector<MethodEntry> methods;
+  methods.push_back(
+      {Method::kGetRing, readers, [this](RpcCall call) { return GetRing(std::move(call)); }});
+  methods.push_back(
+      {Method::kGetLinks, readers, [this](RpcCall call) { return GetLinks(std::move(call)); }});
+  methods.push_back({Method::kReadSnapshot, readers,
+                     [this](RpcCall call) { return ReadSnapshot(std::move(call)); }});
+  return methods;
+}
+
+Task<Result<RpcReply>> ClientService::GetRing(RpcCall call) {
+  proto::GetRingRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  proto::GetRingReply reply;
+  reply.set_epoch(membership_.epoch());
+  if (request.have_epoch() >= reply.epoch()) co_return ReplyWith(reply);
+  co_return ReplyWith(reply, Slice::Of(membership_.SerializedTable()));
+}
+
+Task<Result<RpcReply>> ClientService::GetLinks(RpcCall call) {
+  proto::GetLinksRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  proto::GetLinksReply reply;
+  reply.set_cluster(BytesOf(cluster_));
+  if (request.name().empty()) {
+    for (const Link& link : links_.All()) *reply.add_links() = StateOf(link);
+    co_return ReplyWith(reply);
+  }
+  Result<Link> link = links_.Find(request.name());
+  if (!link) co_return Fail(link.error());
+  *reply.add_links() = StateOf(*link);
+  co_return ReplyWith(reply);
+}
+
+Task<Result<RpcReply>> ClientService::ReadSnapshot(RpcCall call) {
+  proto::ReadSnapshotRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  if (request.length() > kMaxSnapshotRead) {
+    co_return Fail(Code::kInvalid, fmt::format("at most {} bytes of a snapshot can be read at once",
+                                               kMaxSnapshotRead));
+  }
+  const std::shared_ptr<const PublishedGeneration> generation =
+      index_.Find(UuidFromBytes(request.link()), request.generation());
+  if (!generation) {
+    co_return Fail(Code::kNotFound,
+                   fmt::format("generation {} of this link is not kept any more: ask for the "
+                               "current one",
+                               request.generation()));
+  }
+  auto read = [generation, offset = request.offset(), length = request.length()] {
+    return generation->Read(offset, length);
+  };
+  Result<std::shared_ptr<const Buffer>> bytes = co_await offload_.Run(std::move(read));
+  if (!bytes) co_return Fail(bytes.error());
+  const proto::ReadSnapshotReply reply;
+  co_return ReplyWith(reply, Slice::Of(std::move(*bytes)));
+}
+
+}  // namespace forebay

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <vector>
+
+#include "common/base/asio.h"
+#include "common/base/offload.h"
+#include "common/model/object_version.h"
+#include "common/wire/server.h"
+#include "coordinator/link_registry.h"
+#include "coordinator/membership.h"
+#include "coordinator/namespace_index.h"
+
+namespace forebay {
+
+/// What everybody may ask: the ring table; and what mounts need: links and their snapshots.
+class ClientService {
+ public:
+  ClientService(Uuid cluster, ClusterMembers& membership, LinkRegistry& links,
+                NamespaceIndex& index, Offload& offload)
+      : cluster_(cluster),
+        membership_(membership),
+        links_(links),
+        index_(index),
+        offload_(offload) {}
+
+  std::vector<MethodEntry> Methods();
+
+ private:
+  Task<Result<RpcReply>> GetRing(RpcCall call);
+  Task<Result<RpcReply>> GetLinks(RpcCall call);
+  Task<Result<RpcReply>> ReadSnapshot(RpcCall call);
+
+  const Uuid cluster_;
+  ClusterMembers& membership_;
+  LinkRegistry& links_;
+  NamespaceIndex& index_;
+  Offload& offload_;
+};
+
+}  // namespace forebay

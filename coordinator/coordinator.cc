@@ -1,0 +1,255 @@
+#include "coordinator/coordinator.h"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_future.hpp>
+#include <chrono>
+#include <future>
+#include <map>
+#include <utility>
+
+#include "coordinator/records.h"
+#include "coordinator/rocksdb_state_store.h"
+
+namespace forebay {
+namespace {
+
+constexpr const char* kClusterKey = "cluster/uuid";
+
+/// RocksDB, snapshot files and their sorting: a listing's end may take seconds, so more than one.
+constexpr std::size_t kOffloadThreads = 4;
+constexpr std::size_t kOffloadQueue = 4096;
+
+constexpr std::chrono::seconds kDrain{3};  ///< Of 10 s that SIGTERM allows.
+constexpr std::chrono::seconds kLinkerPatience{4};
+constexpr std::chrono::seconds kClosePatience{1};
+constexpr std::uint64_t kSaveEverySeconds = 5;
+
+Credentials CredentialsOf(const CoordinatorOptions& options, const Uuid& cluster) {
+  Credentials credentials;
+  credentials.role = proto::ROLE_COORDINATOR;
+  credentials.id = "coordinator";
+  credentials.program = options.program;
+  credentials.cluster = cluster;
+  credentials.secret = options.secret;
+  return credentials;
+}
+
+std::string_view StateName(NodeState state) {
+  switch (state) {
+    case NodeState::kUp:
+      return "up";
+    case NodeState::kSuspect:
+      return "suspect";
+    case NodeState::kDraining:
+      return "draining";
+    case NodeState::kOut:
+      return "out";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorOptions options,
+                                                        CoordinatorOrigin origin) {
+  std::unique_ptr<Coordinator> coordinator(new Coordinator(std::move(options), std::move(origin)));
+  Status loaded = coordinator->Load();
+  if (!loaded) return Fail(loaded.error());
+  Status serving = coordinator->Serve();
+  if (!serving) return Fail(serving.error());
+  return coordinator;
+}
+
+Coordinator::Coordinator(CoordinatorOptions options, CoordinatorOrigin origin)
+    : options_(std::move(options)),
+      origin_(std::move(origin)),
+      offload_(kOffloadThreads, kOffloadQueue),
+      // One event loop: a thousand heartbeats a second keep it a few per cent busy.
+      io_("coord", 1) {}
+
+Coordinator::~Coordinator() { Stop(); }
+
+Status Coordinator::Load() {
+  Result<std::unique_ptr<RocksDbStateStore>> store = RocksDbStateStore::Open(options_.state_dir);
+  if (!store) return Fail(store.error());
+  store_ = std::move(*store);
+  Result<std::uint64_t> fence = store_->Claim();
+  if (!fence) return Fail(fence.error());
+  fence_ = *fence;
+  Status cluster = LoadCluster();
+  if (!cluster) return cluster;
+
+  membership_ = std::make_unique<ClusterMembers>(*store_, fence_, offload_, options_.membership);
+  links_ = std::make_unique<LinkRegistry>(*store_, fence_, tasks_);
+  stats_ = std::make_unique<ClusterStats>(*store_, fence_, offload_);
+  index_ = std::make_unique<NamespaceIndex>(options_.state_dir + "/snapshots");
+  Status loaded = membership_->Load();
+  if (loaded) loaded = tasks_.Load(*store_);
+  if (loaded) loaded = links_->Load();
+  if (loaded) loaded = stats_->Load();
+  return loaded;
+}
+
+/// The cluster's name is born with its first coordinator.
+Status Coordinator::LoadCluster() {
+  Result<std::optional<std::string>> stored = store_->Get(kClusterKey);
+  if (!stored) return Fail(stored.error());
+  if (stored->has_value()) {
+    cluster_ = Uuid::Parse(**stored);
+    if (!cluster_.IsZero()) return {};
+    return Fail(Code::kCorrupt, "the cluster's uuid in " + options_.state_dir + " is damaged");
+  }
+  cluster_ = Uuid::Random();
+  StateBatch batch;
+  batch.Put(kClusterKey, cluster_.ToString());
+  return store_->Write(batch, fence_);
+}
+
+Status Coordinator::Serve() {
+  asio::io_context& context = io_.At(0);
+  const auto epoch = [this] { return membership_->epoch(); };
+  const auto on_newer_epoch = [this](std::uint64_t newer) {
+    spdlog::warn(
+        "a peer is at ring epoch {} and this coordinator at {}: was its state restored "
+        "from an old copy?",
+        newer, membership_->epoch());
+  };
+  ClientPoolOptions client_options;
+  client_options.credentials = CredentialsOf(options_, cluster_);
+  peers_ = std::make_unique<ClientPool>(context, client_options, epoch, on_newer_epoch);
+  auto call = [this](NodeInfo node, Method method,
+                     std::shared_ptr<const google::protobuf::MessageLite> request,
+                     Deadline deadline) {
+    return CallNode(std::move(node), method, std::move(request), deadline);
+  };
+  census_ = std::make_unique<CacheCensus>(call, offload_);
+  linker_ = std::make_unique<Linker>(context, Linker::Parts{.store = origin_.store,
+                                                            .complete_origin = origin_.complete,
+                                                            .links = *links_,
+                                                            .tasks = tasks_,
+                                                            .index = *index_,
+                                                            .offload = offload_,
+                                                            .listing = options_.listing});
+  node_service_ = std::make_unique<NodeService>(cluster_, *membership_, *links_, *stats_);
+  client_service_ =
+      std::make_unique<ClientService>(cluster_, *membership_, *links_, *index_, offload_);
+  admin_service_ = std::make_unique<AdminService>(AdminService::Parts{.cluster = cluster_,
+                                                                      .membership = *membership_,
+                                                                      .links = *links_,
+                                                                      .tasks = tasks_,
+                                                                      .linker = *linker_,
+                                                                      .index = *index_,
+                                                                      .census = *census_,
+                                                                      .stats = *stats_,
+                                                                      .offload = offload_});
+  RpcServerOptions server_options;
+  server_options.listen = {options_.listen};
+  server_options.credentials = CredentialsOf(options_, cluster_);
+  server_ = std::make_unique<RpcServer>(io_, server_options, AllMethods(), epoch, on_newer_epoch);
+
+  io_.Start();
+  // Before anybody can ask: what is published is open when the first mount comes.
+  Status resumed = RunAndWait(ResumeListings(), std::chrono::minutes(10));
+  if (!resumed) return resumed;
+  maintaining_ = true;
+  Spawn(context, Maintain());
+  return server_->Start();
+}
+
+std::vector<MethodEntry> Coordinator::AllMethods() const {
+  std::vector<MethodEntry> all = node_service_->Methods();
+  for (MethodEntry& entry : client_service_->Methods()) all.push_back(std::move(entry));
+  for (MethodEntry& entry : admin_service_->Methods()) all.push_back(std::move(entry));
+  return all;
+}
+
+Status Coordinator::RunAndWait(Task<void> task, Duration patience) {
+  std::future<void> done = asio::co_spawn(io_.At(0), std::move(task), asio::use_future);
+  if (done.wait_for(patience) == std::future_status::ready) return {};
+  return Fail(Code::kTimeout, "the coordinator's event loop does not answer");
+}
+
+Task<void> Coordinator::ResumeListings() {
+  Status resumed = co_await linker_->Resume();
+  if (!resumed) spdlog::error("links cannot be resumed: {}", resumed.error().message);
+}
+
+Task<void> Coordinator::Maintain() {
+  for (std::uint64_t second = 1; !stop_maintaining_; ++second) {
+    co_await MaintainOnce(second);
+    Notifier::Ticket ticket = maintenance_.Enlist(io_.At(0).get_executor());
+    if (stop_maintaining_) break;
+    (void)co_await ticket.Wait(Deadline::After(std::chrono::seconds(1)));
+  }
+  maintaining_ = false;
+  maintenance_.NotifyAll();
+}
+
+Task<void> Coordinator::MaintainOnce(std::uint64_t second) {
+  Status ticked = co_await membership_->Tick();
+  if (!ticked) spdlog::error("the members cannot be updated: {}", ticked.error().message);
+  if (second % kSaveEverySeconds != 0) co_return;
+  stats_->Sample();
+  Status saved = co_await stats_->Save();
+  if (!saved) spdlog::error("the statistics cannot be saved: {}", saved.error().message);
+}
+
+Task<void> Coordinator::ClosePeers() {
+  stop_maintaining_ = true;
+  maintenance_.NotifyAll();
+  peers_->Close();
+  for (;;) {
+    Notifier::Ticket ticket = maintenance_.Enlist(io_.At(0).get_executor());
+    if (!maintaining_) co_return;
+    (void)co_await ticket.Wait(Deadline::After(kClosePatience));
+  }
+}
+
+Task<Result<RpcReply>> Coordinator::CallNode(
+    NodeInfo node, Method method, std::shared_ptr<const google::protobuf::MessageLite> request,
+    Deadline deadline) {
+  Result<RpcReply> reply = co_await peers_->Call(node.address, method, *request, deadline);
+  co_return reply;
+}
+
+Metrics::Registration Coordinator::Observe(Metrics& metrics) const {
+  return metrics.AddCollector([this](MetricSamples& samples) {
+    samples.Set(metric::kCoordinatorIsLeader, {}, 1);
+    std::map<NodeState, double> states = {{NodeState::kUp, 0},
+                                          {NodeState::kSuspect, 0},
+                                          {NodeState::kDraining, 0},
+                                          {NodeState::kOut, 0}};
+    for (const MemberView& member : membership_->Members()) states[member.info.state] += 1;
+    for (const auto& [state, count] : states) {
+      samples.Set(metric::kRingMembers, {StateName(state)}, count);
+    }
+    for (const Link& link : links_->All()) {
+      if (!link.generation) continue;
+      samples.Set(metric::kLinkLastRefresh, {link.spec.name},
+                  static_cast<double>(link.generation->listed_unix_s()));
+    }
+  });
+}
+
+void Coordinator::Stop() {
+  if (stopped_) return;
+  stopped_ = true;
+  if (server_) server_->Stop(Deadline::After(kDrain));
+  if (origin_.interrupt) origin_.interrupt();
+  if (linker_ && server_) {
+    Status ended = RunAndWait(linker_->Stop(), kLinkerPatience);
+    if (!ended) spdlog::warn("listings did not end in time; they begin again at the next start");
+    (void)RunAndWait(ClosePeers(), kClosePatience);
+  }
+  io_.Stop();
+  offload_.Stop();
+  if (stats_) {
+    Status saved = stats_->SaveNow();
+    if (!saved) spdlog::error("the statistics cannot be saved: {}", saved.error().message);
+  }
+}
+
+}  // namespace forebay

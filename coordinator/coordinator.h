@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/asio.h"
+#include "common/base/executors.h"
+#include "common/base/metrics.h"
+#include "common/base/notifier.h"
+#include "common/base/offload.h"
+#include "common/base/result.h"
+#include "common/s3/object_store.h"
+#include "common/wire/client_pool.h"
+#include "common/wire/server.h"
+#include "coordinator/admin_service.h"
+#include "coordinator/cache_census.h"
+#include "coordinator/client_service.h"
+#include "coordinator/link_registry.h"
+#include "coordinator/linker.h"
+#include "coordinator/membership.h"
+#include "coordinator/namespace_index.h"
+#include "coordinator/node_service.h"
+#include "coordinator/state_store.h"
+#include "coordinator/stats.h"
+#include "coordinator/task_book.h"
+
+namespace forebay {
+
+struct CoordinatorOptions {
+  std::string state_dir;
+  std::string listen;   ///< "127.0.0.1:7440"; port 0 picks one.
+  std::string program;  ///< "forebay-coordinator 0.1.0".
+  std::string secret;   ///< Of the handshake (LoadOrCreateSecret).
+  MembershipTimes membership;
+  RangeListerOptions listing;
+};
+
+/// How the coordinator reaches S3.
+struct CoordinatorOrigin {
+  ObjectStore& store;
+  OriginCompleter complete;
+  /// Ends the store's calls in flight; called once, while the coordinator stops.
+  std::function<void()> interrupt;
+};
+
+/// The composition root: owns every part of a coordinator, and the order in which they start and
+/// stop.
+class Coordinator {
+ public:
+  /// Loads the state and serves. Blocks. Errors say what to do; nothing is left running then.
+  static Result<std::unique_ptr<Coordinator>> Start(CoordinatorOptions options,
+                                                    CoordinatorOrigin origin);
+  ~Coordinator();  ///< Calls Stop().
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+
+  /// Stops accepting, lets calls in flight end, interrupts listings, saves, closes. Takes at most
+  /// about 8 s. Idempotent; not from a thread of the coordinator's own.
+  void Stop();
+
+  const std::string& address() const { return server_->addresses().front(); }
+  const Uuid& cluster() const { return cluster_; }
+  std::uint64_t ring_epoch() const { return membership_->epoch(); }
+
+  /// Ring members, links and RPCs at each scrape. The registration ends before the coordinator.
+  Metrics::Registration Observe(Metrics& metrics) const;
+
+ private:
+  Coordinator(CoordinatorOptions options, CoordinatorOrigin origin);
+
+  Status Load();
+  Status Serve();
+  Status LoadCluster();
+  std::vector<MethodEntry> AllMethods() const;
+  /// Runs `task` on the event loop and waits for it; kTimeout when it takes longer than `patience`.
+  Status RunAndWait(Task<void> task, Duration patience);
+  Task<void> Maintain();
+  Task<void> MaintainOnce(std::uint64_t second);
+  Task<void> ResumeListings();
+  Task<void> ClosePeers();
+  Task<Result<RpcReply>> CallNode(NodeInfo node, Method method,
+                                  std::shared_ptr<const google::protobuf::MessageLite> request,
+                                  Deadline deadline);
+
+  // In the order of construction; destroyed in reverse.
+  const CoordinatorOptions options_;
+  const CoordinatorOrigin origin_;
+  std::unique_ptr<StateStore> store_;
+  std::uint64_t fence_ = 0;
+  Uuid cluster_;
+  Offload offload_;
+  IoPool io_;
+  std::unique_ptr<ClusterMembers> membership_;
+  TaskBook tasks_;
+  std::unique_ptr<LinkRegistry> links_;
+  std::unique_ptr<NamespaceIndex> index_;
+  std::unique_ptr<Linker> linker_;
+  std::unique_ptr<ClusterStats> stats_;
+  std::unique_ptr<ClientPool> peers_;
+  std::unique_ptr<CacheCensus> census_;
+  std::unique_ptr<NodeService> node_service_;
+  std::unique_ptr<ClientService> client_service_;
+  std::unique_ptr<AdminService> admin_service_;
+  std::unique_ptr<RpcServer> server_;
+  bool stopped_ = false;
+  bool maintaining_ = false;  // on the event loop
+  bool stop_maintaining_ = false;
+  Notifier maintenance_;
+};
+
+}  // namespace forebay

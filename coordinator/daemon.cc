@@ -1,0 +1,131 @@
+#include "coordinator/daemon.h"
+
+#include <spdlog/spdlog.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/program.h"
+#include "common/base/version.h"
+#include "common/config/coordinator_config.h"
+#include "common/config/log_config.h"
+#include "common/config/s3_config.h"
+#include "common/config/sections.h"
+#include "common/s3/endpoint.h"
+#include "common/s3/s3_client.h"
+#include "common/wire/handshake.h"
+#include "coordinator/coordinator.h"
+
+namespace forebay {
+namespace {
+
+constexpr const char* kProgram = "forebay-coordinator";
+
+S3Options S3OptionsOf(const S3Config& config) {
+  S3Options options;
+  options.http.max_connections = config.max_connections;
+  options.http.first_byte_timeout = config.first_byte_timeout;
+  options.http.stall_timeout = config.stall_timeout;
+  options.http.ca_bundle = config.ca_bundle;
+  options.http.user_agent = std::string("forebay/") + std::string(Version());
+  return options;
+}
+
+void ReportS3(const S3Counters& counters, MetricSamples& samples) {
+  for (std::size_t op = 0; op < kS3Operations; ++op) {
+    const std::string_view name = S3OperationName(static_cast<S3Operation>(op));
+    samples.Set(metric::kS3Requests, {name, "ok"},
+                static_cast<double>(counters.succeeded[op].load()));
+    for (std::size_t code = 0; code < counters.failed[op].size(); ++code) {
+      const auto failed = static_cast<double>(counters.failed[op][code].load());
+      const std::string_view why = CodeName(static_cast<Code>(code + 1));
+      if (failed > 0) samples.Set(metric::kS3Requests, {name, why}, failed);
+    }
+  }
+  for (std::size_t reason = 0; reason < kRetryReasons; ++reason) {
+    samples.Set(metric::kS3Retries, {RetryReasonName(static_cast<RetryReason>(reason))},
+                static_cast<double>(counters.retries[reason].load()));
+  }
+}
+
+/// S3 in front of the coordinator: the client starts first and is interrupted by its Stop.
+class CoordinatorDaemon final : public Daemon {
+ public:
+  CoordinatorDaemon(const CoordinatorConfig& config, const S3Config& s3, ProgramServices& services)
+      : config_(config),
+        services_(services),
+        environment_(AwsEnvironment::OfProcess()),
+        s3_(S3OptionsOf(s3), CredentialChain::Default(environment_)) {}
+
+  Status Start() override {
+    Result<std::string> secret = LoadOrCreateSecret();
+    if (!secret) return Fail(secret.error());
+    s3_.Start();
+    CoordinatorOptions options;
+    options.state_dir = config_.state_dir;
+    options.listen = config_.listen;
+    options.program = std::string(kProgram) + " " + std::string(Version());
+    options.secret = std::move(*secret);
+    CoordinatorOrigin origin{.store = s3_,
+                             .complete =
+                                 [this](LinkOrigin partial, std::optional<bool> path_style) {
+                                   return CompleteOrigin(std::move(partial), path_style,
+                                                         environment_);
+                                 },
+                             .interrupt = [this] { s3_.Stop(); }};
+    Result<std::unique_ptr<Coordinator>> coordinator =
+        Coordinator::Start(std::move(options), std::move(origin));
+    if (!coordinator) return Fail(coordinator.error());
+    coordinator_ = std::move(*coordinator);
+    coordinator_metrics_ = coordinator_->Observe(services_.metrics);
+    s3_metrics_ = services_.metrics.AddCollector(
+        [this](MetricSamples& samples) { ReportS3(s3_.counters(), samples); });
+    return {};
+  }
+
+  void Stop(Deadline) override {
+    coordinator_metrics_ = {};
+    s3_metrics_ = {};
+    if (coordinator_) coordinator_->Stop();
+    s3_.Stop();
+  }
+
+  std::vector<std::pair<std::string, std::string>> Addresses() const override {
+    return {{"listen", coordinator_->address()}};
+  }
+
+ private:
+  const CoordinatorConfig& config_;
+  ProgramServices& services_;
+  const AwsEnvironment environment_;
+  S3Client s3_;
+  std::unique_ptr<Coordinator> coordinator_;
+  Metrics::Registration coordinator_metrics_;
+  Metrics::Registration s3_metrics_;
+};
+
+}  // namespace
+
+int RunCoordinator(int argc, char** argv) {
+  CoordinatorConfig coordinator;
+  S3Config s3;
+  LogConfig log;
+  AllConfigs all;
+  ProgramSpec spec{.name = kProgram,
+                   .summary =
+                       "Knows which S3 prefixes are linked, what they hold and which cache "
+                       "node owns what. Never on the data path."};
+  spec.own = {CoordinatorSection(coordinator), S3Section(s3), LogSection(log)};
+  spec.others = all.SectionsBeside(spec.own);
+  spec.log = &log;
+  spec.metrics_listen = &coordinator.metrics_listen;
+  spec.make = [&](ProgramServices& services) {
+    return std::make_unique<CoordinatorDaemon>(coordinator, s3, services);
+  };
+  return RunProgram(spec, argc, argv);
+}
+
+}  // namespace forebay

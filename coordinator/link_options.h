@@ -1,0 +1,22 @@
+#pragma once
+
+#include <optional>
+
+#include "common/base/result.h"
+#include "common/model/link.h"
+#include "proto/coordinator.pb.h"
+
+namespace forebay {
+
+/// What a kLink request asks for, with the defaults filled in. The origin is still incomplete and
+/// the ids are zero.
+struct LinkOptions {
+  LinkSpec spec;
+  std::optional<bool> path_style;  ///< Nothing = decide by the endpoint.
+};
+
+/// kInvalid says which option is wrong and what it may be. What this version does not do is
+/// refused rather than ignored.
+Result<LinkOptions> ValidateLinkRequest(const proto::LinkRequest& request);
+
+}  // namespace forebay

@@ -1,0 +1,283 @@
+#include "coordinator/link_registry.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <charconv>
+#include <utility>
+
+#include "common/wire/messages.h"
+#include "coordinator/records.h"
+#include "coordinator/target.h"
+
+namespace forebay {
+namespace {
+
+constexpr const char* kLinkPrefix = "link/";
+constexpr const char* kVersionKey = "links/version";
+
+std::string LinkKey(const Uuid& id) { return kLinkPrefix + id.ToString(); }
+
+std::string Encode(const Link& link) {
+  proto::LinkRecord record;
+  *record.mutable_spec() = ToProto(link.spec);
+  if (link.generation) *record.mutable_generation() = *link.generation;
+  if (link.previous) *record.mutable_previous() = *link.previous;
+  record.set_next_generation(link.next_generation);
+  record.set_task_id(link.task_id);
+  return record.SerializeAsString();
+}
+
+Result<Link> Decode(std::string_view bytes) {
+  proto::LinkRecord record;
+  Status decoded = DecodeRecord(bytes, record);
+  if (!decoded) return Fail(decoded.error());
+  Result<LinkSpec> spec = FromProto(record.spec());
+  if (!spec) return Fail(spec.error());
+  Link link;
+  link.spec = std::move(*spec);
+  if (record.has_generation()) link.generation = record.generation();
+  if (record.has_previous()) link.previous = record.previous();
+  link.next_generation = record.next_generation();
+  link.task_id = record.task_id();
+  return link;
+}
+
+std::string_view RefreshName(RefreshPolicy policy) {
+  switch (policy) {
+    case RefreshPolicy::kImmutable:
+      return "immutable";
+    case RefreshPolicy::kOnDemand:
+      return "on-demand";
+    case RefreshPolicy::kPeriodic:
+      return "periodic";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+std::string DescribeDifference(const LinkSpec& existing, const LinkSpec& wanted) {
+  std::string text;
+  const auto compare = [&text](std::string_view what, const auto& is, const auto& asked) {
+    if (is == asked) return;
+    fmt::format_to(std::back_inserter(text), "{}{} {}, not {}", text.empty() ? "" : "; ", what, is,
+                   asked);
+  };
+  const auto source = [](const LinkOrigin& origin) {
+    return fmt::format("s3://{}/{}", origin.bucket, origin.prefix);
+  };
+  const LinkOrigin& a = existing.origin;
+  const LinkOrigin& b = wanted.origin;
+  compare("source", source(a), source(b));
+  compare("endpoint", a.endpoint, b.endpoint);
+  compare("region", fmt::format("'{}'", a.region), fmt::format("'{}'", b.region));
+  compare("profile", fmt::format("'{}'", a.profile), fmt::format("'{}'", b.profile));
+  compare("path style", a.path_style, b.path_style);
+  compare("requester pays", a.requester_pays, b.requester_pays);
+  compare("signed requests", a.sign, b.sign);
+  compare("block size", existing.block_bytes, wanted.block_bytes);
+  compare("replicas", existing.replicas, wanted.replicas);
+  compare("refresh", RefreshName(existing.refresh), RefreshName(wanted.refresh));
+  compare("quota", existing.quota_bytes, wanted.quota_bytes);
+  return text;
+}
+
+LinkRegistry::LinkRegistry(StateStore& store, std::uint64_t fence, TaskBook& tasks)
+    : store_(store), fence_(fence), tasks_(tasks) {}
+
+Status LinkRegistry::Load() {
+  Result<std::optional<std::string>> version = store_.Get(kVersionKey);
+  if (!version) return Fail(version.error());
+  auto rows = store_.Scan(kLinkPrefix);
+  if (!rows) return Fail(rows.error());
+  std::scoped_lock lock(mutex_);
+  if (version->has_value()) {
+    const std::string& text = **version;
+    std::from_chars(text.data(), text.data() + text.size(), version_);
+  }
+  for (const auto& [key, value] : *rows) {
+    Result<Link> link = Decode(value);
+    if (!link) return Fail(link.error().Within("reading " + key));
+    std::string name = link->spec.name;
+    links_.insert_or_assign(std::move(name), std::move(*link));
+  }
+  return {};
+}
+
+Status LinkRegistry::Persist(StateBatch batch) {
+  batch.Put(kVersionKey, std::to_string(version() + 1));
+  for (std::string& key : tasks_.TakeExpiredKeys()) batch.Delete(std::move(key));
+  return store_.Write(batch, fence_);
+}
+
+Result<LinkRegistry::Added> LinkRegistry::Add(LinkSpec spec) {
+  std::scoped_lock changing(change_mutex_);
+  {
+    std::scoped_lock lock(mutex_);
+    const auto existing = links_.find(spec.name);
+    if (existing != links_.end()) {
+      const std::string difference = DescribeDifference(existing->second.spec, spec);
+      if (difference.empty()) return Added{.link = existing->second, .is_new = false};
+      return Fail(Code::kInvalid,
+                  fmt::format("link '{}' exists with other options ({}): unlink it first, or give "
+                              "this one another name with --as",
+                              spec.name, difference));
+    }
+  }
+  Link link;
+  link.spec = std::move(spec);
+  const proto::TaskState task = TaskBook::Begin("link", link.spec.name);
+  link.task_id = task.id();
+  StateBatch batch;
+  batch.Put(LinkKey(link.spec.id), Encode(link));
+  TaskBook::Put(batch, task);
+  Status written = Persist(std::move(batch));
+  if (!written) return Fail(written.error());
+
+  tasks_.Commit(task);
+  std::scoped_lock lock(mutex_);
+  ++version_;
+  links_.insert_or_assign(link.spec.name, link);
+  return Added{.link = std::move(link), .is_new = true};
+}
+
+std::optional<Link> LinkRegistry::Locked(const Uuid& id) const {
+  for (const auto& [name, link] : links_) {
+    if (link.spec.id == id) return link;
+  }
+  return std::nullopt;
+}
+
+Status LinkRegistry::Publish(const Uuid& id, const proto::GenerationInfo& generation) {
+  std::scoped_lock changing(change_mutex_);
+  std::optional<Link> link = FindById(id);
+  if (!link) return Fail(Code::kNotFound, "the link was removed while it was listed");
+  link->previous = std::exchange(link->generation, generation);
+  link->next_generation = generation.generation() + 1;
+  const std::string task_id = std::exchange(link->task_id, "");
+
+  StateBatch batch;
+  batch.Put(LinkKey(id), Encode(*link));
+  std::optional<proto::TaskState> task = tasks_.Find(task_id);
+  if (task) {
+    task->set_total(generation.objects());
+    *task = TaskBook::Ended(*task, "");
+    TaskBook::Put(batch, *task);
+  }
+  Status written = Persist(std::move(batch));
+  if (!written) return written;
+  if (task) tasks_.Commit(*task);
+  std::scoped_lock lock(mutex_);
+  ++version_;
+  links_.insert_or_assign(link->spec.name, *link);
+  return {};
+}
+
+Status LinkRegistry::FailListing(const Uuid& id, const std::string& reason) {
+  std::scoped_lock changing(change_mutex_);
+  std::optional<Link> link = FindById(id);
+  if (!link) return {};
+  const std::string task_id = std::exchange(link->task_id, "");
+  const bool keep = link->generation.has_value();
+  StateBatch batch;
+  if (keep) {
+    batch.Put(LinkKey(id), Encode(*link));
+  } else {
+    batch.Delete(LinkKey(id));
+  }
+  std::optional<proto::TaskState> task = tasks_.Find(task_id);
+  if (task) {
+    *task = TaskBook::Ended(*task, reason);
+    TaskBook::Put(batch, *task);
+  }
+  Status written = Persist(std::move(batch));
+  if (!written) return written;
+  if (task) tasks_.Commit(*task);
+  std::scoped_lock lock(mutex_);
+  ++version_;
+  if (keep) {
+    links_.insert_or_assign(link->spec.name, *link);
+  } else {
+    links_.erase(link->spec.name);
+  }
+  return {};
+}
+
+Status LinkRegistry::Relist(const Uuid& id) {
+  std::scoped_lock changing(change_mutex_);
+  std::optional<Link> link = FindById(id);
+  if (!link) return Fail(Code::kNotFound, "the link was removed");
+  link->generation.reset();
+  link->previous.reset();
+  const proto::TaskState task = TaskBook::Begin("link", link->spec.name);
+  link->task_id = task.id();
+  StateBatch batch;
+  batch.Put(LinkKey(id), Encode(*link));
+  TaskBook::Put(batch, task);
+  Status written = Persist(std::move(batch));
+  if (!written) return written;
+  tasks_.Commit(task);
+  std::scoped_lock lock(mutex_);
+  ++version_;
+  links_.insert_or_assign(link->spec.name, *link);
+  return {};
+}
+
+Result<Link> LinkRegistry::Remove(std::string_view name) {
+  std::scoped_lock changing(change_mutex_);
+  Result<Link> link = Find(name);
+  if (!link) return link;
+  StateBatch batch;
+  batch.Delete(LinkKey(link->spec.id));
+  std::optional<proto::TaskState> task = tasks_.Find(link->task_id);
+  if (task) {
+    *task = TaskBook::Ended(*task, "the link was removed");
+    task->set_state(static_cast<std::uint32_t>(TaskPhase::kCancelled));
+    TaskBook::Put(batch, *task);
+  }
+  Status written = Persist(std::move(batch));
+  if (!written) return Fail(written.error());
+  if (task) tasks_.Commit(*task);
+  std::scoped_lock lock(mutex_);
+  ++version_;
+  links_.erase(link->spec.name);
+  return link;
+}
+
+std::vector<Link> LinkRegistry::All() const {
+  std::scoped_lock lock(mutex_);
+  std::vector<Link> all;
+  all.reserve(links_.size());
+  for (const auto& [name, link] : links_) all.push_back(link);
+  return all;
+}
+
+std::vector<LinkSpec> LinkRegistry::Specs() const {
+  std::scoped_lock lock(mutex_);
+  std::vector<LinkSpec> specs;
+  specs.reserve(links_.size());
+  for (const auto& [name, link] : links_) specs.push_back(link.spec);
+  return specs;
+}
+
+Result<Link> LinkRegistry::Find(std::string_view name) const {
+  {
+    std::scoped_lock lock(mutex_);
+    const auto link = links_.find(name);
+    if (link != links_.end()) return link->second;
+  }
+  return Fail(UnknownLink(name, Specs()));
+}
+
+std::optional<Link> LinkRegistry::FindById(const Uuid& id) const {
+  std::scoped_lock lock(mutex_);
+  return Locked(id);
+}
+
+std::uint64_t LinkRegistry::version() const {
+  std::scoped_lock lock(mutex_);
+  return version_;
+}
+
+}  // namespace forebay

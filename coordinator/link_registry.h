@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/model/link.h"
+#include "coordinator/state_store.h"
+#include "coordinator/task_book.h"
+#include "proto/coordinator_state.pb.h"
+
+namespace forebay {
+
+/// LinkState.state on the wire.
+enum class LinkPhase : std::uint8_t { kListing = 0, kReady = 1, kFailed = 2 };
+
+/// A link as the coordinator keeps it.
+struct Link {
+  LinkSpec spec;
+  std::optional<proto::GenerationInfo> generation;  ///< The current one.
+  std::optional<proto::GenerationInfo> previous;    ///< Still served.
+  std::uint64_t next_generation = 1;
+  std::string task_id;  ///< Of the listing that runs; "" = none.
+
+  LinkPhase phase() const { return generation ? LinkPhase::kReady : LinkPhase::kListing; }
+  std::string Source() const { return "s3://" + spec.origin.bucket + "/" + spec.origin.prefix; }
+};
+
+/// All links. Every change is persisted in one batch before it shows, and raises version(), by
+/// which nodes notice that their list is old. Calls that change block (Offload); all are
+/// thread-safe.
+class LinkRegistry {
+ public:
+  /// `store` and `tasks` outlive it.
+  LinkRegistry(StateStore& store, std::uint64_t fence, TaskBook& tasks);
+
+  /// Takes the persisted links. Blocks; before anything serves.
+  Status Load();
+
+  struct Added {
+    Link link;
+    bool is_new = false;
+  };
+  /// Adds a link and its listing task, or answers the link that is there already with the same
+  /// options. kInvalid: the name is taken with other options, which the message lists.
+  Result<Added> Add(LinkSpec spec);
+
+  /// The generation's file is complete: it becomes the link's current one and ends its task.
+  /// kNotFound: the link was removed meanwhile.
+  Status Publish(const Uuid& id, const proto::GenerationInfo& generation);
+
+  /// The listing failed for good: ends its task with `reason`. A link that never had a generation
+  /// is removed: nothing could be mounted.
+  Status FailListing(const Uuid& id, const std::string& reason);
+
+  /// The current generation's file is gone or damaged: the link lists again, under a new task.
+  Status Relist(const Uuid& id);
+
+  /// kNotFound names the nearest link.
+  Result<Link> Remove(std::string_view name);
+
+  std::vector<Link> All() const;
+  std::vector<LinkSpec> Specs() const;
+  Result<Link> Find(std::string_view name) const;  ///< kNotFound names the nearest link.
+  std::optional<Link> FindById(const Uuid& id) const;
+  std::uint64_t version() const;
+
+ private:
+  Status Persist(StateBatch batch);
+  std::optional<Link> Locked(const Uuid& id) const;
+
+  StateStore& store_;
+  const std::uint64_t fence_;
+  TaskBook& tasks_;
+  std::mutex change_mutex_;                         // one change at a time, over its write
+  mutable std::mutex mutex_;                        // guards what follows
+  std::map<std::string, Link, std::less<>> links_;  // by name
+  std::uint64_t version_ = 0;
+};
+
+/// What differs between two links of one name, for people: "block size 4194304, not 1048576".
+/// Empty when nothing does.
+std::string DescribeDifference(const LinkSpec& existing, const LinkSpec& wanted);
+
+}  // namespace forebay

@@ -1,0 +1,324 @@
+#include "coordinator/linker.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <string_view>
+#include <utility>
+
+#include "common/base/executors.h"
+#include "common/model/key_rules.h"
+#include "common/model/limits.h"
+#include "coordinator/link_options.h"
+#include "coordinator/records.h"
+
+namespace forebay {
+namespace {
+
+/// `link` answers within so long when S3 does not.
+constexpr std::chrono::seconds kReachabilityCheck{10};
+
+/// S3 storage classes whose objects must be restored before a GET (AWS, "Understanding archived
+/// objects").
+bool IsArchived(std::string_view storage_class) {
+  static constexpr std::array<std::string_view, 2> kArchives = {"GLACIER", "DEEP_ARCHIVE"};
+  return std::ranges::find(kArchives, storage_class) != kArchives.end();
+}
+
+/// Failures that a later try may not have: S3 or this process went away.
+bool IsInterruption(const Error& error, bool stopping) {
+  return stopping && (error.code == Code::kUnavailable || error.code == Code::kTimeout);
+}
+
+Status AddPage(SnapshotBuilder& builder, const std::vector<ListedObject>& objects) {
+  for (const ListedObject& object : objects) {
+    const ListedKey key{.key = object.key,
+                        .size = object.size,
+                        .etag = object.etag,
+                        .mtime_unix_s = object.mtime_s,
+                        .archived = IsArchived(object.storage_class)};
+    Status added = builder.Add(key);
+    if (!added) return added;
+  }
+  return {};
+}
+
+proto::GenerationInfo Describe(std::uint64_t generation, const FinishedSnapshot& finished,
+                               std::int64_t listed_unix_s) {
+  proto::GenerationInfo info;
+  info.set_generation(generation);
+  info.set_snapshot_bytes(finished.file_bytes);
+  info.set_digest_high(finished.digest.high);
+  info.set_digest_low(finished.digest.low);
+  info.set_objects(finished.totals.objects);
+  info.set_bytes(finished.totals.bytes);
+  info.set_hidden_keys(finished.totals.hidden_keys);
+  info.set_listed_unix_s(listed_unix_s);
+  return info;
+}
+
+}  // namespace
+
+Linker::Linker(asio::io_context& context, Parts parts)
+    : context_(context), parts_(std::move(parts)) {}
+
+Task<Result<proto::LinkReply>> Linker::StartLink(proto::LinkRequest request) {
+  Result<LinkSpec> spec = co_await SpecOf(std::move(request));
+  if (!spec) co_return Fail(spec.error());
+  if (stopping_) co_return Fail(Code::kUnavailable, "the coordinator is stopping");
+  // The caller may go away while the link is stored: its listing must begin all the same.
+  auto add = [this, wanted = std::move(*spec)] {
+    Result<LinkRegistry::Added> added = parts_.links.Add(wanted);
+    if (added && added->is_new) {
+      asio::post(context_, [this, link = added->link] { Begin(link); });
+    }
+    return added;
+  };
+  Result<LinkRegistry::Added> added = co_await parts_.offload.Run(std::move(add));
+  if (!added) co_return Fail(added.error());
+  proto::LinkReply reply;
+  reply.set_name(added->link.spec.name);
+  reply.set_task_id(added->link.task_id);
+  co_return reply;
+}
+
+/// The link that the request means, checked against S3. Its ids are new.
+Task<Result<LinkSpec>> Linker::SpecOf(proto::LinkRequest request) {
+  Result<LinkOptions> options = ValidateLinkRequest(request);
+  if (!options) co_return Fail(options.error());
+  const Deadline deadline = Deadline::After(kReachabilityCheck);
+
+  auto complete = [this, origin = options->spec.origin, style = options->path_style] {
+    return parts_.complete_origin(origin, style);
+  };
+  Result<LinkOrigin> origin = co_await parts_.offload.Run(std::move(complete));
+  if (!origin) co_return Fail(origin.error());
+  options->spec.origin = std::move(*origin);
+
+  const std::string asked = options->spec.origin.prefix;
+  Result<std::string> prefix = co_await FindPrefix(options->spec.origin, asked, deadline);
+  if (!prefix) co_return Fail(prefix.error());
+  options->spec.origin.prefix = std::move(*prefix);
+  options->spec.id = Uuid::Random();
+  options->spec.domain = Uuid::Random();
+  co_return std::move(options->spec);
+}
+
+/// `s3://b/train` means the folder train/ when there is one, else the object "train". The looks at
+/// S3 also show that bucket, endpoint and credentials are right.
+Task<Result<std::string>> Linker::FindPrefix(LinkOrigin origin, std::string asked,
+                                             Deadline deadline) {
+  const bool is_folder = asked.empty() || asked.ends_with('/');
+  const std::string folder = is_folder ? asked : asked + "/";
+  Result<bool> has_folder = co_await HasKey(origin, folder, deadline);
+  if (!has_folder) co_return Fail(has_folder.error());
+  if (*has_folder) co_return folder;
+  if (!is_folder) {
+    ListRequest request;
+    request.origin = origin;
+    request.prefix = asked;
+    request.max_keys = 1;
+    Result<ListPage> page = co_await parts_.store.List(std::move(request), deadline);
+    if (!page) co_return Fail(page.error());
+    // The key itself sorts before all that it is a prefix of.
+    if (!page->objects.empty() && page->objects.front().key == asked) co_return asked;
+  }
+  co_return Fail(Code::kInvalid, fmt::format("no objects under s3://{}/{}", origin.bucket, asked));
+}
+
+Task<Result<bool>> Linker::HasKey(LinkOrigin origin, std::string prefix, Deadline deadline) {
+  ListRequest request;
+  request.origin = std::move(origin);
+  request.prefix = std::move(prefix);
+  request.max_keys = 1;
+  Result<ListPage> page = co_await parts_.store.List(std::move(request), deadline);
+  if (!page) co_return Fail(page.error());
+  co_return !page->objects.empty();
+}
+
+Task<Status> Linker::Resume() {
+  const std::vector<Link> all = parts_.links.All();
+  for (const Link& link : all) {
+    if (link.generation) {
+      auto open = [this, id = link.spec.id, generation = *link.generation] {
+        return parts_.index.Open(id, generation, true);
+      };
+      Status opened = co_await parts_.offload.Run(std::move(open));
+      if (opened) continue;
+      spdlog::warn("the listing of link '{}' is lost ({}): it is listed again", link.spec.name,
+                   opened.error().message);
+      auto relist = [this, id = link.spec.id] { return parts_.links.Relist(id); };
+      Status relisted = co_await parts_.offload.Run(std::move(relist));
+      if (!relisted) co_return relisted;
+    }
+    const std::optional<Link> now = parts_.links.FindById(link.spec.id);
+    if (now) Begin(*now);
+  }
+  for (const Link& link : all) {
+    if (!link.previous) continue;
+    auto open = [this, id = link.spec.id, generation = *link.previous] {
+      return parts_.index.Open(id, generation, false);
+    };
+    // A mount that still uses it keeps what it has fetched: nothing to do when it is gone.
+    (void)co_await parts_.offload.Run(std::move(open));
+  }
+  Status pruned = co_await PruneFiles();
+  co_return pruned;
+}
+
+void Linker::Begin(Link link) {
+  if (stopping_ || running_.contains(link.spec.id)) return;
+  spdlog::info("link '{}': listing {} (task {})", link.spec.name, link.Source(), link.task_id);
+  running_.emplace(link.spec.id, std::make_shared<Listing>());
+  Spawn(context_, List(std::move(link)));
+}
+
+Task<void> Linker::List(Link link) {
+  Status built = co_await Build(link);
+  parts_.index.EndBuild(link.spec.id);
+  if (!built && !parts_.links.FindById(link.spec.id)) {
+    spdlog::info("the listing of link '{}' ended: it was removed", link.spec.name);
+  } else if (!built && !IsInterruption(built.error(), stopping_)) {
+    spdlog::error("link '{}' cannot be listed: {}", link.spec.name, built.error().message);
+    auto fail = [this, id = link.spec.id, reason = built.error().message] {
+      return parts_.links.FailListing(id, reason);
+    };
+    Status failed = co_await parts_.offload.Run(std::move(fail));
+    if (!failed) spdlog::error("its failure cannot be recorded: {}", failed.error().message);
+  }
+  Status pruned = co_await PruneFiles();
+  if (!pruned) spdlog::warn("old snapshots cannot be deleted: {}", pruned.error().message);
+  running_.erase(link.spec.id);
+  ended_.NotifyAll();
+}
+
+/// Lists the link, builds the snapshot and publishes it.
+Task<Status> Linker::Build(Link link) {
+  const std::shared_ptr<Listing> listing = running_.at(link.spec.id);
+  const std::int64_t begun = UnixSeconds();
+  const TimePoint start = Clock::now();
+  auto prepare = [this, id = link.spec.id] { return parts_.index.BeginBuild(id); };
+  Status prepared = co_await parts_.offload.Run(std::move(prepare));
+  if (!prepared) co_return prepared;
+
+  SnapshotOptions options;
+  options.id = SnapshotId{.link = link.spec.id, .generation = link.next_generation};
+  options.domain = link.spec.domain;
+  options.endpoint = link.spec.origin.endpoint;
+  options.bucket = link.spec.origin.bucket;
+  options.prefix = link.spec.origin.prefix;
+  options.block_bytes = link.spec.block_bytes;
+  options.listed_unix_s = static_cast<std::uint64_t>(begun);
+  auto builder = std::make_shared<SnapshotBuilder>(
+      std::move(options), parts_.index.PathOf(link.spec.id, link.next_generation));
+  Status listed = co_await ListInto(link, builder, listing);
+  if (!listed) co_return listed;
+
+  auto finish = [this, builder, link, begun]() -> Result<proto::GenerationInfo> {
+    Result<FinishedSnapshot> finished = builder->Finish();
+    if (!finished) return Fail(finished.error());
+    proto::GenerationInfo info = Describe(link.next_generation, *finished, begun);
+    Status opened = parts_.index.Open(link.spec.id, info, false);
+    if (!opened) return Fail(opened.error());
+    Status published = parts_.links.Publish(link.spec.id, info);
+    if (!published) return Fail(published.error());
+    return info;
+  };
+  Result<proto::GenerationInfo> info = co_await parts_.offload.Run(std::move(finish));
+  if (!info) co_return Fail(info.error());
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  spdlog::info(
+      "link '{}': generation {} with {} objects, {} bytes and {} hidden keys listed in "
+      "{:.3f} s over {} key ranges",
+      link.spec.name, info->generation(), info->objects(), info->bytes(), info->hidden_keys(),
+      seconds, listing->lister->ranges_used());
+  co_return Status();
+}
+
+Task<Status> Linker::ListInto(Link link, std::shared_ptr<SnapshotBuilder> builder,
+                              std::shared_ptr<Listing> listing) {
+  const LinkOrigin origin = link.spec.origin;
+  const bool single = IsSingleObjectPrefix(origin.prefix);
+  // The lister holds the sink and the listing holds the lister: the sink must not hold either.
+  Listing* progress = listing.get();
+  auto sink = [this, builder, progress, single, prefix = origin.prefix,
+               task = link.task_id](const std::vector<ListedObject>& objects) -> Status {
+    // Of a link to one object, S3 also lists the keys that merely begin like it.
+    std::vector<ListedObject> own;
+    if (single && objects.front().key == prefix) own.push_back(objects.front());
+    const std::vector<ListedObject>& taken = single ? own : objects;
+    Status added = AddPage(*builder, taken);
+    if (!added) return added;
+    progress->objects += taken.size();
+    for (const ListedObject& object : taken) progress->bytes += object.size;
+    parts_.tasks.Progress(task, progress->objects, progress->bytes);
+    return {};
+  };
+  listing->lister =
+      RangeLister::Create(parts_.store, origin, origin.prefix, parts_.listing, std::move(sink));
+  if (stopping_) co_return Fail(Code::kUnavailable, "the coordinator is stopping");
+  if (!parts_.links.FindById(link.spec.id)) {
+    co_return Fail(Code::kNotFound, "the link was removed");
+  }
+  Status listed = co_await listing->lister->Run();
+  co_return listed;
+}
+
+Task<Result<Link>> Linker::Remove(std::string name) {
+  auto remove = [this, name = std::move(name)] {
+    Result<Link> removed = parts_.links.Remove(name);
+    if (removed) {
+      spdlog::info("link '{}' is removed", name);
+      asio::post(context_, [this, id = removed->spec.id] { Spawn(context_, Forget(id)); });
+    }
+    return removed;
+  };
+  Result<Link> removed = co_await parts_.offload.Run(std::move(remove));
+  co_return removed;
+}
+
+Task<void> Linker::Forget(Uuid link) {
+  const auto running = running_.find(link);
+  if (running != running_.end()) {
+    if (running->second->lister) running->second->lister->Cancel();
+    co_return;  // List prunes when it has ended
+  }
+  Status pruned = co_await PruneFiles();
+  if (!pruned) spdlog::warn("old snapshots cannot be deleted: {}", pruned.error().message);
+}
+
+Task<Status> Linker::PruneFiles() {
+  auto needed = [this] {
+    NamespaceIndex::Needed files;
+    for (const Link& link : parts_.links.All()) {
+      if (link.generation) files.emplace(link.spec.id, link.generation->generation());
+      if (link.previous) files.emplace(link.spec.id, link.previous->generation());
+    }
+    return files;
+  };
+  auto prune = [this, needed]() -> Status {
+    parts_.index.Prune(needed);
+    return {};
+  };
+  Status done = co_await parts_.offload.Run(std::move(prune));
+  co_return done;
+}
+
+Task<void> Linker::Stop() {
+  stopping_ = true;
+  for (const auto& [id, listing] : running_) {
+    if (listing->lister) listing->lister->Cancel();
+  }
+  for (;;) {
+    Notifier::Ticket ticket = ended_.Enlist(context_.get_executor());
+    if (running_.empty()) break;
+    (void)co_await ticket.Wait(Deadline::After(std::chrono::seconds(1)));
+  }
+}
+
+}  // namespace forebay

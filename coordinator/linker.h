@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "common/base/asio.h"
+#include "common/base/notifier.h"
+#include "common/base/offload.h"
+#include "common/base/result.h"
+#include "common/s3/object_store.h"
+#include "common/snapshot/snapshot_builder.h"
+#include "coordinator/link_registry.h"
+#include "coordinator/namespace_index.h"
+#include "coordinator/range_lister.h"
+#include "coordinator/task_book.h"
+#include "proto/coordinator.pb.h"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace forebay {
+
+/// Fills in what a link's origin leaves open (CompleteOrigin of common/s3). Blocks.
+using OriginCompleter =
+    std::function<Result<LinkOrigin>(LinkOrigin partial, std::optional<bool> path_style)>;
+
+/// Makes links: checks what was asked, looks whether S3 answers, lists the prefix into a snapshot
+/// and publishes it as a generation when it is complete. A listing that a stop or a crash
+/// interrupts begins again at the next start, under the same task; nothing of it was visible.
+///
+/// Lives on one io_context; its methods run there.
+class Linker {
+ public:
+  struct Parts {
+    ObjectStore& store;
+    OriginCompleter complete_origin;
+    LinkRegistry& links;
+    TaskBook& tasks;
+    NamespaceIndex& index;
+    Offload& offload;
+    RangeListerOptions listing;
+  };
+  Linker(asio::io_context& context, Parts parts);
+
+  /// kLink. Fails at once, and changes nothing, where the request is wrong or S3 does not answer it
+  /// within 10 s (no such bucket, refused credentials, unreachable, nothing under the prefix).
+  Task<Result<proto::LinkReply>> StartLink(proto::LinkRequest request);
+
+  /// Goes on with every link that has no generation, and lists those again whose file is gone or
+  /// damaged. Called once, after everything is loaded.
+  Task<Status> Resume();
+
+  /// Removes a link; its listing ends and its files go. kNotFound names the nearest link.
+  Task<Result<Link>> Remove(std::string name);
+
+  /// Interrupts all listings and waits for them. Nobody calls StartLink any more; the object store
+  /// ends its calls soon (S3Client::Stop).
+  Task<void> Stop();
+
+ private:
+  struct Listing {
+    std::shared_ptr<RangeLister> lister;
+    std::uint64_t objects = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  Task<Result<LinkSpec>> SpecOf(proto::LinkRequest request);
+  Task<Result<std::string>> FindPrefix(LinkOrigin origin, std::string asked, Deadline deadline);
+  Task<Result<bool>> HasKey(LinkOrigin origin, std::string prefix, Deadline deadline);
+  void Begin(Link link);
+  Task<void> List(Link link);
+  Task<void> Forget(Uuid link);
+  Task<Status> ListInto(Link link, std::shared_ptr<SnapshotBuilder> builder,
+                        std::shared_ptr<Listing> listing);
+  Task<Status> Build(Link link);
+  Task<Status> PruneFiles();
+
+  asio::io_context& context_;
+  Parts parts_;
+  std::map<Uuid, std::shared_ptr<Listing>> running_;
+  bool stopping_ = false;
+  Notifier ended_;
+};
+
+}  // namespace forebay

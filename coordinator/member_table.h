@@ -1,0 +1,87 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/deadline.h"
+#include "common/base/result.h"
+#include "common/model/limits.h"
+#include "common/model/membership.h"
+
+namespace forebay {
+
+/// The clocks of membership (DESIGN 6.10).
+struct MembershipTimes {
+  /// Silent for so long: suspect. Readers skip it, the table stays.
+  Duration suspect_after = kSilence;
+  /// Silent for so long: out, and a new table.
+  Duration out_after = std::chrono::minutes(10);
+  /// After a start of the coordinator nobody has been heard yet: members get this long before they
+  /// are suspect. Covers their back-off while nobody listened.
+  Duration restart_grace = std::chrono::seconds(10);
+  /// A node that is out is shown for so long, then forgotten: as long as the ring remembers former
+  /// owners.
+  std::chrono::seconds forget_out_after = std::chrono::hours(24);
+};
+
+/// One node as the coordinator knows it.
+struct Member {
+  NodeInfo info;  ///< `info.state` is kUp or kOut; MemberTable::StateOf adds what time says.
+  std::uint64_t incarnation = 0;  ///< Random per process.
+  TimePoint heard;                ///< Last sign of life, or the coordinator's start.
+  bool heard_since_start = false;
+  std::int64_t out_unix_s = 0;  ///< When it went out; 0 = in the ring.
+
+  bool in_ring() const { return info.state != NodeState::kOut; }
+};
+
+/// Who is in the cluster: the rules of joining, restarting, falling silent and leaving. Pure: no
+/// clock, no I/O; every call gets the time. Changes that must be persisted first come as plans that
+/// Commit applies. Not thread-safe.
+class MemberTable {
+ public:
+  explicit MemberTable(MembershipTimes times = {}) : times_(times) {}
+
+  /// Takes what was persisted, at the coordinator's start.
+  void Restore(std::vector<Member> members, TimePoint now);
+
+  struct Registration {
+    Member member;           ///< To be persisted and committed.
+    bool new_table = false;  ///< The ring needs a new table: a join, a changed weight or address.
+  };
+  /// A process asks to be node `info.id`. Same id and another incarnation is a restart when the old
+  /// process has been silent or had the same address; otherwise kInvalid: two live processes.
+  /// `tabled_capacity` is the node's weight in the current table (nothing = not in it).
+  Result<Registration> PlanRegistration(NodeInfo info, std::uint64_t incarnation,
+                                        std::optional<std::uint64_t> tabled_capacity,
+                                        TimePoint now) const;
+
+  /// Members that have been silent for out_after, with state kOut. Empty while nobody at all is up:
+  /// then it is more likely the coordinator that is cut off, and an empty ring would help nobody.
+  std::vector<Member> PlanOuts(TimePoint now, std::int64_t now_unix_s) const;
+  /// Ids of nodes that have been out for forget_out_after.
+  std::vector<std::string> PlanForgotten(std::int64_t now_unix_s) const;
+
+  void Commit(const Member& member);
+  void Forget(const std::string& id);
+
+  /// False: this incarnation is not a member and must register (again).
+  bool Heartbeat(const std::string& id, std::uint64_t incarnation, TimePoint now);
+
+  NodeState StateOf(const Member& member, TimePoint now) const;
+  const std::map<std::string, Member>& members() const { return members_; }
+  /// Every member with the state it has now; those that are out only when asked for.
+  std::vector<NodeInfo> Nodes(TimePoint now, bool with_out) const;
+
+ private:
+  Duration SilenceAllowed(const Member& member) const;
+
+  MembershipTimes times_;
+  std::map<std::string, Member> members_;
+};
+
+}  // namespace forebay

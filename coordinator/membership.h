@@ -1,0 +1,80 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "common/base/asio.h"
+#include "common/base/buffer.h"
+#include "common/base/offload.h"
+#include "common/base/result.h"
+#include "common/model/membership.h"
+#include "common/ring/ring.h"
+#include "coordinator/member_table.h"
+#include "coordinator/state_store.h"
+
+namespace forebay {
+
+/// One node, for reports.
+struct MemberView {
+  NodeInfo info;  ///< With its state of now.
+  std::uint64_t incarnation = 0;
+  Duration silence{};           ///< Since its last heartbeat (or the coordinator's start).
+  std::int64_t out_unix_s = 0;  ///< When it went out; 0 = in the ring.
+};
+
+/// The members and the ring table in force. Every change is persisted before anybody sees it: the
+/// epoch only grows, also over restarts. Thread-safe; heartbeats never wait for a disk.
+class ClusterMembers {
+ public:
+  /// `store` and `offload` outlive it; `fence` is the claim that writes carry.
+  ClusterMembers(StateStore& store, std::uint64_t fence, Offload& offload,
+                 MembershipTimes times = {});
+
+  /// Takes the persisted members and table into force. Blocks; before anything serves.
+  Status Load();
+
+  /// A process asks to be a node. Success means: it is a member, and epoch() and the table show it.
+  /// kInvalid: another live process holds the id, or the node's own words make no sense.
+  Task<Status> Register(NodeInfo info, std::uint64_t incarnation);
+
+  /// False: the caller must register again.
+  bool Heartbeat(const std::string& id, std::uint64_t incarnation);
+
+  /// Takes nodes out that have been silent for too long. Called once a second.
+  Task<Status> Tick();
+
+  std::uint64_t epoch() const { return epoch_.load(std::memory_order_acquire); }
+  /// The serialised table with the members' states of now.
+  std::shared_ptr<const Buffer> SerializedTable();
+  /// Members in any state, by id.
+  std::vector<MemberView> Members() const;
+  /// The nodes that are up: those that admin verbs ask.
+  std::vector<NodeInfo> UpNodes() const;
+
+ private:
+  Status RegisterNow(const NodeInfo& info, std::uint64_t incarnation);
+  Status TickNow();
+  std::vector<NodeInfo> NodesWith(const std::vector<Member>& changed) const;
+  Status Persist(const std::vector<Member>& changed, const std::vector<std::string>& forgotten,
+                 std::shared_ptr<const RingTable> next);
+
+  StateStore& store_;
+  const std::uint64_t fence_;
+  Offload& offload_;
+
+  std::mutex change_mutex_;   // held by Offload threads over plan, write and commit
+  mutable std::mutex mutex_;  // guards what follows; never held over I/O
+  MemberTable members_;
+  std::shared_ptr<const RingTable> table_ = std::make_shared<RingTable>();
+  std::atomic<std::uint64_t> epoch_{0};
+  // The last answer of SerializedTable and what it was made of.
+  std::shared_ptr<const Buffer> serialized_;
+  std::vector<NodeInfo> serialized_nodes_;
+  std::uint64_t serialized_epoch_ = 0;
+};
+
+}  // namespace forebay

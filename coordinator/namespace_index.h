@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "common/base/asio.h"
+#include "common/base/buffer.h"
+#include "common/base/offload.h"
+#include "common/base/result.h"
+#include "common/model/object_version.h"
+#include "common/snapshot/snapshot.h"
+#include "proto/common.pb.h"
+
+namespace forebay {
+
+/// One published generation, open: its rows, and its file for those who fetch it. Whoever holds it
+/// may go on reading after it was replaced or its link removed.
+class PublishedGeneration {
+ public:
+  PublishedGeneration(std::shared_ptr<const Snapshot> snapshot, int fd, std::uint64_t bytes)
+      : snapshot_(std::move(snapshot)), fd_(fd), bytes_(bytes) {}
+  ~PublishedGeneration();
+  PublishedGeneration(const PublishedGeneration&) = delete;
+  PublishedGeneration& operator=(const PublishedGeneration&) = delete;
+
+  const std::shared_ptr<const Snapshot>& snapshot() const { return snapshot_; }
+  std::uint64_t bytes() const { return bytes_; }
+
+  /// The file's bytes at [offset, offset + length). kInvalid outside of the file. Blocks.
+  Result<std::shared_ptr<const Buffer>> Read(std::uint64_t offset, std::uint32_t length) const;
+
+ private:
+  std::shared_ptr<const Snapshot> snapshot_;
+  int fd_;
+  std::uint64_t bytes_;
+};
+
+/// The snapshot files of all links, below `<state-dir>/snapshots/<link uuid>/<generation>.fbs`.
+/// Thread-safe.
+class NamespaceIndex {
+ public:
+  explicit NamespaceIndex(std::string directory) : directory_(std::move(directory)) {}
+
+  /// Where the file of a generation is, or will be.
+  std::string PathOf(const Uuid& link, std::uint64_t generation) const;
+
+  /// A generation of `link` is about to be built: makes the link's folder (0700) and keeps Prune
+  /// away from it until EndBuild. Blocks.
+  Status BeginBuild(const Uuid& link);
+  /// After the generation was published, or given up.
+  void EndBuild(const Uuid& link);
+
+  /// Opens a published generation; whole says whether every byte is compared with its checksum.
+  /// kCorrupt, kNotFound: the file is damaged or gone, list again. Blocks.
+  Status Open(const Uuid& link, const proto::GenerationInfo& generation, bool whole);
+
+  /// Null when it is not (or no longer) kept.
+  std::shared_ptr<const PublishedGeneration> Find(const Uuid& link, std::uint64_t generation) const;
+
+  /// Link and generation of every file that is still needed.
+  using Needed = std::set<std::pair<Uuid, std::uint64_t>>;
+  /// Deletes what no link needs and no build is making: the files of unknown links, of generations
+  /// that `needed` does not name, and what a crash left half-made. `needed` is called while no
+  /// build can begin. Blocks.
+  void Prune(const std::function<Needed()>& needed);
+
+ private:
+  std::set<Uuid> Building() const;
+
+  const std::string directory_;
+  std::mutex files_mutex_;  // folders are made or deleted, not both
+  mutable std::mutex mutex_;
+  std::map<std::pair<Uuid, std::uint64_t>, std::shared_ptr<const PublishedGeneration>> open_;
+  std::set<Uuid> building_;
+};
+
+}  // namespace forebay

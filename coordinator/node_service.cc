@@ -1,0 +1,64 @@
+#include "coordinator/node_service.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "common/wire/messages.h"
+
+namespace forebay {
+
+std::vector<MethodEntry> NodeService::Methods() {
+  const std::vector<proto::Role> nodes = {proto::ROLE_NODE};
+  std::vector<MethodEntry> methods;
+  methods.push_back(
+      {Method::kRegisterNode, nodes, [this](RpcCall call) { return Register(std::move(call)); }});
+  methods.push_back(
+      {Method::kHeartbeat, nodes, [this](RpcCall call) { return Heartbeat(std::move(call)); }});
+  return methods;
+}
+
+Task<Result<RpcReply>> NodeService::Register(RpcCall call) {
+  proto::RegisterNodeRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  Result<NodeInfo> info = FromProto(request.node());
+  if (!info) co_return Fail(info.error());
+  if (info->id != call.peer.id) {
+    co_return Fail(Code::kDenied, "node " + call.peer.id + " may not register as " + info->id);
+  }
+  Status registered = co_await membership_.Register(*info, request.incarnation());
+  if (!registered) {
+    spdlog::warn("node {} at {} was refused: {}", info->id, info->address,
+                 registered.error().message);
+    co_return Fail(registered.error());
+  }
+  proto::RegisterNodeReply reply;
+  reply.set_cluster(BytesOf(cluster_));
+  // The version first: links that change in between come with the next heartbeat.
+  reply.set_links_version(links_.version());
+  for (const LinkSpec& link : links_.Specs()) *reply.add_links() = ToProto(link);
+  co_return ReplyWith(reply, Slice::Of(membership_.SerializedTable()));
+}
+
+Task<Result<RpcReply>> NodeService::Heartbeat(RpcCall call) {
+  proto::HeartbeatRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  if (request.node_id() != call.peer.id) {
+    co_return Fail(Code::kDenied,
+                   "node " + call.peer.id + " may not report for " + request.node_id());
+  }
+  proto::HeartbeatReply reply;
+  const bool known = membership_.Heartbeat(request.node_id(), request.incarnation());
+  reply.set_register_again(!known);
+  if (known) stats_.Report(request);
+  const std::uint64_t version = links_.version();
+  reply.set_links_version(version);
+  if (request.links_version() != version) {
+    for (const LinkSpec& link : links_.Specs()) *reply.add_links() = ToProto(link);
+  }
+  co_return ReplyWith(reply);
+}
+
+}  // namespace forebay

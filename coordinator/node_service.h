@@ -1,0 +1,33 @@
+#pragma once
+
+#include <vector>
+
+#include "common/base/asio.h"
+#include "common/model/object_version.h"
+#include "common/wire/server.h"
+#include "coordinator/link_registry.h"
+#include "coordinator/membership.h"
+#include "coordinator/stats.h"
+
+namespace forebay {
+
+/// What cache nodes ask of the coordinator: to be members, once a second to be counted, and the
+/// links they serve.
+class NodeService {
+ public:
+  NodeService(Uuid cluster, ClusterMembers& membership, LinkRegistry& links, ClusterStats& stats)
+      : cluster_(cluster), membership_(membership), links_(links), stats_(stats) {}
+
+  std::vector<MethodEntry> Methods();
+
+ private:
+  Task<Result<RpcReply>> Register(RpcCall call);
+  Task<Result<RpcReply>> Heartbeat(RpcCall call);
+
+  const Uuid cluster_;
+  ClusterMembers& membership_;
+  LinkRegistry& links_;
+  ClusterStats& stats_;
+};
+
+}  // namespace forebay

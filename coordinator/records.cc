@@ -1,0 +1,41 @@
+#include "coordinator/records.h"
+
+#include <chrono>
+#include <utility>
+
+#include "common/wire/messages.h"
+
+namespace forebay {
+
+std::int64_t UnixSeconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
+
+Status DecodeRecord(std::string_view bytes, google::protobuf::MessageLite& record) {
+  if (record.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return {};
+  return Fail(Code::kCorrupt, "the stored record is damaged");
+}
+
+std::string EncodeMember(const Member& member) {
+  proto::MemberRecord record;
+  *record.mutable_node() = ToProto(member.info);
+  record.set_incarnation(member.incarnation);
+  record.set_out_unix_s(member.out_unix_s);
+  return record.SerializeAsString();
+}
+
+Result<Member> DecodeMember(std::string_view bytes) {
+  proto::MemberRecord record;
+  Status decoded = DecodeRecord(bytes, record);
+  if (!decoded) return Fail(decoded.error());
+  Result<NodeInfo> info = FromProto(record.node());
+  if (!info) return Fail(Code::kCorrupt, info.error().message);
+  Member member;
+  member.info = std::move(*info);
+  member.incarnation = record.incarnation();
+  member.out_unix_s = record.out_unix_s();
+  return member;
+}
+
+}  // namespace forebay

@@ -1,0 +1,149 @@
+#include "coordinator/stats.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/this_coro.hpp>
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "common/wire/messages.h"
+#include "coordinator/records.h"
+
+namespace forebay {
+namespace {
+
+constexpr const char* kStatsPrefix = "stats/";
+
+/// A heartbeat that arrives sooner than this after a moment may have been made before it.
+constexpr std::chrono::milliseconds kHeartbeatFlight{100};
+
+}  // namespace
+
+ClusterStats::ClusterStats(StateStore& store, std::uint64_t fence, Offload& offload)
+    : store_(store), fence_(fence), offload_(offload) {}
+
+Status ClusterStats::Load() {
+  auto rows = store_.Scan(kStatsPrefix);
+  if (!rows) return Fail(rows.error());
+  std::scoped_lock lock(mutex_);
+  for (const auto& [key, value] : *rows) {
+    proto::NodeTotals stored;
+    Status decoded = DecodeRecord(value, stored);
+    if (!decoded) return Fail(decoded.error().Within("reading " + key));
+    book_.Restore(key.substr(std::string_view(kStatsPrefix).size()), stored);
+  }
+  book_.Sample(Clock::now());
+  return {};
+}
+
+void ClusterStats::Report(const proto::HeartbeatRequest& heartbeat) {
+  {
+    std::scoped_lock lock(mutex_);
+    book_.Report(heartbeat, Clock::now());
+  }
+  reported_.NotifyAll();
+}
+
+bool ClusterStats::AllReported(const std::vector<NodeInfo>& nodes, TimePoint since) const {
+  std::scoped_lock lock(mutex_);
+  return std::ranges::all_of(nodes, [&](const NodeInfo& node) {
+    return book_.NodeLatest(node.id).arrived >= since + kHeartbeatFlight;
+  });
+}
+
+Task<void> ClusterStats::WaitForReports(std::vector<NodeInfo> nodes, TimePoint since,
+                                        Deadline deadline) {
+  asio::any_io_executor executor = co_await asio::this_coro::executor;
+  for (;;) {
+    Notifier::Ticket ticket = reported_.Enlist(executor);
+    if (AllReported(nodes, since)) co_return;
+    const bool notified = co_await ticket.Wait(deadline);
+    if (!notified) co_return;
+  }
+}
+
+void ClusterStats::Sample() {
+  std::scoped_lock lock(mutex_);
+  book_.Sample(Clock::now());
+}
+
+Task<Status> ClusterStats::Save() {
+  auto work = [this] { return SaveNow(); };
+  Status saved = co_await offload_.Run(std::move(work));
+  co_return saved;
+}
+
+Status ClusterStats::SaveNow() {
+  std::vector<std::pair<std::string, proto::NodeTotals>> unsaved;
+  {
+    std::scoped_lock lock(mutex_);
+    unsaved = book_.TakeUnsaved();
+  }
+  if (unsaved.empty()) return {};
+  StateBatch batch;
+  for (const auto& [id, totals] : unsaved) {
+    batch.Put(kStatsPrefix + id, totals.SerializeAsString());
+  }
+  Status written = store_.Write(batch, fence_);
+  if (!written) {
+    std::scoped_lock lock(mutex_);
+    for (const auto& [id, totals] : unsaved) book_.MarkUnsaved(id);
+  }
+  return written;
+}
+
+void ClusterStats::Describe(const std::vector<Link>& links, const std::vector<MemberView>& members,
+                            Duration window, proto::StatsReply& reply) const {
+  std::set<std::string> present;
+  for (const MemberView& member : members) {
+    if (member.info.state != NodeState::kOut) present.insert(member.info.id);
+  }
+  std::map<Uuid, const Link*> by_id;
+  std::scoped_lock lock(mutex_);
+  const StatsBook::Window begun = book_.Begin(window, Clock::now());
+  reply.set_window_seconds(
+      static_cast<std::uint32_t>(std::chrono::ceil<std::chrono::seconds>(begun.length).count()));
+  for (const Link& link : links) {
+    const Uuid& id = link.spec.id;
+    by_id[id] = &link;
+    const Totals totals = book_.LinkTotals(id);
+    const auto before = begun.links.find(id);
+    const Totals base = before == begun.links.end() ? Totals() : before->second;
+    const StatsBook::Cached cached = book_.LinkCached(id, present);
+    proto::LinkStats& row = *reply.add_links();
+    totals.WriteTo(*row.mutable_total());
+    row.mutable_total()->set_link(BytesOf(id));
+    row.mutable_total()->set_cached_blocks(cached.blocks);
+    row.mutable_total()->set_cached_bytes(cached.bytes);
+    totals.Since(base).WriteTo(*row.mutable_window());
+    row.set_name(link.spec.name);
+    row.set_source(link.Source());
+    if (link.generation) *row.mutable_generation() = *link.generation;
+    row.set_state(static_cast<std::uint32_t>(link.phase()));
+  }
+  for (const MemberView& member : members) {
+    const StatsBook::Latest latest = book_.NodeLatest(member.info.id);
+    proto::NodeStats& row = *reply.add_nodes();
+    *row.mutable_info() = ToProto(member.info);
+    book_.NodeTotals(member.info.id).WriteTo(*row.mutable_total());
+    for (const proto::DiskReport& disk : latest.disks) *row.add_disks() = disk;
+    row.set_blocks(latest.blocks);
+    row.set_checksum_failures(book_.NodeChecksumFailures(member.info.id));
+    row.set_last_heartbeat_age_ms(
+        std::chrono::duration_cast<std::chrono::milliseconds>(member.silence).count());
+  }
+  for (const auto& [key, totals] : book_.Jobs()) {
+    const auto link = by_id.find(key.link);
+    if (link == by_id.end()) continue;
+    proto::JobStats& row = *reply.add_jobs();
+    row.set_id(key.job);
+    row.set_link(link->second->spec.name);
+    if (link->second->generation) row.set_generation(link->second->generation->generation());
+    row.set_reads(totals.reads);
+    row.set_hits(totals.hits);
+  }
+}
+
+}  // namespace forebay

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "common/base/asio.h"
+#include "common/base/deadline.h"
+#include "common/base/notifier.h"
+#include "common/base/offload.h"
+#include "common/base/result.h"
+#include "coordinator/link_registry.h"
+#include "coordinator/membership.h"
+#include "coordinator/state_store.h"
+#include "coordinator/stats_book.h"
+#include "proto/coordinator.pb.h"
+
+namespace forebay {
+
+/// The StatsBook of the running coordinator: fed by heartbeats, saved every few seconds, read by
+/// kStats. Thread-safe.
+class ClusterStats {
+ public:
+  ClusterStats(StateStore& store, std::uint64_t fence, Offload& offload);
+
+  /// Takes the persisted totals. Blocks; before anything serves.
+  Status Load();
+
+  void Report(const proto::HeartbeatRequest& heartbeat);
+
+  /// Waits until each of `nodes` has sent a heartbeat that it began after `since`, so that the
+  /// totals hold all that happened before; or until the deadline.
+  Task<void> WaitForReports(std::vector<NodeInfo> nodes, TimePoint since, Deadline deadline);
+
+  /// Remembers the totals for windows; called every StatsBook::kSampleEvery.
+  void Sample();
+  /// Stores what changed since the last time.
+  Task<Status> Save();
+  Status SaveNow();  ///< Blocks.
+
+  /// Links, nodes, jobs and the window of `reply`.
+  void Describe(const std::vector<Link>& links, const std::vector<MemberView>& members,
+                Duration window, proto::StatsReply& reply) const;
+
+ private:
+  bool AllReported(const std::vector<NodeInfo>& nodes, TimePoint since) const;
+
+  StateStore& store_;
+  const std::uint64_t fence_;
+  Offload& offload_;
+  mutable std::mutex mutex_;
+  StatsBook book_;
+  Notifier reported_;
+};
+
+/// What an administrator should look at, the worst first.
+std::vector<proto::Alert> ClusterAlerts(const proto::StatsReply& reply,
+                                        const std::vector<MemberView>& members,
+                                        const std::vector<proto::TaskState>& failed_tasks,
+                                        std::int64_t now_unix_s);
+
+}  // namespace forebay

@@ -1,0 +1,201 @@
+#include "coordinator/stats_book.h"
+
+#include <algorithm>
+
+#include "common/wire/messages.h"
+
+namespace forebay {
+namespace {
+
+/// A job that no node has reported for so long is no longer shown.
+constexpr Duration kJobsShown = std::chrono::hours(24);
+
+Totals SumOf(const std::map<Uuid, Totals>& links) {
+  Totals sum;
+  for (const auto& [link, totals] : links) sum += totals;
+  return sum;
+}
+
+Totals Of(const std::map<Uuid, Totals>& links, const Uuid& link) {
+  const auto found = links.find(link);
+  return found == links.end() ? Totals() : found->second;
+}
+
+std::map<Uuid, Totals> FromStored(
+    const google::protobuf::RepeatedPtrField<proto::LinkCounters>& rows) {
+  std::map<Uuid, Totals> links;
+  for (const proto::LinkCounters& row : rows) {
+    links[UuidFromBytes(row.link())] = Totals::From(row);
+  }
+  return links;
+}
+
+void Store(const std::map<Uuid, Totals>& links,
+           google::protobuf::RepeatedPtrField<proto::LinkCounters>& rows) {
+  for (const auto& [link, totals] : links) {
+    proto::LinkCounters& row = *rows.Add();
+    row.set_link(BytesOf(link));
+    totals.WriteTo(row);
+  }
+}
+
+}  // namespace
+
+void StatsBook::Restore(const std::string& node_id, const proto::NodeTotals& stored) {
+  Node& node = nodes_[node_id];
+  node.incarnation = stored.incarnation();
+  node.ended = FromStored(stored.ended());
+  node.live = FromStored(stored.live());
+  node.ended_checksum_failures = stored.ended_checksum_failures();
+  node.live_checksum_failures = stored.live_checksum_failures();
+}
+
+void StatsBook::BeginIncarnation(Node& node, std::uint64_t incarnation, TimePoint now) {
+  for (const auto& [link, totals] : node.live) node.ended[link] += totals;
+  node.live.clear();
+  node.ended_checksum_failures += node.live_checksum_failures;
+  node.live_checksum_failures = 0;
+  for (const auto& [key, totals] : node.live_jobs) {
+    EndedJob& ended = ended_jobs_[key];
+    ended.totals.reads += totals.reads;
+    ended.totals.hits += totals.hits;
+    ended.last_seen = now;
+  }
+  node.live_jobs.clear();
+  node.incarnation = incarnation;
+}
+
+void StatsBook::Report(const proto::HeartbeatRequest& heartbeat, TimePoint now) {
+  Node& node = nodes_[heartbeat.node_id()];
+  if (node.incarnation != heartbeat.incarnation()) {
+    BeginIncarnation(node, heartbeat.incarnation(), now);
+    node.unsaved = true;
+  }
+  node.cached.clear();
+  for (const proto::LinkCounters& row : heartbeat.links()) {
+    const Uuid link = UuidFromBytes(row.link());
+    Totals& live = node.live[link];
+    const Totals before = live;
+    live.RaiseTo(Totals::From(row));
+    if (live != before) node.unsaved = true;
+    node.cached[link] = Cached{.blocks = row.cached_blocks(), .bytes = row.cached_bytes()};
+  }
+  if (heartbeat.checksum_failures() > node.live_checksum_failures) {
+    node.live_checksum_failures = heartbeat.checksum_failures();
+    node.unsaved = true;
+  }
+  ReportJobs(node, heartbeat, now);
+  node.latest.arrived = now;
+  node.latest.disks.assign(heartbeat.disks().begin(), heartbeat.disks().end());
+  node.latest.blocks = heartbeat.blocks();
+}
+
+void StatsBook::ReportJobs(Node& node, const proto::HeartbeatRequest& heartbeat, TimePoint now) {
+  for (const proto::JobCounters& row : heartbeat.jobs()) {
+    const JobKey key{.job = row.job(), .link = UuidFromBytes(row.link())};
+    const JobTotals totals{.reads = row.reads(), .hits = row.hits()};
+    JobTotals& live = node.live_jobs[key];
+    if (live.reads != totals.reads) ended_jobs_[key].last_seen = now;
+    live = totals;
+  }
+  std::erase_if(ended_jobs_,
+                [&](const auto& entry) { return now - entry.second.last_seen > kJobsShown; });
+}
+
+std::vector<std::pair<std::string, proto::NodeTotals>> StatsBook::TakeUnsaved() {
+  std::vector<std::pair<std::string, proto::NodeTotals>> unsaved;
+  for (auto& [id, node] : nodes_) {
+    if (!node.unsaved) continue;
+    node.unsaved = false;
+    proto::NodeTotals stored;
+    stored.set_incarnation(node.incarnation);
+    Store(node.ended, *stored.mutable_ended());
+    Store(node.live, *stored.mutable_live());
+    stored.set_ended_checksum_failures(node.ended_checksum_failures);
+    stored.set_live_checksum_failures(node.live_checksum_failures);
+    unsaved.emplace_back(id, std::move(stored));
+  }
+  return unsaved;
+}
+
+void StatsBook::MarkUnsaved(const std::string& node_id) { nodes_[node_id].unsaved = true; }
+
+Totals StatsBook::LinkTotals(const Uuid& link) const {
+  Totals sum;
+  for (const auto& [id, node] : nodes_) {
+    sum += Of(node.ended, link);
+    sum += Of(node.live, link);
+  }
+  return sum;
+}
+
+StatsBook::Cached StatsBook::LinkCached(const Uuid& link,
+                                        const std::set<std::string>& nodes) const {
+  Cached sum;
+  for (const auto& [id, node] : nodes_) {
+    const auto cached = node.cached.find(link);
+    if (cached == node.cached.end() || !nodes.contains(id)) continue;
+    sum.blocks += cached->second.blocks;
+    sum.bytes += cached->second.bytes;
+  }
+  return sum;
+}
+
+Totals StatsBook::NodeTotals(const std::string& node_id) const {
+  const auto node = nodes_.find(node_id);
+  if (node == nodes_.end()) return {};
+  Totals sum = SumOf(node->second.ended);
+  sum += SumOf(node->second.live);
+  return sum;
+}
+
+std::uint64_t StatsBook::NodeChecksumFailures(const std::string& node_id) const {
+  const auto node = nodes_.find(node_id);
+  if (node == nodes_.end()) return 0;
+  return node->second.ended_checksum_failures + node->second.live_checksum_failures;
+}
+
+StatsBook::Latest StatsBook::NodeLatest(const std::string& node_id) const {
+  const auto node = nodes_.find(node_id);
+  return node == nodes_.end() ? Latest() : node->second.latest;
+}
+
+std::map<StatsBook::JobKey, StatsBook::JobTotals> StatsBook::Jobs() const {
+  std::map<JobKey, JobTotals> jobs;
+  for (const auto& [key, ended] : ended_jobs_) jobs[key] = ended.totals;
+  for (const auto& [id, node] : nodes_) {
+    for (const auto& [key, live] : node.live_jobs) {
+      const auto job = jobs.find(key);
+      if (job == jobs.end()) continue;  // not seen for kJobsShown
+      job->second.reads += live.reads;
+      job->second.hits += live.hits;
+    }
+  }
+  return jobs;
+}
+
+std::map<Uuid, Totals> StatsBook::AllLinks() const {
+  std::map<Uuid, Totals> links;
+  for (const auto& [id, node] : nodes_) {
+    for (const auto& [link, totals] : node.ended) links[link] += totals;
+    for (const auto& [link, totals] : node.live) links[link] += totals;
+  }
+  return links;
+}
+
+void StatsBook::Sample(TimePoint now) {
+  samples_.emplace_back(now, AllLinks());
+  while (now - samples_.front().first > kSamplesKept) samples_.pop_front();
+}
+
+StatsBook::Window StatsBook::Begin(Duration wanted, TimePoint now) const {
+  const std::pair<TimePoint, std::map<Uuid, Totals>>* best = nullptr;
+  for (const auto& sample : samples_) {
+    if (best != nullptr && now - sample.first < wanted) break;
+    best = &sample;
+  }
+  if (best == nullptr) return {};
+  return Window{.length = now - best->first, .links = best->second};
+}
+
+}  // namespace forebay

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/deadline.h"
+#include "common/model/object_version.h"
+#include "coordinator/counters.h"
+#include "proto/coordinator.pb.h"
+#include "proto/coordinator_state.pb.h"
+
+namespace forebay {
+
+/// The cluster's totals, made of the nodes' heartbeats. A node counts from zero in each process;
+/// here nothing ever goes backwards: what a process had counted when it ended is folded into the
+/// node's base. Persisted are base and last report of each node, so that a restart of the
+/// coordinator neither loses nor doubles anything. Pure: time is given. Not thread-safe.
+class StatsBook {
+ public:
+  /// What one node says of itself in its latest heartbeat.
+  struct Latest {
+    TimePoint arrived;
+    std::vector<proto::DiskReport> disks;
+    std::uint64_t blocks = 0;
+  };
+  struct Cached {
+    std::uint64_t blocks = 0;
+    std::uint64_t bytes = 0;
+  };
+  struct JobKey {
+    std::string job;
+    Uuid link;
+    auto operator<=>(const JobKey&) const = default;
+  };
+  struct JobTotals {
+    std::uint64_t reads = 0;
+    std::uint64_t hits = 0;
+  };
+
+  void Restore(const std::string& node_id, const proto::NodeTotals& stored);
+  void Report(const proto::HeartbeatRequest& heartbeat, TimePoint now);
+
+  /// Nodes whose totals changed since the last call, as they are to be stored.
+  std::vector<std::pair<std::string, proto::NodeTotals>> TakeUnsaved();
+  /// After a failed write: these are to be stored again.
+  void MarkUnsaved(const std::string& node_id);
+
+  Totals LinkTotals(const Uuid& link) const;
+  /// Blocks that `nodes` hold of the link, by their latest heartbeats.
+  Cached LinkCached(const Uuid& link, const std::set<std::string>& nodes) const;
+  Totals NodeTotals(const std::string& node_id) const;  ///< Over all links.
+  std::uint64_t NodeChecksumFailures(const std::string& node_id) const;
+  Latest NodeLatest(const std::string& node_id) const;  ///< Empty when it was never heard.
+  std::map<JobKey, JobTotals> Jobs() const;
+
+  /// Remembers the totals of now; called every kSampleEvery.
+  void Sample(TimePoint now);
+  struct Window {
+    Duration length{};             ///< As measured.
+    std::map<Uuid, Totals> links;  ///< The totals when it began.
+  };
+  /// The youngest sample that is at least `wanted` old, else the oldest.
+  Window Begin(Duration wanted, TimePoint now) const;
+
+  static constexpr Duration kSampleEvery = std::chrono::seconds(5);
+  static constexpr Duration kSamplesKept = std::chrono::hours(1);
+
+ private:
+  struct Node {
+    std::uint64_t incarnation = 0;
+    std::map<Uuid, Totals> ended;
+    std::map<Uuid, Totals> live;
+    std::map<Uuid, Cached> cached;
+    std::uint64_t ended_checksum_failures = 0;
+    std::uint64_t live_checksum_failures = 0;
+    std::map<JobKey, JobTotals> live_jobs;
+    Latest latest;
+    bool unsaved = false;
+  };
+  struct EndedJob {
+    JobTotals totals;
+    TimePoint last_seen;
+  };
+
+  void BeginIncarnation(Node& node, std::uint64_t incarnation, TimePoint now);
+  void ReportJobs(Node& node, const proto::HeartbeatRequest& heartbeat, TimePoint now);
+  std::map<Uuid, Totals> AllLinks() const;
+
+  std::map<std::string, Node> nodes_;
+  std::map<JobKey, EndedJob> ended_jobs_;  // of ended processes, and when the job was last seen
+  std::deque<std::pair<TimePoint, std::map<Uuid, Totals>>> samples_;
+};
+
+}  // namespace forebay

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "coordinator/state_store.h"
+#include "proto/coordinator.pb.h"
+
+namespace forebay {
+
+enum class TaskPhase : std::uint8_t { kRunning = 0, kDone = 1, kFailed = 2, kCancelled = 3 };
+
+/// The background tasks and how far they are. A task is persisted when it begins and when it ends,
+/// in the batch of the change it belongs to; its progress lives in memory alone. Thread-safe.
+class TaskBook {
+ public:
+  /// Takes the persisted tasks. Blocks.
+  Status Load(StateStore& store);
+
+  /// A new running task, not yet known here: put it into a batch, then Commit.
+  static proto::TaskState Begin(std::string kind, std::string target);
+  /// `task` as it is when it ended; `error` empty = done.
+  static proto::TaskState Ended(proto::TaskState task, const std::string& error);
+  static void Put(StateBatch& batch, const proto::TaskState& task);
+
+  /// Shows a task whose batch was written. Of those that ended the latest 100 are kept.
+  void Commit(const proto::TaskState& task);
+
+  std::optional<proto::TaskState> Find(const std::string& id) const;
+  void Progress(const std::string& id, std::uint64_t done, std::uint64_t bytes);
+  /// Failed tasks that ended at or after `since_unix_s`, oldest first.
+  std::vector<proto::TaskState> FailedSince(std::int64_t since_unix_s) const;
+  /// Keys of tasks that are no longer shown; a batch may delete them.
+  std::vector<std::string> TakeExpiredKeys();
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, proto::TaskState> tasks_;
+  std::vector<std::string> expired_keys_;
+};
+
+}  // namespace forebay

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/executors.h"
+#include "common/wire/client_pool.h"
+#include "common/wire/server.h"
+#include "coordinator/coordinator.h"
+#include "proto/coordinator.pb.h"
+#include "proto/node.pb.h"
+#include "tests/fakes/memory_object_store.h"
+
+namespace forebay {
+
+/// A caller of one role, with connections of its own.
+class Caller {
+ public:
+  Caller(proto::Role role, std::string id, std::string secret, Uuid cluster = {});
+  ~Caller();
+
+  Result<RpcReply> Call(const std::string& address, Method method,
+                        const google::protobuf::MessageLite& request);
+
+  /// Calls and parses; a failure is the test's.
+  template <typename Reply>
+  Result<Reply> Ask(const std::string& address, Method method,
+                    const google::protobuf::MessageLite& request, std::string* payload = nullptr) {
+    Result<RpcReply> reply = Call(address, method, request);
+    if (!reply) return Fail(reply.error());
+    Reply message;
+    Status parsed = ParseMessage(reply->message, message);
+    if (!parsed) return Fail(parsed.error());
+    if (payload != nullptr) {
+      const auto* bytes = reinterpret_cast<const char*>(reply->payload.bytes.data());
+      payload->assign(bytes, reply->payload.bytes.size());
+    }
+    return message;
+  }
+
+ private:
+  Task<Result<RpcReply>> Once(std::string address, Method method,
+                              std::shared_ptr<const google::protobuf::MessageLite> request);
+  IoPool io_;
+  std::unique_ptr<ClientPool> pool_;
+};
+
+/// A cache node as the coordinator sees it: it registers, reports, and answers questions about
+/// blocks from a set.
+class FakeNode {
+ public:
+  FakeNode(std::string id, std::string secret);
+  ~FakeNode();
+
+  Result<proto::RegisterNodeReply> Register(const std::string& coordinator,
+                                            std::string* table = nullptr);
+  Result<proto::HeartbeatReply> Heartbeat(const std::string& coordinator);
+
+  /// The process ends and another one begins: same id, same address, counters from zero.
+  void Restart() {
+    ++incarnation;
+    counters.Clear();
+  }
+
+  const std::string& address() const { return server_->addresses().front(); }
+
+  const std::string id;
+  std::uint64_t incarnation = 1;
+  std::uint64_t capacity = 1 << 30;
+  std::uint64_t links_version = 0;
+  proto::LinkCounters counters;
+  bool holds_everything = false;
+  std::uint64_t freed_bytes = 0;
+
+ private:
+  Task<Result<RpcReply>> CheckBlocks(RpcCall call);
+  Task<Result<RpcReply>> EvictBlocks(RpcCall call);
+
+  IoPool io_;
+  std::unique_ptr<RpcServer> server_;
+  Caller caller_;
+};
+
+/// A coordinator with a fake object store, over real connections on loopback.
+class ClusterTest : public testing::Test {
+ protected:
+  ClusterTest();
+  ~ClusterTest() override;
+
+  void StartCoordinator();
+  void StopCoordinator();
+  const std::string& address() const { return coordinator->address(); }
+
+  proto::LinkRequest LinkRequestFor(const std::string& name, const std::string& prefix) const;
+  /// Polls until the task ended; its last state.
+  proto::TaskState WaitForTask(const std::string& id);
+  /// Links and waits until it is mountable.
+  void MakeLink(const std::string& name, const std::string& prefix);
+  Result<proto::LinkState> GetLink(const std::string& name);
+
+  const std::string secret = std::string(32, 's');
+  std::filesystem::path dir;
+  MemoryObjectStore store{"bucket"};
+  std::unique_ptr<Coordinator> coordinator;
+  Caller admin{proto::ROLE_ADMIN, "cli", secret};
+  Caller client{proto::ROLE_CLIENT, "mount", secret};
+};
+
+}  // namespace forebay

@@ -1,0 +1,69 @@
+#include <gtest/gtest.h>
+
+#include "cluster_fixture.h"
+
+namespace forebay {
+namespace {
+
+/// DESIGN section 10: who may call what.
+struct Row {
+  Method method;
+  bool client;
+  bool node;
+  bool admin;
+};
+
+constexpr Row kTable[] = {
+    {Method::kGetRing, true, true, true},        {Method::kGetLinks, true, true, true},
+    {Method::kReadSnapshot, true, true, true},   {Method::kRegisterNode, false, true, false},
+    {Method::kHeartbeat, false, true, false},    {Method::kLink, false, false, true},
+    {Method::kUnlink, false, false, true},       {Method::kGetTask, false, false, true},
+    {Method::kListTarget, false, false, true},   {Method::kCheckTarget, false, false, true},
+    {Method::kEvictTarget, false, false, true},  {Method::kStats, false, false, true},
+    {Method::kReadBlock, false, false, false},   {Method::kCheckBlocks, false, false, false},
+    {Method::kEvictBlocks, false, false, false},
+};
+
+class RoleTableTest : public ClusterTest {};
+
+TEST_F(RoleTableTest, EveryCellIsAsDesigned) {
+  StartCoordinator();
+  const struct {
+    proto::Role role;
+    bool Row::* allowed;
+  } kRoles[] = {{proto::ROLE_CLIENT, &Row::client},
+                {proto::ROLE_NODE, &Row::node},
+                {proto::ROLE_ADMIN, &Row::admin}};
+  for (const auto& role : kRoles) {
+    Caller caller(role.role, "someone", secret);
+    for (const Row& row : kTable) {
+      // An empty message is a wrong request, which an allowed caller is told; a caller that is not
+      // allowed is told that.
+      const Result<RpcReply> reply = caller.Call(address(), row.method, proto::Empty());
+      const bool refused =
+          !reply && (reply.error().code == Code::kDenied ||
+                     reply.error().message.find("has no request") != std::string::npos);
+      // A node that may register is still told that its empty message names nobody.
+      const bool other_id = !reply && reply.error().message.find("may not re") != std::string::npos;
+      const bool denied = refused && !other_id;
+      EXPECT_EQ(denied, !(row.*role.allowed))
+          << "role " << role.role << ", method " << static_cast<int>(row.method) << ": "
+          << (reply ? "answered" : reply.error().message);
+    }
+  }
+}
+
+TEST_F(RoleTableTest, ANodeMaySpeakForItselfAlone) {
+  StartCoordinator();
+  Caller other(proto::ROLE_NODE, "n2", secret);
+  proto::RegisterNodeRequest request;
+  request.mutable_node()->set_id("n1");
+  request.mutable_node()->set_address("127.0.0.1:1");
+  request.mutable_node()->set_capacity_bytes(1);
+  const Result<RpcReply> reply = other.Call(address(), Method::kRegisterNode, request);
+  ASSERT_FALSE(reply.has_value());
+  EXPECT_EQ(reply.error().code, Code::kDenied);
+}
+
+}  // namespace
+}  // namespace forebay

@@ -1,0 +1,158 @@
+#include "tests/fakes/memory_object_store.h"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace forebay {
+
+void MemoryObjectStore::Put(std::string key, std::uint64_t size, std::string etag) {
+  std::scoped_lock lock(mutex_);
+  ListedObject object;
+  object.key = key;
+  object.size = size;
+  object.etag = etag.empty() ? "d41d8cd98f00b204e9800998ecf8427e" : std::move(etag);
+  object.mtime_s = 1'700'000'000;
+  object.storage_class = "STANDARD";
+  objects_.insert_or_assign(std::move(key), std::move(object));
+}
+
+std::size_t MemoryObjectStore::size() const {
+  std::scoped_lock lock(mutex_);
+  return objects_.size();
+}
+
+void MemoryObjectStore::SetListFault(Fault fault) {
+  std::scoped_lock lock(mutex_);
+  fault_ = std::move(fault);
+}
+
+void MemoryObjectStore::ListBackwards() {
+  std::scoped_lock lock(mutex_);
+  backwards_ = true;
+}
+
+void MemoryObjectStore::HangAfter(std::uint64_t lists) {
+  std::scoped_lock lock(mutex_);
+  hang_after_ = lists_ + lists;
+}
+
+void MemoryObjectStore::Interrupt() {
+  {
+    std::scoped_lock lock(mutex_);
+    hang_after_.reset();
+    hanging_ = false;
+    ++interrupts_;
+  }
+  interrupted_.NotifyAll();
+}
+
+bool MemoryObjectStore::WaitUntilHanging() const {
+  const Deadline deadline = Deadline::After(std::chrono::seconds(20));
+  while (!deadline.Expired()) {
+    {
+      std::scoped_lock lock(mutex_);
+      if (hanging_) return true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+/// True when the call hung and was interrupted.
+Task<bool> MemoryObjectStore::Hang() {
+  std::uint64_t before = 0;
+  {
+    std::scoped_lock lock(mutex_);
+    if (!hang_after_ || lists_ < *hang_after_) co_return false;
+    hanging_ = true;
+    before = interrupts_;
+  }
+  asio::any_io_executor executor = co_await asio::this_coro::executor;
+  for (;;) {
+    Notifier::Ticket ticket = interrupted_.Enlist(executor);
+    {
+      std::scoped_lock lock(mutex_);
+      if (interrupts_ != before) co_return true;
+    }
+    (void)co_await ticket.Wait(Deadline::After(std::chrono::seconds(1)));
+  }
+}
+
+std::uint64_t MemoryObjectStore::lists() const {
+  std::scoped_lock lock(mutex_);
+  return lists_;
+}
+
+Task<void> MemoryObjectStore::Yield() {
+  std::uint64_t times = 0;
+  {
+    std::scoped_lock lock(mutex_);
+    random_ = random_ * 6364136223846793005ULL + 1442695040888963407ULL;
+    times = (random_ >> 33) % 4;
+  }
+  asio::any_io_executor executor = co_await asio::this_coro::executor;
+  for (std::uint64_t i = 0; i < times; ++i) co_await asio::post(executor, asio::use_awaitable);
+}
+
+Task<Status> MemoryObjectStore::Get(GetRequest request, BodySink& sink, Deadline) {
+  co_await Yield();
+  const Buffer zeros(request.length);
+  sink.OnAttempt();
+  sink.OnData(zeros.view());
+  co_return Status();
+}
+
+Task<Result<ListPage>> MemoryObjectStore::List(ListRequest request, Deadline) {
+  co_await Yield();
+  const bool interrupted = co_await Hang();
+  if (interrupted) co_return Fail(Code::kUnavailable, "the store was interrupted");
+  Result<ListPage> page = Page(request);
+  co_await Yield();
+  co_return page;
+}
+
+Result<ListPage> MemoryObjectStore::Page(const ListRequest& request) {
+  std::scoped_lock lock(mutex_);
+  ++lists_;
+  if (fault_) {
+    std::optional<Error> error = fault_(request);
+    if (error) return Fail(std::move(*error));
+  }
+  if (request.origin.bucket != bucket_) {
+    return Fail(Code::kNotFound, "there is no bucket '" + request.origin.bucket + "'");
+  }
+  const std::string& after = std::max(
+      request.continuation.empty() ? request.start_after : request.continuation, request.prefix);
+  ListPage page;
+  for (auto it = objects_.lower_bound(after); it != objects_.end(); ++it) {
+    const bool skipped = it->first == request.start_after || it->first == request.continuation;
+    if (skipped) continue;
+    if (!it->first.starts_with(request.prefix)) break;
+    if (page.objects.size() == request.max_keys) {
+      page.next = page.objects.back().key;
+      break;
+    }
+    page.objects.push_back(it->second);
+  }
+  if (backwards_) std::ranges::reverse(page.objects);
+  return page;
+}
+
+Task<Result<ObjectHead>> MemoryObjectStore::Head(LinkOrigin, std::string key, Deadline) {
+  co_await Yield();
+  std::scoped_lock lock(mutex_);
+  const auto object = objects_.find(key);
+  if (object == objects_.end()) co_return Fail(Code::kNotFound, "there is no object '" + key + "'");
+  ObjectHead head;
+  head.size = object->second.size;
+  head.etag = object->second.etag;
+  head.mtime_s = object->second.mtime_s;
+  co_return head;
+}
+
+}  // namespace forebay

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "common/base/notifier.h"
+#include "common/s3/object_store.h"
+
+namespace forebay {
+
+/// An object store in memory, for tests of what stands on ObjectStore. Every call yields to its
+/// executor a few times, so that calls that run at once interleave. Thread-safe.
+class MemoryObjectStore final : public ObjectStore {
+ public:
+  explicit MemoryObjectStore(std::string bucket, std::uint64_t seed = 1)
+      : bucket_(std::move(bucket)), random_(seed) {}
+
+  void Put(std::string key, std::uint64_t size, std::string etag = "");
+  std::size_t size() const;
+  /// Every LIST first asks `fault`; what it answers is the LIST's answer.
+  using Fault = std::function<std::optional<Error>(const ListRequest&)>;
+  void SetListFault(Fault fault);
+  /// From the `lists`-th LIST on, calls wait for Interrupt, as behind an S3 that does not answer.
+  void HangAfter(std::uint64_t lists);
+  /// Ends hanging calls with kUnavailable; later ones are answered again.
+  void Interrupt();
+  /// Waits until a call hangs; false when none did within 20 s.
+  bool WaitUntilHanging() const;
+
+  /// Answers pages in reverse order, as some bucket types do.
+  void ListBackwards();
+
+  std::uint64_t lists() const;
+
+  Task<Status> Get(GetRequest request, BodySink& sink, Deadline deadline) override;
+  Task<Result<ListPage>> List(ListRequest request, Deadline deadline) override;
+  Task<Result<ObjectHead>> Head(LinkOrigin origin, std::string key, Deadline deadline) override;
+
+ private:
+  Task<void> Yield();
+  Task<bool> Hang();
+  Result<ListPage> Page(const ListRequest& request);
+
+  const std::string bucket_;
+  mutable std::mutex mutex_;
+  std::map<std::string, ListedObject> objects_;
+  Fault fault_;
+  bool backwards_ = false;
+  std::optional<std::uint64_t> hang_after_;
+  std::uint64_t interrupts_ = 0;
+  bool hanging_ = false;
+  Notifier interrupted_;
+  std::uint64_t lists_ = 0;
+  std::uint64_t random_;
+};
+
+}  // namespace forebay

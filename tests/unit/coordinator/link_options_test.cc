@@ -1,0 +1,58 @@
+#include "coordinator/link_options.h"
+
+#include <gtest/gtest.h>
+
+#include "common/model/limits.h"
+
+namespace forebay {
+namespace {
+
+proto::LinkRequest Request() {
+  proto::LinkRequest request;
+  request.set_bucket("bucket");
+  request.set_prefix("data/train/");
+  request.set_refresh(static_cast<std::uint32_t>(RefreshPolicy::kOnDemand));
+  return request;
+}
+
+TEST(LinkOptions, FillsInTheDefaults) {
+  const Result<LinkOptions> options = ValidateLinkRequest(Request());
+  ASSERT_TRUE(options.has_value());
+  EXPECT_EQ(options->spec.name, "train");
+  EXPECT_EQ(options->spec.block_bytes, kDefaultBlockBytes);
+  EXPECT_EQ(options->spec.replicas, 1u);
+  EXPECT_EQ(options->spec.refresh, RefreshPolicy::kOnDemand);
+  EXPECT_TRUE(options->spec.origin.sign);
+  EXPECT_EQ(options->path_style, std::nullopt);
+}
+
+TEST(LinkOptions, RefusesWhatCannotBe) {
+  const auto refused = [](auto change) {
+    proto::LinkRequest request = Request();
+    change(request);
+    const Result<LinkOptions> options = ValidateLinkRequest(request);
+    return !options && options.error().code == Code::kInvalid && !options.error().message.empty();
+  };
+  EXPECT_TRUE(refused([](auto& r) { r.set_bucket("no such name"); }));
+  EXPECT_TRUE(refused([](auto& r) { r.set_name("a/b"); }));
+  EXPECT_TRUE(refused([](auto& r) { r.set_block_bytes(kMinBlockBytes - kCellBytes); }));
+  EXPECT_TRUE(refused([](auto& r) { r.set_block_bytes(kMaxBlockBytes + kCellBytes); }));
+  EXPECT_TRUE(refused([](auto& r) { r.set_block_bytes(kMinBlockBytes + 1); }));
+  EXPECT_TRUE(refused([](auto& r) { r.set_refresh(9); }));
+  EXPECT_TRUE(refused([](auto& r) { r.set_path_style(3); }));
+}
+
+TEST(LinkOptions, RefusesRatherThanIgnoresWhatThisVersionDoesNotDo) {
+  proto::LinkRequest request = Request();
+  request.set_replicas(2);
+  EXPECT_FALSE(ValidateLinkRequest(request).has_value());
+  request = Request();
+  request.set_quota_bytes(1);
+  EXPECT_FALSE(ValidateLinkRequest(request).has_value());
+  request = Request();
+  request.set_refresh(static_cast<std::uint32_t>(RefreshPolicy::kPeriodic));
+  EXPECT_FALSE(ValidateLinkRequest(request).has_value());
+}
+
+}  // namespace
+}  // namespace forebay

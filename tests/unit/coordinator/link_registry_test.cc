@@ -1,0 +1,126 @@
+#include "coordinator/link_registry.h"
+
+#include <gtest/gtest.h>
+
+#include "testing.h"
+
+namespace forebay {
+namespace {
+
+proto::GenerationInfo Generation(std::uint64_t number) {
+  proto::GenerationInfo info;
+  info.set_generation(number);
+  info.set_objects(number * 100);
+  return info;
+}
+
+class LinkRegistryTest : public testing::Test {
+ protected:
+  MemoryStateStore store;
+  const std::uint64_t fence = *store.Claim();
+  TaskBook tasks;
+  LinkRegistry links{store, fence, tasks};
+};
+
+TEST_F(LinkRegistryTest, TheSameLinkAgainAnswersItsTaskAndThenNone) {
+  const LinkSpec spec = TestLink("a", "bucket", "p/");
+  const auto first = links.Add(spec);
+  ASSERT_TRUE(first.has_value());
+  EXPECT_TRUE(first->is_new);
+  LinkSpec again = spec;
+  again.id = Uuid::Random();
+  const auto second = links.Add(again);
+  ASSERT_TRUE(second.has_value());
+  EXPECT_FALSE(second->is_new);
+  EXPECT_EQ(second->link.task_id, first->link.task_id);
+  EXPECT_EQ(second->link.spec.id, spec.id);
+  ASSERT_TRUE(links.Publish(spec.id, Generation(1)).has_value());
+  EXPECT_EQ(links.Add(again)->link.task_id, "");
+}
+
+TEST_F(LinkRegistryTest, TheSameNameWithOtherOptionsShowsTheDifference) {
+  LinkSpec spec = TestLink("a", "bucket", "p/");
+  ASSERT_TRUE(links.Add(spec).has_value());
+  spec.block_bytes = 1 << 20;
+  spec.origin.prefix = "q/";
+  const auto other = links.Add(spec);
+  ASSERT_FALSE(other.has_value());
+  EXPECT_EQ(other.error().code, Code::kInvalid);
+  EXPECT_NE(other.error().message.find("block size 4194304, not 1048576"), std::string::npos);
+  EXPECT_NE(other.error().message.find("source s3://bucket/p/, not s3://bucket/q/"),
+            std::string::npos);
+}
+
+TEST_F(LinkRegistryTest, APublishedGenerationEndsItsTaskAndKeepsTheOneBefore) {
+  const auto added = links.Add(TestLink("a", "bucket", "p/"));
+  const Uuid id = added->link.spec.id;
+  ASSERT_TRUE(links.Publish(id, Generation(1)).has_value());
+  EXPECT_EQ(tasks.Find(added->link.task_id)->state(), static_cast<std::uint32_t>(TaskPhase::kDone));
+  ASSERT_TRUE(links.Publish(id, Generation(2)).has_value());
+  const Link link = *links.FindById(id);
+  EXPECT_EQ(link.phase(), LinkPhase::kReady);
+  EXPECT_EQ(link.generation->generation(), 2u);
+  EXPECT_EQ(link.previous->generation(), 1u);
+  EXPECT_EQ(link.next_generation, 3u);
+}
+
+TEST_F(LinkRegistryTest, AFailedFirstListingRemovesTheLinkAndKeepsTheReason) {
+  const auto added = links.Add(TestLink("a", "bucket", "p/"));
+  ASSERT_TRUE(links.FailListing(added->link.spec.id, "denied").has_value());
+  EXPECT_TRUE(links.All().empty());
+  EXPECT_EQ(tasks.Find(added->link.task_id)->error(), "denied");
+}
+
+TEST_F(LinkRegistryTest, NothingOfARemovedLinkIsPublished) {
+  const auto added = links.Add(TestLink("a", "bucket", "p/"));
+  ASSERT_TRUE(links.Remove("a").has_value());
+  EXPECT_EQ(links.Publish(added->link.spec.id, Generation(1)).error().code, Code::kNotFound);
+  EXPECT_EQ(tasks.Find(added->link.task_id)->state(),
+            static_cast<std::uint32_t>(TaskPhase::kCancelled));
+  EXPECT_EQ(links.Remove("a").error().code, Code::kNotFound);
+}
+
+TEST_F(LinkRegistryTest, EveryChangeRaisesTheVersionAlsoOverARestart) {
+  const std::uint64_t empty = links.version();
+  const auto added = links.Add(TestLink("a", "bucket", "p/"));
+  const std::uint64_t listing = links.version();
+  EXPECT_GT(listing, empty);
+  ASSERT_TRUE(links.Publish(added->link.spec.id, Generation(1)).has_value());
+  EXPECT_GT(links.version(), listing);
+
+  TaskBook next_tasks;
+  LinkRegistry next(store, fence, next_tasks);
+  ASSERT_TRUE(next.Load().has_value());
+  EXPECT_EQ(next.version(), links.version());
+  ASSERT_EQ(next.All().size(), 1u);
+  EXPECT_EQ(next.All()[0].spec, added->link.spec);
+  EXPECT_EQ(next.All()[0].generation->objects(), 100u);
+}
+
+TEST_F(LinkRegistryTest, WhatCannotBeStoredDoesNotShow) {
+  store.fail_writes = true;
+  EXPECT_FALSE(links.Add(TestLink("a", "bucket", "p/")).has_value());
+  EXPECT_TRUE(links.All().empty());
+  store.fail_writes = false;
+  const auto added = links.Add(TestLink("a", "bucket", "p/"));
+  ASSERT_TRUE(added.has_value());
+  store.fail_writes = true;
+  EXPECT_FALSE(links.Publish(added->link.spec.id, Generation(1)).has_value());
+  EXPECT_EQ(links.All()[0].phase(), LinkPhase::kListing);
+  EXPECT_FALSE(links.Remove("a").has_value());
+  EXPECT_EQ(links.All().size(), 1u);
+}
+
+TEST_F(LinkRegistryTest, ALostListingIsMadeAgainUnderTheNextNumber) {
+  const auto added = links.Add(TestLink("a", "bucket", "p/"));
+  const Uuid id = added->link.spec.id;
+  ASSERT_TRUE(links.Publish(id, Generation(1)).has_value());
+  ASSERT_TRUE(links.Relist(id).has_value());
+  const Link link = *links.FindById(id);
+  EXPECT_EQ(link.phase(), LinkPhase::kListing);
+  EXPECT_EQ(link.next_generation, 2u);
+  EXPECT_NE(link.task_id, "");
+}
+
+}  // namespace
+}  // namespace forebay
