@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/uio.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -56,8 +57,22 @@ struct FuseSession::Impl {
 
   ~Impl() {
     if (session == nullptr) return;
+    EndConnection();
     fuse_session_unmount(session);
     fuse_session_destroy(session);
+  }
+
+ private:
+  // fuse_session_unmount would unmount by path whatever is there now, unless its descriptor says
+  // that the connection has ended. A pipe that nobody reads says so; putting it in the place of
+  // /dev/fuse closes that, which is what ends our connection.
+  void EndConnection() const {
+    std::array<int, 2> ends{};
+    const int fd = fuse_session_fd(session);
+    if (fd < 0 || ::pipe2(ends.data(), O_CLOEXEC) != 0) return;
+    ::close(ends[0]);
+    ::dup2(ends[1], fd);
+    ::close(ends[1]);
   }
 };
 

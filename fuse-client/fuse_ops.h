@@ -26,7 +26,8 @@ class FuseSession {
  public:
   /// Mounts, read-only. kInternal with the system's reason. `files` must outlive the session.
   static Result<std::unique_ptr<FuseSession>> Mount(FuseSessionOptions options, FileSystem& files);
-  /// Closes the descriptor, which ends the mount if it is still there. No FuseServer may be in use.
+  /// Ends the connection: what still uses the mount fails from then on. Leaving the mount point
+  /// comes first (mountpoint.h). No FuseServer may be in use.
   ~FuseSession();
   FuseSession(const FuseSession&) = delete;
   FuseSession& operator=(const FuseSession&) = delete;

@@ -284,6 +284,7 @@ void MountDaemon::Stop(Deadline drain) {
   control_.Stop();
   workers_.clear();
   session_.reset();
+  if (!serving_) return;
   const StatsSnapshot sum = stats_.Sum();
   spdlog::info("{} reads, {} bytes from local nodes, {} from peers, {} from S3, {} failed reads",
                sum.Reads(), sum.read_bytes[static_cast<std::size_t>(Tier::kLocal)],

@@ -1,0 +1,352 @@
+#include "fuse-client/block_client.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_future.hpp>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "client_fixture.h"
+#include "tests/fakes/fake_node.h"
+#include "tests/fakes/sample_link.h"
+#include "tests/fakes/temp_dir.h"
+
+namespace forebay {
+namespace {
+
+using fakes::FakeNode;
+using fakes::SampleLink;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr const char* kKey = "train/shard-0.tar";
+
+class BlockClientTest : public ClientFixture {
+ protected:
+  explicit BlockClientTest(Duration silence = milliseconds(300)) : ClientFixture(silence) {
+    for (const char* id : {"n1", "n2", "n3"}) {
+      nodes_[id] = std::make_unique<FakeNode>(id, kTestSecret);
+    }
+    Publish(RingTable());
+    MakeRefresher({});
+    BlockClientOptions options;
+    options.host_id = "this-host";
+    options.pauses.first = milliseconds(5);
+    options.pauses.overloaded = milliseconds(2);
+    options.pauses.longest = milliseconds(20);
+    options.pauses.probe_first = milliseconds(20);
+    options.pauses.probe_longest = milliseconds(50);
+    client_ = std::make_unique<BlockClient>(
+        BlockClient::Parts{threads_.At(0), *pool_, ring_, *refresher_, health_, stats_}, options);
+  }
+
+  ~BlockClientTest() override {
+    OnThread([this] {
+      client_->Stop();
+      pool_->Close();
+      return true;
+    });
+    EXPECT_TRUE(
+        Eventually([this] { return OnThread([this] { return client_->in_flight(); }) == 0; }));
+    StopThread();
+  }
+
+  void Publish(const RingTable& old) {
+    std::vector<NodeInfo> members;
+    for (const auto& [id, node] : nodes_) members.push_back(node->Info());
+    table_ = RingTable::Next(old, members, 1'700'000'000);
+    ring_.Offer(table_);
+  }
+
+  static BlockRequest RequestFor(BlockRange range, std::uint32_t number = 0) {
+    BlockRequest request;
+    request.link = Uuid::Random();
+    request.block = {{7, number}, 4ULL << 20, 4 << 20};
+    request.range = range;
+    request.object = {kKey, "etag", 9ULL << 20};
+    request.job = "job";
+    return request;
+  }
+
+  /// The nodes that own `request`'s block, in order.
+  std::vector<FakeNode*> OwnersOf(const BlockRequest& request) {
+    std::vector<FakeNode*> owners;
+    for (const std::uint16_t index : table_.OwnersOf(PartitionOf(request.block))) {
+      owners.push_back(nodes_.at(table_.nodes()[index].id).get());
+    }
+    return owners;
+  }
+
+  Result<Cells> Read(const BlockRequest& request, Duration patience = seconds(20)) {
+    return Run(client_->Read(request, Deadline::After(patience)));
+  }
+
+  static void ExpectRight(const BlockRequest& request, const Result<Cells>& cells) {
+    ASSERT_TRUE(cells) << cells.error().message;
+    const auto expected =
+        SampleLink::Bytes(kKey, request.block.offset + request.range.begin, request.range.size());
+    const ByteView part = cells->Part(request.range);
+    ASSERT_EQ(part.size(), expected->size());
+    EXPECT_EQ(std::memcmp(part.data(), expected->data(), part.size()), 0);
+  }
+
+  StatsSnapshot Stats() const {
+    StatsSnapshot sum;
+    stats_.AddTo(sum);
+    return sum;
+  }
+
+  std::map<std::string, std::unique_ptr<FakeNode>> nodes_;
+  RingTable table_;
+  PeerHealth health_;
+  WorkerStats stats_;
+  std::unique_ptr<BlockClient> client_;
+};
+
+FakeNode::Read Always(Code code) {
+  return [code](proto::ReadBlockRequest) -> FakeNode::Answer {
+    return {Fail(code, "says the script")};
+  };
+}
+
+TEST_F(BlockClientTest, TheFirstOwnerAnswersWithExactlyTheAskedForBytes) {
+  for (const BlockRange range : {BlockRange{0, 1}, BlockRange{65'535, 65'537},
+                                 BlockRange{0, 4 << 20}, BlockRange{(4 << 20) - 1, 4 << 20}}) {
+    const BlockRequest request = RequestFor(range);
+    ExpectRight(request, Read(request));
+  }
+  EXPECT_EQ(OwnersOf(RequestFor({0, 1}))[0]->reads(), 4u);
+  EXPECT_EQ(Stats().owner_switches, 0u);
+}
+
+TEST_F(BlockClientTest, ASilentOwnerIsPassedOverAndOnlyTheFirstReadWaits) {
+  const BlockRequest request = RequestFor({0, 4096});
+  const auto owners = OwnersOf(request);
+  owners[0]->Freeze();
+  const TimePoint begin = Clock::now();
+  ExpectRight(request, Read(request));
+  EXPECT_GE(Clock::now() - begin, milliseconds(250));
+  EXPECT_EQ(owners[1]->reads(), 1u);
+  const TimePoint second = Clock::now();
+  for (int i = 0; i < 5; ++i) ExpectRight(request, Read(request));
+  EXPECT_LT(Clock::now() - second, milliseconds(250));
+  owners[0]->Thaw();
+  const std::uint64_t before = owners[0]->reads();
+  EXPECT_TRUE(Eventually([&] {
+    ExpectRight(request, Read(request));
+    return owners[0]->reads() > before + 1;
+  })) << "the first owner is asked again once it answers";
+}
+
+TEST_F(BlockClientTest, AStoppedOwnerIsPassedOverAtOnce) {
+  const BlockRequest request = RequestFor({0, 4096});
+  const auto owners = OwnersOf(request);
+  owners[0]->Stop();
+  owners[1]->Stop();
+  ExpectRight(request, Read(request));
+  EXPECT_EQ(owners[2]->reads(), 1u);
+  EXPECT_EQ(Stats().owner_switches, 2u);
+}
+
+/// Silence is longer than the gap between two pendings, as it is in production.
+class PatientBlockClientTest : public BlockClientTest {
+ protected:
+  PatientBlockClientTest() : BlockClientTest(kPendingEvery + milliseconds(400)) {}
+};
+
+TEST_F(PatientBlockClientTest, AnOwnerThatSaysPendingIsWaitedForLongerThanSilenceIsBorne) {
+  const BlockRequest request = RequestFor({0, 4096});
+  const auto owners = OwnersOf(request);
+  owners[0]->OnRead([](proto::ReadBlockRequest asked) -> FakeNode::Answer {
+    return {FakeNode::RightAnswer(asked), seconds(2)};
+  });
+  ExpectRight(request, Read(request));
+  EXPECT_EQ(owners[0]->reads(), 1u);
+  EXPECT_EQ(owners[1]->reads(), 0u);
+}
+
+TEST_F(BlockClientTest, CorruptBytesAreAskedForAgainAndNeverHandedOut) {
+  const BlockRequest request = RequestFor({100, 200'000});
+  const auto owners = OwnersOf(request);
+  std::atomic<int> answers{0};
+  owners[0]->OnRead([&](proto::ReadBlockRequest asked) -> FakeNode::Answer {
+    RpcReply reply = FakeNode::RightAnswer(asked);
+    if (++answers == 1) {
+      auto flipped = std::make_shared<Buffer>(reply.payload.bytes.size());
+      std::copy(reply.payload.bytes.begin(), reply.payload.bytes.end(), flipped->data());
+      flipped->data()[70'000] ^= std::byte{1};
+      reply.payload = Slice::Of(std::move(flipped));
+    }
+    return {std::move(reply)};
+  });
+  ExpectRight(request, Read(request));
+  EXPECT_EQ(answers, 2);
+  EXPECT_EQ(Stats().checksum_failures, 1u);
+  EXPECT_EQ(owners[1]->reads(), 0u);
+}
+
+TEST_F(BlockClientTest, AnOwnerThatStaysCorruptIsPassedOver) {
+  const BlockRequest request = RequestFor({0, 4096});
+  const auto owners = OwnersOf(request);
+  const auto shifted = [](proto::ReadBlockRequest asked) -> FakeNode::Answer {
+    asked.set_key("another object");
+    RpcReply reply = FakeNode::RightAnswer(asked);
+    proto::ReadBlockReply message;
+    message.ParseFromString(reply.message);
+    message.set_checksums(0, message.checksums(0) + 1);
+    reply.message = message.SerializeAsString();
+    return {std::move(reply)};
+  };
+  owners[0]->OnRead(shifted);
+  ExpectRight(request, Read(request));
+  EXPECT_EQ(owners[0]->reads(), 2u);
+  for (FakeNode* owner : owners) owner->OnRead(shifted);
+  const Result<Cells> cells = Read(request);
+  ASSERT_FALSE(cells);
+  EXPECT_EQ(cells.error().code, Code::kCorrupt);
+}
+
+TEST_F(BlockClientTest, AnswersThatDoNotCoverTheRangeAreCorrupt) {
+  const BlockRequest request = RequestFor({65'536, 200'000});
+  using Spoil = std::function<void(proto::ReadBlockRequest&)>;
+  const std::vector<Spoil> spoils = {
+      [](proto::ReadBlockRequest& asked) { asked.set_range_end(131'072); },
+      [](proto::ReadBlockRequest& asked) { asked.set_range_begin(131'072); },
+  };
+  for (const Spoil& spoil : spoils) {
+    for (FakeNode* owner : OwnersOf(request)) {
+      owner->OnRead([&spoil](proto::ReadBlockRequest asked) -> FakeNode::Answer {
+        spoil(asked);
+        return {FakeNode::RightAnswer(asked)};
+      });
+    }
+    const Result<Cells> cells = Read(request);
+    ASSERT_FALSE(cells);
+    EXPECT_EQ(cells.error().code, Code::kCorrupt);
+  }
+}
+
+TEST_F(BlockClientTest, AChangedObjectIsStaleAtOnce) {
+  const BlockRequest request = RequestFor({0, 4096});
+  const auto owners = OwnersOf(request);
+  owners[0]->OnRead(Always(Code::kStale));
+  const Result<Cells> cells = Read(request);
+  ASSERT_FALSE(cells);
+  EXPECT_EQ(cells.error().code, Code::kStale);
+  EXPECT_EQ(owners[1]->reads(), 0u);
+}
+
+TEST_F(BlockClientTest, ARefusalIsNotTriedElsewhere) {
+  const BlockRequest request = RequestFor({0, 4096});
+  const auto owners = OwnersOf(request);
+  owners[0]->OnRead(Always(Code::kDenied));
+  EXPECT_EQ(Read(request).error().code, Code::kDenied);
+  EXPECT_EQ(owners[0]->reads(), 1u);
+  EXPECT_EQ(owners[1]->reads(), 0u);
+}
+
+TEST_F(BlockClientTest, AnOverloadedOwnerIsAskedAgainAndNobodyElse) {
+  const BlockRequest request = RequestFor({0, 4096});
+  const auto owners = OwnersOf(request);
+  std::atomic<int> calls{0};
+  owners[0]->OnRead([&](proto::ReadBlockRequest asked) -> FakeNode::Answer {
+    if (++calls < 4) return {Fail(Code::kOverloaded, "too much")};
+    return {FakeNode::RightAnswer(asked)};
+  });
+  ExpectRight(request, Read(request));
+  EXPECT_EQ(calls, 4);
+  EXPECT_EQ(owners[1]->reads(), 0u);
+}
+
+TEST_F(BlockClientTest, ANewerEpochIsFetchedFromTheNodeThatHasIt) {
+  const BlockRequest request = RequestFor({0, 4096});
+  const auto owners = OwnersOf(request);
+  const auto newcomer = std::make_unique<FakeNode>("n4", kTestSecret);
+  std::vector<NodeInfo> members = table_.nodes();
+  members.push_back(newcomer->Info());
+  const RingTable next = RingTable::Next(table_, members, 1'700'000'001);
+  for (const auto& [id, node] : nodes_) node->SetRing(next);
+  ExpectRight(request, Read(request));
+  EXPECT_TRUE(Eventually([&] { return ring_.epoch() == next.epoch(); }));
+  EXPECT_NE(ring_.table()->Find("n4"), nullptr);
+}
+
+TEST_F(BlockClientTest, WhenNobodyAnswersTheReadEndsWithTheReason) {
+  const BlockRequest request = RequestFor({0, 4096});
+  for (const auto& [id, node] : nodes_) node->Stop();
+  const TimePoint begin = Clock::now();
+  const Result<Cells> cells = Read(request, milliseconds(400));
+  ASSERT_FALSE(cells);
+  EXPECT_EQ(cells.error().code, Code::kTimeout);
+  EXPECT_NE(cells.error().message.find("node n"), std::string::npos) << cells.error().message;
+  EXPECT_LT(Clock::now() - begin, seconds(5));
+}
+
+TEST_F(BlockClientTest, ReadsGoOnWhenANodeComesBackWithinThePatience) {
+  const BlockRequest request = RequestFor({0, 4096});
+  std::atomic<bool> back{false};
+  for (FakeNode* owner : OwnersOf(request)) {
+    owner->OnRead([&](proto::ReadBlockRequest asked) -> FakeNode::Answer {
+      if (!back) return {Fail(Code::kUnavailable, "starting")};
+      return {FakeNode::RightAnswer(asked)};
+    });
+  }
+  auto result = asio::co_spawn(threads_.At(0), client_->Read(request, Deadline::After(seconds(20))),
+                               asio::use_future);
+  EXPECT_TRUE(Eventually([&] { return Stats().retry_rounds >= 3; }));
+  back = true;
+  ExpectRight(request, result.get());
+}
+
+TEST_F(BlockClientTest, ANodeOnThisMachineIsReachedThroughItsSocket) {
+  const fakes::TempDir dir;
+  const std::string socket = dir / "node.sock";
+  FakeNode local("n1", kTestSecret, "unix:" + socket);
+  NodeInfo info = local.Info();
+  info.address = "127.0.0.1:1";  // nobody
+  info.local_socket = socket;
+  info.host_id = "this-host";
+  table_ = RingTable::Next(table_, {info}, 1'700'000'002);
+  ring_.Offer(table_);
+  const BlockRequest request = RequestFor({0, 4096});
+  const Result<Cells> cells = Read(request);
+  ExpectRight(request, cells);
+  EXPECT_EQ(cells->tier, Tier::kLocal);
+}
+
+TEST_F(BlockClientTest, ADeadSocketLeadsBackToTheAddress) {
+  const fakes::TempDir dir;
+  const std::string socket = dir / "node.sock";
+  {
+    FakeNode gone("n1", kTestSecret, "unix:" + socket);
+  }
+  std::ofstream(socket) << "";  // there, and nobody listens
+  NodeInfo info = nodes_.at("n1")->Info();
+  info.local_socket = socket;
+  info.host_id = "this-host";
+  table_ = RingTable::Next(table_, {info}, 1'700'000'002);
+  ring_.Offer(table_);
+  const BlockRequest request = RequestFor({0, 4096});
+  ExpectRight(request, Read(request));
+}
+
+TEST_F(BlockClientTest, APrefetchReachesTheFirstOwner) {
+  const BlockRequest request = RequestFor({0, 4 << 20});
+  OnThread([&] {
+    client_->Prefetch(request);
+    return true;
+  });
+  FakeNode* owner = OwnersOf(request)[0];
+  EXPECT_TRUE(Eventually([&] { return owner->prefetches().size() == 1; }));
+  EXPECT_EQ(owner->prefetches()[0].key(), kKey);
+  EXPECT_EQ(owner->prefetches()[0].object_size(), 9u << 20);
+}
+
+}  // namespace
+}  // namespace forebay

@@ -1,0 +1,160 @@
+#include "fuse-client/file_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "tests/fakes/run_task.h"
+#include "tests/fakes/sample_link.h"
+#include "tests/fakes/temp_dir.h"
+
+namespace forebay {
+namespace {
+
+using fakes::RunTask;
+using fakes::SampleLink;
+
+constexpr std::uint64_t kBlock = 256 * 1024;
+
+/// Right bytes for every block; notes what was asked; fails on request.
+class ScriptedSource final : public BlockSource, public BlockPrefetcher {
+ public:
+  Task<Result<Cells>> Read(BlockRequest request, Deadline) override {
+    requests.push_back(request);
+    if (failure) co_return Fail(*failure);
+    const BlockRange range = EnclosingCells(request.range, request.block.length);
+    Cells cells;
+    cells.begin = range.begin;
+    cells.bytes = Slice::Of(
+        SampleLink::Bytes(request.object.key, request.block.offset + range.begin, range.size()));
+    cells.tier = Tier::kPeer;
+    co_return cells;
+  }
+  void Prefetch(BlockRequest request) override { prefetched.push_back(request.block.offset); }
+
+  std::vector<BlockRequest> requests;
+  std::vector<std::uint64_t> prefetched;
+  std::optional<Error> failure;
+};
+
+class FileReaderTest : public ::testing::Test {
+ protected:
+  FileReaderTest()
+      : link_("sample", {{"big", 10 * kBlock + 77}, {"small", 40'000}, {"empty", 0}}, kBlock) {
+    link_.BuildSnapshot(dir_ / "s.fbs");
+    std::vector<ControlFiles::File> control;
+    control.push_back({"stats", [] { return std::string("0123456789"); }});
+    files_ = *FileSystem::Make(link_.OpenSnapshot(dir_ / "s.fbs"), {}, "",
+                               std::make_unique<ControlFiles>(std::move(control)));
+    FileReaderOptions options;
+    options.link = link_.id();
+    options.block_bytes = kBlock;
+    options.job = "job-1";
+    reader_ = std::make_unique<FileReader>(
+        FileReader::Parts{*files_, source_, source_, streams_, errors_, stats_}, options);
+  }
+
+  std::uint64_t InodeOf(const std::string& name) {
+    return files_->Lookup(FileSystem::kRoot, name)->attributes.st_ino;
+  }
+
+  Result<std::string> Read(std::uint64_t inode, std::uint64_t offset, std::size_t size) {
+    const auto slices = RunTask(reader_->Read(inode, offset, size));
+    if (!slices) return Fail(slices.error());
+    std::string bytes;
+    for (const Slice& slice : *slices) {
+      bytes.append(reinterpret_cast<const char*>(slice.bytes.data()), slice.bytes.size());
+    }
+    return bytes;
+  }
+
+  static std::string Expected(const std::string& key, std::uint64_t offset, std::size_t size) {
+    const auto bytes = SampleLink::Bytes(key, offset, size);
+    return {reinterpret_cast<const char*>(bytes->data()), bytes->size()};
+  }
+
+  fakes::TempDir dir_;
+  SampleLink link_;
+  std::unique_ptr<FileSystem> files_;
+  ScriptedSource source_;
+  StreamTable streams_;
+  ErrorLog errors_;
+  WorkerStats stats_;
+  std::unique_ptr<FileReader> reader_;
+};
+
+TEST_F(FileReaderTest, ASmallFileIsOneQuestionThatNamesTheObject) {
+  EXPECT_EQ(Read(InodeOf("small"), 0, 131'072).value(), Expected("small", 0, 40'000));
+  ASSERT_EQ(source_.requests.size(), 1u);
+  const BlockRequest& asked = source_.requests[0];
+  EXPECT_EQ(asked.link, link_.id());
+  EXPECT_EQ(asked.object.key, "small");
+  EXPECT_EQ(asked.object.etag, SampleLink::EtagOf("small"));
+  EXPECT_EQ(asked.object.size, 40'000u);
+  EXPECT_EQ(asked.job, "job-1");
+  EXPECT_FALSE(asked.peer_only);
+}
+
+TEST_F(FileReaderTest, RandomReadsGiveExactlyTheBytesOfTheObject) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(seed);
+  std::mt19937_64 random(seed);
+  const std::uint64_t size = 10 * kBlock + 77;
+  for (int i = 0; i < 60; ++i) {
+    const std::uint64_t offset = random() % (size + 1000);
+    const std::size_t length = random() % (3 * kBlock);
+    const std::size_t left = offset >= size ? 0 : std::min<std::size_t>(length, size - offset);
+    EXPECT_EQ(Read(InodeOf("big"), offset, length).value(), Expected("big", offset, left));
+  }
+}
+
+TEST_F(FileReaderTest, AtTheEndAndInAnEmptyFileNothingIsAsked) {
+  EXPECT_EQ(Read(InodeOf("small"), 40'000, 4096).value(), "");
+  EXPECT_EQ(Read(InodeOf("empty"), 0, 4096).value(), "");
+  EXPECT_TRUE(source_.requests.empty());
+}
+
+TEST_F(FileReaderTest, ControlFilesAreReadFromTheirRendering) {
+  const std::uint64_t control = InodeOf(".forebay");
+  const std::uint64_t stats = files_->Lookup(control, "stats")->attributes.st_ino;
+  EXPECT_EQ(Read(stats, 0, 4096).value(), "0123456789");
+  EXPECT_EQ(Read(stats, 8, 4096).value(), "89");
+  EXPECT_EQ(Read(stats, 10, 4096).value(), "");
+  EXPECT_EQ(Read(stats, 99, 4096).value(), "");
+}
+
+TEST_F(FileReaderTest, ASequentialReaderIsPrefetchedForAndASmallFileNever) {
+  const std::uint64_t big = InodeOf("big");
+  for (std::uint64_t at = 0; at < 8 * kBlock; at += 128 * 1024) {
+    ASSERT_TRUE(Read(big, at, 128 * 1024));
+  }
+  ASSERT_FALSE(source_.prefetched.empty());
+  EXPECT_TRUE(std::is_sorted(source_.prefetched.begin(), source_.prefetched.end()));
+  EXPECT_LT(source_.prefetched.back(), 10 * kBlock + 77);
+  source_.prefetched.clear();
+  ASSERT_TRUE(Read(InodeOf("small"), 0, 131'072));
+  EXPECT_TRUE(source_.prefetched.empty());
+}
+
+TEST_F(FileReaderTest, AFailureOfAnySpanFailsTheReadAndIsOnRecord) {
+  source_.failure = Error{Code::kTimeout, "S3 did not answer"};
+  const auto bytes = Read(InodeOf("big"), kBlock - 10, 20);
+  ASSERT_FALSE(bytes);
+  EXPECT_EQ(bytes.error().code, Code::kTimeout);
+  EXPECT_EQ(source_.requests.size(), 2u);
+  EXPECT_NE(errors_.Render().find("EIO \"big\" 1x Timeout: S3 did not answer"), std::string::npos);
+  StatsSnapshot sum;
+  stats_.AddTo(sum);
+  EXPECT_EQ(sum.failed_reads[static_cast<std::size_t>(Code::kTimeout)], 1u);
+}
+
+TEST_F(FileReaderTest, AnInodeOfNoKnownGenerationIsStale) {
+  EXPECT_EQ(Read(123'456'789, 0, 10).error().code, Code::kStale);
+  EXPECT_EQ(errors_.size(), 1u);
+}
+
+}  // namespace
+}  // namespace forebay

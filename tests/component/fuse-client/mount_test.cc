@@ -1,0 +1,387 @@
+// A real mount in this process, over a fake coordinator and fake nodes: what the kernel asks, and
+// what programs see.
+#include "fuse-client/mount.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <sstream>
+#include <thread>
+
+#include "common/wire/handshake.h"
+#include "fuse-client/mountpoint.h"
+#include "fuse-client/state_files.h"
+#include "tests/fakes/fake_coordinator.h"
+#include "tests/fakes/fake_node.h"
+#include "tests/fakes/sample_link.h"
+#include "tests/fakes/temp_dir.h"
+
+namespace forebay {
+namespace {
+
+namespace fs = std::filesystem;
+using fakes::FakeCoordinator;
+using fakes::FakeNode;
+using fakes::SampleLink;
+
+constexpr int kSmallFiles = 300;
+constexpr std::uint64_t kSmallBytes = 40'000;
+constexpr std::uint64_t kBlockBytes = 1 << 20;
+constexpr std::uint64_t kBigBytes = 5 * kBlockBytes + 12'345;
+
+/// As Python and C do: a buffer of st_blksize or more.
+std::string ReadAll(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return "cannot open " + path;
+  std::string text;
+  std::string piece(128 * 1024, '\0');
+  ssize_t n = 0;
+  while ((n = ::read(fd, piece.data(), piece.size())) > 0) {
+    text.append(piece, 0, static_cast<std::size_t>(n));
+  }
+  ::close(fd);
+  return n < 0 ? "cannot read " + path : text;
+}
+
+std::string Expected(const std::string& key, std::uint64_t offset, std::size_t size) {
+  const auto bytes = SampleLink::Bytes(key, offset, size);
+  return {reinterpret_cast<const char*>(bytes->data()), bytes->size()};
+}
+
+class MountTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    // Before any thread: where the mount and the fakes find the secret.
+    ::setenv("FOREBAY_RUNTIME_DIR", runtime_dir_.path().c_str(), 1);
+  }
+
+  void SetUp() override {
+    if (::geteuid() != 0 || ::access("/dev/fuse", R_OK | W_OK) != 0) {
+      GTEST_SKIP() << "mounting needs root and /dev/fuse here";
+    }
+    std::map<std::string, std::uint64_t> keys;
+    for (int i = 0; i < kSmallFiles; ++i) {
+      keys["train/d" + std::to_string(i % 3) + "/f" + std::to_string(i) + ".jpg"] = kSmallBytes;
+    }
+    keys["big.tar"] = kBigBytes;
+    keys["empty"] = 0;
+    link_ = std::make_unique<SampleLink>("sample", std::move(keys), kBlockBytes);
+    link_->BuildSnapshot(dir_ / "built.fbs");
+    const std::string secret = LoadOrCreateSecret().value();
+    coordinator_ = std::make_unique<FakeCoordinator>(secret);
+    coordinator_->SetLink(link_->State(), ReadWholeFile(dir_ / "built.fbs").value());
+    std::vector<NodeInfo> members;
+    for (const char* id : {"n1", "n2"}) {
+      nodes_.push_back(std::make_unique<FakeNode>(id, secret));
+      members.push_back(nodes_.back()->Info());
+    }
+    coordinator_->SetRing(RingTable::Next({}, members, 1'700'000'000));
+    fs::create_directory(mnt_);
+    config_.source = "sample";
+    config_.mountpoint = mnt_;
+    config_.coordinator = {coordinator_->address()};
+    config_.foreground = true;
+    config_.state_dir = dir_ / "state";
+    config_.threads = 2;
+    config_.file_mode = 0444;
+    config_.dir_mode = 0555;
+    config_.failover_timeout = std::chrono::milliseconds(500);
+  }
+
+  void TearDown() override { Unmount(); }
+
+  Status Mount() {
+    stop_ = std::stop_source();
+    services_ = std::make_unique<ProgramServices>(
+        ProgramServices{metrics_, health_, stop_.get_token(), [this] { stop_.request_stop(); }});
+    daemon_ = std::make_unique<MountDaemon>(config_, *services_);
+    return daemon_->Start();
+  }
+
+  void Unmount(Duration drain = std::chrono::seconds(10)) {
+    if (!daemon_) return;
+    stop_.request_stop();
+    daemon_->Stop(Deadline::After(drain));
+    daemon_.reset();
+  }
+
+  bool IsMounted() const {
+    struct stat above{};
+    struct stat here{};
+    return ::stat(dir_.path().c_str(), &above) == 0 && ::stat(mnt_.c_str(), &here) == 0 &&
+           above.st_dev != here.st_dev;
+  }
+
+  /// How often the kernel has asked `op`, by the mount's own metrics: looking costs no request.
+  std::uint64_t Count(const std::string& op) {
+    std::istringstream lines(metrics_.Render());
+    const std::string wanted = "op=\"" + op + "\"";
+    std::uint64_t sum = 0;
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with("forebay_fuse_ops_total{")) continue;
+      if (line.find(wanted) != std::string::npos)
+        sum += std::stoull(line.substr(line.rfind(' ') + 1));
+    }
+    return sum;
+  }
+
+  std::uint64_t ReadsAtNodes() const {
+    std::uint64_t sum = 0;
+    for (const auto& node : nodes_) sum += node->reads();
+    return sum;
+  }
+
+  /// Every path below the mount, found as `find` does.
+  std::vector<std::string> Walk() const {
+    std::vector<std::string> paths;
+    for (const auto& entry : fs::recursive_directory_iterator(mnt_)) {
+      if (entry.is_regular_file()) paths.push_back(fs::relative(entry.path(), mnt_).string());
+    }
+    return paths;
+  }
+
+  static inline const fakes::TempDir runtime_dir_;
+  fakes::TempDir dir_;
+  std::string mnt_ = dir_ / "mnt";
+  std::unique_ptr<SampleLink> link_;
+  std::unique_ptr<FakeCoordinator> coordinator_;
+  std::vector<std::unique_ptr<FakeNode>> nodes_;
+  MountConfig config_;
+  Metrics metrics_;
+  Health health_;
+  std::stop_source stop_;
+  std::unique_ptr<ProgramServices> services_;
+  std::unique_ptr<MountDaemon> daemon_;
+};
+
+TEST_F(MountTest, TheTreeAndEveryByteAreThoseOfTheLink) {
+  ASSERT_TRUE(Mount());
+  const std::vector<std::string> paths = Walk();
+  ASSERT_EQ(paths.size(), link_->sizes().size());
+  for (const std::string& path : paths) {
+    const std::uint64_t size = link_->sizes().at(path);
+    EXPECT_EQ(fs::file_size(mnt_ + "/" + path), size);
+    EXPECT_EQ(ReadAll(mnt_ + "/" + path), Expected(path, 0, size)) << path;
+  }
+}
+
+TEST_F(MountTest, AfterAWalkASmallFileCostsOneReadAndWithTheCacheWarmNothing) {
+  ASSERT_TRUE(Mount());
+  std::vector<std::string> paths = Walk();
+  std::erase_if(paths, [](const std::string& path) { return !path.starts_with("train/"); });
+  ASSERT_EQ(paths.size(), static_cast<std::size_t>(kSmallFiles));
+  EXPECT_EQ(Count("lookup"), 0u);
+  EXPECT_EQ(Count("getattr"), 1u);  // of the root
+  EXPECT_LE(Count("readdirplus"), 20u);
+  EXPECT_EQ(Count("read"), 0u);
+  for (const std::string& path : paths) ReadAll(mnt_ + "/" + path);
+  EXPECT_EQ(Count("read"), static_cast<std::uint64_t>(kSmallFiles));
+  EXPECT_EQ(ReadsAtNodes(), static_cast<std::uint64_t>(kSmallFiles));
+  EXPECT_EQ(Count("lookup"), 0u);
+  EXPECT_EQ(Count("getattr"), 1u);
+  EXPECT_LE(Count("open"), 1u);
+  EXPECT_LE(Count("opendir"), 1u);
+  EXPECT_LE(Count("flush"), 1u);
+  for (const std::string& path : paths) ReadAll(mnt_ + "/" + path);
+  Walk();
+  EXPECT_EQ(Count("read"), static_cast<std::uint64_t>(kSmallFiles));
+  EXPECT_EQ(Count("lookup"), 0u);
+  EXPECT_LE(Count("readdirplus"), 20u);
+}
+
+TEST_F(MountTest, ABigFileIsRightInAnyOrderByManyReaders) {
+  ASSERT_TRUE(Mount());
+  const std::string path = mnt_ + "/big.tar";
+  std::vector<std::thread> readers;
+  std::atomic<int> wrong{0};
+  for (unsigned reader = 0; reader < 8; ++reader) {
+    readers.emplace_back([&, reader] {
+      const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+      for (std::uint64_t i = 0; i < 40; ++i) {
+        const std::uint64_t offset = (i * 7919 + reader * 104'729) * 4099 % kBigBytes;
+        std::string buffer(100'000, '\0');
+        const ssize_t n = ::pread(fd, buffer.data(), buffer.size(), static_cast<off_t>(offset));
+        buffer.resize(n < 0 ? 0 : static_cast<std::size_t>(n));
+        const std::size_t left = std::min<std::size_t>(100'000, kBigBytes - offset);
+        if (buffer != Expected("big.tar", offset, left)) ++wrong;
+      }
+      ::close(fd);
+    });
+  }
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(wrong, 0);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  for (const int kind : {MAP_PRIVATE, MAP_SHARED}) {
+    void* mapped = ::mmap(nullptr, kBigBytes, PROT_READ, kind, fd, 0);
+    ASSERT_NE(mapped, MAP_FAILED);
+    EXPECT_EQ(std::string(static_cast<const char*>(mapped), kBigBytes),
+              Expected("big.tar", 0, kBigBytes));
+    ::munmap(mapped, kBigBytes);
+  }
+  ::close(fd);
+}
+
+TEST_F(MountTest, EveryWriteFailsAtOnceWithReadOnlyFileSystem) {
+  ASSERT_TRUE(Mount());
+  const std::string file = mnt_ + "/empty";
+  EXPECT_EQ(::open((mnt_ + "/new").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644), -1);
+  EXPECT_EQ(errno, EROFS);
+  EXPECT_EQ(::open(file.c_str(), O_WRONLY | O_CLOEXEC), -1);
+  EXPECT_EQ(errno, EROFS);
+  EXPECT_EQ(::mkdir((mnt_ + "/dir").c_str(), 0755), -1);
+  EXPECT_EQ(errno, EROFS);
+  EXPECT_EQ(::unlink(file.c_str()), -1);
+  EXPECT_EQ(errno, EROFS);
+  EXPECT_EQ(::rename(file.c_str(), (mnt_ + "/other").c_str()), -1);
+  EXPECT_EQ(errno, EROFS);
+  EXPECT_EQ(::chmod(file.c_str(), 0777), -1);
+  EXPECT_EQ(errno, EROFS);
+  EXPECT_EQ(::truncate(file.c_str(), 5), -1);
+  EXPECT_EQ(errno, EROFS);
+  EXPECT_EQ(::setxattr(file.c_str(), "user.x", "y", 1, 0), -1);
+  EXPECT_EQ(errno, EROFS);
+}
+
+TEST_F(MountTest, NamesXattrsAndTotalsAreTheLinks) {
+  ASSERT_TRUE(Mount());
+  struct stat attributes{};
+  EXPECT_EQ(::stat((mnt_ + "/nothing").c_str(), &attributes), -1);
+  EXPECT_EQ(errno, ENOENT);
+  EXPECT_EQ(::stat((mnt_ + "/" + std::string(256, 'x')).c_str(), &attributes), -1);
+  EXPECT_EQ(errno, ENAMETOOLONG);
+  ASSERT_EQ(::stat((mnt_ + "/big.tar").c_str(), &attributes), 0);
+  EXPECT_EQ(attributes.st_blksize, 128 * 1024);
+  std::array<char, 256> value{};
+  const ssize_t n =
+      ::getxattr((mnt_ + "/big.tar").c_str(), "user.forebay.etag", value.data(), value.size());
+  ASSERT_GT(n, 0);
+  EXPECT_EQ(std::string(value.data(), static_cast<std::size_t>(n)), SampleLink::EtagOf("big.tar"));
+  EXPECT_EQ(::getxattr((mnt_ + "/big.tar").c_str(), "user.none", value.data(), value.size()), -1);
+  EXPECT_EQ(errno, ENODATA);
+  struct statvfs totals{};
+  ASSERT_EQ(::statvfs(mnt_.c_str(), &totals), 0);
+  EXPECT_EQ(totals.f_files, link_->sizes().size() + 5);
+  EXPECT_NE(totals.f_flag & ST_RDONLY, 0u);
+}
+
+TEST_F(MountTest, ControlFilesTellAboutTheMountAndFailuresHaveTheirReason) {
+  ASSERT_TRUE(Mount());
+  for (const auto& entry : fs::directory_iterator(mnt_)) {
+    EXPECT_NE(entry.path().filename(), ".forebay");
+  }
+  const boost::json::value config = boost::json::parse(ReadAll(mnt_ + "/.forebay/config"));
+  EXPECT_EQ(config.at("link").as_string(), "sample");
+  EXPECT_EQ(config.at("generation").to_number<int>(), 1);
+  EXPECT_EQ(ReadAll(mnt_ + "/.forebay/errors"), "");
+  for (const auto& node : nodes_) {
+    node->OnRead([](proto::ReadBlockRequest) -> FakeNode::Answer {
+      return {Fail(Code::kDenied, "S3 says AccessDenied; check the link's credentials")};
+    });
+  }
+  const int fd = ::open((mnt_ + "/train/d0/f0.jpg").c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  char byte = 0;
+  EXPECT_EQ(::read(fd, &byte, 1), -1);
+  EXPECT_EQ(errno, EIO);
+  ::close(fd);
+  const std::string errors = ReadAll(mnt_ + "/.forebay/errors");
+  EXPECT_NE(errors.find("EIO \"train/d0/f0.jpg\""), std::string::npos) << errors;
+  EXPECT_NE(errors.find("AccessDenied"), std::string::npos) << errors;
+}
+
+TEST_F(MountTest, ANodeThatDiesUnderLoadCostsNoError) {
+  ASSERT_TRUE(Mount());
+  const std::vector<std::string> paths = Walk();
+  std::atomic<int> wrong{0};
+  std::thread reader([&] {
+    for (const std::string& path : paths) {
+      if (ReadAll(mnt_ + "/" + path) != Expected(path, 0, link_->sizes().at(path))) ++wrong;
+    }
+  });
+  nodes_[0]->Freeze();
+  reader.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(MountTest, AnExternalUnmountEndsTheDaemon) {
+  ASSERT_TRUE(Mount());
+  ASSERT_EQ(::umount(mnt_.c_str()), 0);
+  for (int i = 0; i < 500 && !stop_.stop_requested(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_TRUE(stop_.stop_requested());
+  Unmount();
+  EXPECT_FALSE(IsMounted());
+}
+
+TEST_F(MountTest, WhileInUseAnUnmountIsBusyAndTheMountStaysGood) {
+  ASSERT_TRUE(Mount());
+  const int fd = ::open((mnt_ + "/big.tar").c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  EXPECT_EQ(::umount(mnt_.c_str()), -1);
+  EXPECT_EQ(errno, EBUSY);
+  EXPECT_EQ(ReadAll(mnt_ + "/train/d0/f0.jpg"), Expected("train/d0/f0.jpg", 0, kSmallBytes));
+  Unmount(std::chrono::seconds(2));  // gives up waiting and detaches
+  EXPECT_FALSE(IsMounted());
+  char byte = 0;
+  EXPECT_EQ(::pread(fd, &byte, 1, 4 << 20), -1);
+  ::close(fd);
+}
+
+TEST_F(MountTest, WithoutACoordinatorARemountWorksFromDisk) {
+  ASSERT_TRUE(Mount());
+  ReadAll(mnt_ + "/empty");
+  EXPECT_EQ(ReadAll(mnt_ + "/train/d0/f0.jpg").size(), kSmallBytes);
+  Unmount();
+  coordinator_->Stop();
+  ASSERT_TRUE(Mount());
+  EXPECT_EQ(ReadAll(mnt_ + "/train/d0/f0.jpg"), Expected("train/d0/f0.jpg", 0, kSmallBytes));
+  const boost::json::value config = boost::json::parse(ReadAll(mnt_ + "/.forebay/config"));
+  EXPECT_TRUE(config.at("namespace_from_disk").as_bool());
+}
+
+TEST_F(MountTest, ASubPathIsMountedAsARoot) {
+  config_.source = "sample/train/d1";
+  ASSERT_TRUE(Mount());
+  EXPECT_EQ(Walk().size(), 100u);
+  EXPECT_EQ(ReadAll(mnt_ + "/f1.jpg"), Expected("train/d1/f1.jpg", 0, kSmallBytes));
+  EXPECT_FALSE(ReadAll(mnt_ + "/.forebay/stats").empty());
+}
+
+TEST_F(MountTest, EachBadMountpointHasItsOwnSentence) {
+  const std::map<std::string, std::string> bad = {
+      {dir_ / "missing", "does not exist"},
+      {dir_ / "built.fbs", "is not a directory"},
+      {"/proc", "is in use: a proc file system"},
+  };
+  for (const auto& [place, sentence] : bad) {
+    config_.mountpoint = place;
+    const Status mounted = Mount();
+    ASSERT_FALSE(mounted);
+    EXPECT_EQ(mounted.error().code, Code::kInvalid);
+    EXPECT_NE(mounted.error().message.find(sentence), std::string::npos) << mounted.error().message;
+    Unmount();
+  }
+  config_.mountpoint = mnt_;
+  config_.source = "simple";
+  const Status unknown = Mount();
+  ASSERT_FALSE(unknown);
+  EXPECT_NE(unknown.error().message.find("did you mean sample?"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace forebay

@@ -1,0 +1,118 @@
+#include "tests/fakes/fake_coordinator.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace forebay::fakes {
+
+namespace {
+
+Slice SliceOf(const std::string& bytes) {
+  auto buffer = std::make_shared<Buffer>(bytes.size());
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(buffer->data()));
+  return Slice::Of(std::move(buffer));
+}
+
+}  // namespace
+
+FakeCoordinator::FakeCoordinator(std::string secret, std::string listen) {
+  RpcServerOptions options;
+  options.listen = {std::move(listen)};
+  options.credentials.role = proto::ROLE_COORDINATOR;
+  options.credentials.id = "coordinator";
+  options.credentials.program = "fake-coordinator";
+  options.credentials.cluster = cluster_;
+  options.credentials.secret = std::move(secret);
+  const std::vector<proto::Role> readers = {proto::ROLE_CLIENT};
+  std::vector<MethodEntry> methods;
+  methods.push_back(
+      {Method::kGetLinks, readers, [this](RpcCall call) { return AnswerLinks(std::move(call)); }});
+  methods.push_back({Method::kReadSnapshot, readers,
+                     [this](RpcCall call) { return AnswerSnapshot(std::move(call)); }});
+  methods.push_back(
+      {Method::kGetRing, readers, [this](RpcCall call) { return AnswerRing(std::move(call)); }});
+  pool_.Start();
+  server_ = std::make_unique<RpcServer>(
+      pool_, std::move(options), std::move(methods), [this] { return epoch_.load(); },
+      [](std::uint64_t) {});
+  const Status started = server_->Start();
+  if (!started) throw std::runtime_error(started.error().message);
+  address_ = server_->addresses().front();
+}
+
+FakeCoordinator::~FakeCoordinator() { Stop(); }
+
+void FakeCoordinator::Stop() {
+  if (!server_) return;
+  server_->Stop(Deadline::After({}));
+  pool_.Stop();
+  server_.reset();
+}
+
+void FakeCoordinator::SetLink(proto::LinkState link, std::string snapshot_bytes) {
+  const std::scoped_lock lock(mutex_);
+  link_ = std::move(link);
+  snapshot_ = std::move(snapshot_bytes);
+}
+
+void FakeCoordinator::SetRing(RingTable table) {
+  const std::scoped_lock lock(mutex_);
+  epoch_ = table.epoch();
+  ring_ = std::move(table);
+}
+
+void FakeCoordinator::OnPiece(std::function<void(std::string&, std::uint64_t)> change) {
+  const std::scoped_lock lock(mutex_);
+  change_ = std::move(change);
+}
+
+Task<Result<RpcReply>> FakeCoordinator::AnswerLinks(RpcCall call) {
+  ++link_calls_;
+  proto::GetLinksRequest request;
+  const Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  const std::scoped_lock lock(mutex_);
+  if (request.name() != link_.spec().name()) {
+    co_return Fail(Code::kNotFound, "there is no link \"" + request.name() + "\"; did you mean " +
+                                        link_.spec().name() + "?");
+  }
+  proto::GetLinksReply message;
+  message.set_cluster(cluster_.bytes.data(), cluster_.bytes.size());
+  *message.add_links() = link_;
+  RpcReply reply;
+  reply.message = message.SerializeAsString();
+  co_return reply;
+}
+
+Task<Result<RpcReply>> FakeCoordinator::AnswerSnapshot(RpcCall call) {
+  ++snapshot_calls_;
+  proto::ReadSnapshotRequest request;
+  const Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  const std::scoped_lock lock(mutex_);
+  if (request.link() != link_.spec().id() ||
+      request.generation() != link_.generation().generation()) {
+    co_return Fail(Code::kNotFound, "no such generation");
+  }
+  std::string piece = snapshot_.substr(request.offset(), request.length());
+  if (change_) change_(piece, request.offset());
+  RpcReply reply;
+  reply.payload = SliceOf(piece);
+  co_return reply;
+}
+
+Task<Result<RpcReply>> FakeCoordinator::AnswerRing(RpcCall call) {
+  proto::GetRingRequest request;
+  const Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  const std::scoped_lock lock(mutex_);
+  proto::GetRingReply message;
+  message.set_epoch(ring_.epoch());
+  RpcReply reply;
+  reply.message = message.SerializeAsString();
+  if (ring_.epoch() > request.have_epoch()) reply.payload = SliceOf(ring_.Serialize());
+  co_return reply;
+}
+
+}  // namespace forebay::fakes

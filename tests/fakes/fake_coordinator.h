@@ -1,0 +1,55 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "common/base/executors.h"
+#include "common/model/object_version.h"
+#include "common/ring/ring.h"
+#include "common/wire/server.h"
+#include "proto/coordinator.pb.h"
+
+namespace forebay::fakes {
+
+/// A coordinator with one link: answers what mounts ask. Real connections on a port of its own.
+class FakeCoordinator {
+ public:
+  explicit FakeCoordinator(std::string secret, std::string listen = "127.0.0.1:0");
+  ~FakeCoordinator();
+
+  /// The link and the bytes of its snapshot.
+  void SetLink(proto::LinkState link, std::string snapshot_bytes);
+  void SetRing(RingTable table);
+  /// Changes each piece of a snapshot on its way out (the second argument is its offset).
+  void OnPiece(std::function<void(std::string&, std::uint64_t)> change);
+  void Stop();
+
+  const std::string& address() const { return address_; }
+  Uuid cluster() const { return cluster_; }
+  std::uint64_t link_calls() const { return link_calls_; }
+  std::uint64_t snapshot_calls() const { return snapshot_calls_; }
+
+ private:
+  Task<Result<RpcReply>> AnswerLinks(RpcCall call);
+  Task<Result<RpcReply>> AnswerSnapshot(RpcCall call);
+  Task<Result<RpcReply>> AnswerRing(RpcCall call);
+
+  std::mutex mutex_;
+  Uuid cluster_ = Uuid::Random();
+  proto::LinkState link_;
+  std::string snapshot_;
+  RingTable ring_;
+  std::function<void(std::string&, std::uint64_t)> change_;
+  std::atomic<std::uint64_t> epoch_{0};
+  std::atomic<std::uint64_t> link_calls_{0};
+  std::atomic<std::uint64_t> snapshot_calls_{0};
+  IoPool pool_{"fake-coord", 1};
+  std::unique_ptr<RpcServer> server_;
+  std::string address_;
+};
+
+}  // namespace forebay::fakes

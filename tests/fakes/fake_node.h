@@ -1,0 +1,73 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "common/base/executors.h"
+#include "common/base/result.h"
+#include "common/model/membership.h"
+#include "common/ring/ring.h"
+#include "common/wire/server.h"
+#include "proto/node.pb.h"
+
+namespace forebay::fakes {
+
+/// A cache node without a cache: it answers every block of any SampleLink with the right bytes, or
+/// does what a test's script says. Real connections on a port of its own.
+class FakeNode {
+ public:
+  /// What a script says to one read: the answer, and how long the node works on it.
+  struct Answer {
+    Result<RpcReply> reply;
+    Duration after = {};
+  };
+  using Read = std::function<Answer(proto::ReadBlockRequest)>;
+
+  /// `secret` is what its callers must know. `listen` may be a UNIX socket too.
+  FakeNode(std::string id, std::string secret, std::string listen = "127.0.0.1:0");
+  ~FakeNode();
+
+  /// The right answer to `request`, as from a store (Tier::kLocal).
+  static RpcReply RightAnswer(const proto::ReadBlockRequest& request);
+
+  /// Replaces the script; it runs on the node's own thread.
+  void OnRead(Read script);
+  /// Answers `table` to whoever has an older one, and says its epoch in every frame.
+  void SetRing(RingTable table);
+
+  /// As SIGSTOP and SIGCONT do: the node's thread answers nothing, not even `pending`.
+  void Freeze();
+  void Thaw();
+  /// Closes its port and connections.
+  void Stop();
+
+  NodeInfo Info() const;
+  std::uint64_t reads() const { return reads_; }
+  std::vector<proto::ReadBlockRequest> prefetches() const;
+
+ private:
+  Task<Result<RpcReply>> AnswerRead(RpcCall call);
+  Task<Result<RpcReply>> AnswerPrefetch(RpcCall call);
+  Task<Result<RpcReply>> AnswerRing(RpcCall call);
+
+  std::string id_;
+  mutable std::mutex mutex_;
+  std::condition_variable thawed_;
+  bool frozen_ = false;
+  Read script_;
+  RingTable ring_;
+  std::vector<proto::ReadBlockRequest> prefetches_;
+  std::atomic<std::uint64_t> reads_{0};
+  std::atomic<std::uint64_t> epoch_{0};
+  IoPool pool_{"fake-node", 1};
+  std::unique_ptr<RpcServer> server_;
+  std::string address_;
+};
+
+}  // namespace forebay::fakes

@@ -1,0 +1,84 @@
+#include "fuse-client/stats.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
+#include <cerrno>
+#include <chrono>
+
+#include "common/base/metric_names.h"
+#include "common/base/metrics.h"
+#include "fuse-client/mount_metrics.h"
+
+namespace forebay {
+namespace {
+
+using std::chrono::microseconds;
+
+TEST(MountStats, TheHistogramHasTheBucketsOfTheMetric) {
+  EXPECT_TRUE(std::equal(kReadSecondsBounds.begin(), kReadSecondsBounds.end(),
+                         metric::kReadDuration.buckets.begin(),
+                         metric::kReadDuration.buckets.end()));
+}
+
+TEST(MountStats, SumsOverWorkers) {
+  MountStats stats(3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    stats.Worker(i).CountOp(FuseOp::kRead, 0);
+    stats.Worker(i).CountOp(FuseOp::kLookup, ENOENT);
+    stats.Worker(i).CountBytes(Tier::kPeer, 100);
+  }
+  stats.Worker(0).CountOp(FuseOp::kLookup, 12345);  // an errno without a slot of its own
+  const StatsSnapshot sum = stats.Sum();
+  EXPECT_EQ(sum.OpTotal(FuseOp::kRead), 3u);
+  EXPECT_EQ(sum.OpTotal(FuseOp::kLookup), 4u);
+  EXPECT_EQ(sum.read_bytes[static_cast<std::size_t>(Tier::kPeer)], 300u);
+}
+
+TEST(MountStats, QuantilesAreBucketBounds) {
+  MountStats stats(1);
+  EXPECT_EQ(stats.Sum().ReadSecondsQuantile(0.5), 0);
+  for (int i = 0; i < 99; ++i) stats.Worker(0).CountRead(microseconds(150));
+  stats.Worker(0).CountRead(std::chrono::seconds(4));
+  EXPECT_DOUBLE_EQ(stats.Sum().ReadSecondsQuantile(0.5), 0.0002);
+  EXPECT_DOUBLE_EQ(stats.Sum().ReadSecondsQuantile(0.99), 0.0002);
+  EXPECT_DOUBLE_EQ(stats.Sum().ReadSecondsQuantile(0.999), 5);
+}
+
+TEST(MountStats, TheControlFileIsJsonWithWhatHappened) {
+  MountStats stats(2);
+  stats.Worker(1).CountOp(FuseOp::kRead, EIO);
+  stats.Worker(1).CountFailedRead(Code::kTimeout);
+  stats.Worker(0).CountBytes(Tier::kS3, 7);
+  const std::string text = stats.ToJson();
+  EXPECT_EQ(text.back(), '\n');
+  const boost::json::value json = boost::json::parse(text);
+  EXPECT_EQ(json.at("fuse_ops").at("read").at("EIO").to_number<int>(), 1);
+  EXPECT_EQ(json.at("failed_reads").at("Timeout").to_number<int>(), 1);
+  EXPECT_EQ(json.at("read_bytes").at("s3").to_number<int>(), 7);
+}
+
+TEST(MountStats, AreScrapedUnderTheirPublishedNames) {
+  MountStats stats(1);
+  Metrics metrics;
+  const Metrics::Registration registration = ReportMountStats(metrics, stats, "imagenet");
+  stats.Worker(0).CountOp(FuseOp::kLookup, ENOENT);
+  stats.Worker(0).CountBytes(Tier::kLocal, 42);
+  stats.Worker(0).CountFailedRead(Code::kCorrupt);
+  stats.Worker(0).CountFailedRead(Code::kStale);
+  stats.Worker(0).CountRead(microseconds(150));
+  const std::string once = metrics.Render();
+  const std::string twice = metrics.Render();
+  EXPECT_NE(once.find(R"(forebay_fuse_ops_total{errno="ENOENT",op="lookup"} 1)"), std::string::npos)
+      << once;
+  EXPECT_NE(once.find(R"(forebay_read_bytes_total{link="imagenet",tier="local"} 42)"),
+            std::string::npos);
+  EXPECT_NE(once.find(R"(forebay_eio_total{reason="Corrupt"} 1)"), std::string::npos);
+  EXPECT_EQ(once.find(R"(reason="Stale")"), std::string::npos);
+  EXPECT_NE(twice.find("forebay_read_duration_seconds_count 1"), std::string::npos) << twice;
+}
+
+}  // namespace
+}  // namespace forebay
