@@ -40,8 +40,6 @@ def sources_to_check(root, sources):
     if changed is None:
         return sources
     chosen = {source for source in sources if source in changed}
-    if ".clang-tidy" in changed:
-        return sources
     targets = {source: [spelling[1:-1] for _, spelling in source_tree.includes(source_tree.read(root, source))]
                for source in sources}
     for header in (name for name in changed if name.endswith(".h")):
@@ -58,7 +56,7 @@ def main():
     commands = compile_commands.CompileCommands(root, options.build)
     known = set(source_tree.cpp_files(root, (".cc",)))
     sources = [name for name in commands.sources() if name in known] if options.build else sorted(known)
-    settings = (root / ".clang-tidy").read_text() if (root / ".clang-tidy").exists() else ""
+    settings = [source_tree.read(root, name) for name in source_tree.files(root) if name.endswith(".clang-tidy")]
     passed = compile_commands.Passed(root, options.build, "tidy", (compile_commands.version("clang-tidy-19"), settings))
 
     def check(name):
@@ -71,6 +69,8 @@ def main():
             passed.add(name, command, commands.dependencies(name))
             return []
         lines = [line.removeprefix(f"{root}/") for line in result.stdout.splitlines() if "error:" in line]
+        # A path through a library's header is ours all the same; say from where.
+        lines = [f"{name}: {line}" if line.startswith("/") else line for line in lines]
         return lines or [f"{name}: clang-tidy-19 failed: {result.stderr}"]
 
     chosen = sources_to_check(root, sources)
