@@ -18,14 +18,18 @@ class SingleFlight {
     bool leads;  ///< The caller made it and must run it, and call Leave when it has landed.
   };
 
-  /// Joins the flight of `key`, or makes one with `make()` (called under the lock: allocate,
-  /// nothing more).
+  /// Joins the flight of `key`, or makes one with `make()`, which is called under the lock and must
+  /// not block. It may answer null when no flight is needed any more: then nothing is registered
+  /// and the seat has no flight.
   template <typename Make>
   Seat Join(const Key& key, Make make) {
     std::scoped_lock lock(mutex_);
     auto [it, inserted] = flights_.try_emplace(key, nullptr);
-    if (inserted) it->second = make();
-    return Seat{it->second, inserted};
+    if (!inserted) return Seat{it->second, false};
+    it->second = make();
+    if (it->second) return Seat{it->second, true};
+    flights_.erase(it);
+    return Seat{nullptr, false};
   }
 
   /// The running flight of `key`, or null.

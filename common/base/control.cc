@@ -1,0 +1,107 @@
+#include "common/base/control.h"
+
+#include <pthread.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <boost/asio/post.hpp>
+#include <csignal>
+#include <map>
+#include <utility>
+
+#include "common/base/program.h"
+
+namespace forebay {
+
+namespace {
+
+constexpr int kExitInterrupted = 130;  // as a shell reports a program that Ctrl-C ended
+
+std::map<std::string, HttpServer::Handler> Routes(Metrics& metrics, Health& health) {
+  return {{"/metrics",
+           [&metrics] {
+             // The version that Prometheus 2 and 3 accept for the text format.
+             return HttpReply{.content_type = "text/plain; version=0.0.4; charset=utf-8",
+                              .body = metrics.Render()};
+           }},
+          {"/livez", [] { return HttpReply{.body = "alive\n"}; }},
+          {"/readyz", [&health] {
+             const std::string reason = health.WhyNotReady();
+             if (reason.empty()) return HttpReply{.body = "ready\n"};
+             return HttpReply{.status = 503, .body = "not ready: " + reason + "\n"};
+           }}};
+}
+
+}  // namespace
+
+Control::Control(Metrics& metrics, Health& health)
+    : signals_(context_, SIGTERM, SIGINT, SIGHUP),
+      watchdog_(context_),
+      http_(context_, Routes(metrics, health)) {
+  WaitForSignal();
+}
+
+Control::~Control() {
+  context_.stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+Status Control::Start(const std::string& metrics_listen) {
+  if (!metrics_listen.empty()) {
+    Status listening = http_.Listen(metrics_listen);
+    if (!listening) return listening;
+  }
+  thread_ = std::thread([this] {
+    ::pthread_setname_np(::pthread_self(), "control");
+    context_.run();
+  });
+  return {};
+}
+
+Control::Event Control::Wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return stop_.stop_requested() || reload_; });
+  if (stop_.stop_requested()) return Event::kStop;
+  reload_ = false;
+  return Event::kReload;
+}
+
+void Control::RequestStop() {
+  if (!stop_.request_stop()) return;
+  {
+    // A waiter has either seen the request or sleeps already: the wake-up cannot be lost.
+    const std::scoped_lock lock(mutex_);
+  }
+  changed_.notify_all();
+  boost::asio::post(context_, [this] {
+    watchdog_.expires_after(kDrainTime + kStopGrace);
+    watchdog_.async_wait([](const boost::system::error_code& error) {
+      if (error) return;
+      spdlog::critical("still not stopped {} s after it was asked to; ending at once",
+                       (kDrainTime + kStopGrace).count());
+      ::_exit(1);
+    });
+  });
+}
+
+void Control::WaitForSignal() {
+  signals_.async_wait([this](const boost::system::error_code& error, int number) {
+    if (error) return;
+    OnSignal(number);
+    WaitForSignal();
+  });
+}
+
+void Control::OnSignal(int number) {
+  if (number == SIGHUP) {
+    const std::scoped_lock lock(mutex_);
+    reload_ = true;
+    changed_.notify_all();
+    return;
+  }
+  if (number == SIGINT && stop_.stop_requested()) ::_exit(kExitInterrupted);
+  spdlog::info("stopping: {}", number == SIGINT ? "interrupted" : "terminated");
+  RequestStop();
+}
+
+}  // namespace forebay

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "common/base/health.h"
+#include "common/base/http_server.h"
+#include "common/base/metrics.h"
+#include "common/base/result.h"
+
+namespace forebay {
+
+/// A program's own thread for signals, /metrics and health, which answers while the main thread
+/// starts or stops the rest. For RunProgram.
+class Control {
+ public:
+  enum class Event : std::uint8_t { kStop, kReload };
+
+  /// Catches the signals from here on.
+  Control(Metrics& metrics, Health& health);
+  ~Control();  ///< Stops its thread.
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+
+  /// Listens at `metrics_listen` unless that is "", and starts the thread.
+  Status Start(const std::string& metrics_listen);
+  /// The address of /metrics with its real port, or "".
+  const std::string& metrics_address() const { return http_.address(); }
+
+  /// Waits for the next event; kStop from when a stop was requested on. Main thread.
+  Event Wait();
+  /// Any thread. From now on the process has kDrainTime + kStopGrace to end.
+  void RequestStop();
+  std::stop_token stopping() const { return stop_.get_token(); }
+
+ private:
+  void WaitForSignal();
+  void OnSignal(int number);
+
+  boost::asio::io_context context_{1};
+  boost::asio::signal_set signals_;
+  boost::asio::steady_timer watchdog_;
+  HttpServer http_;
+  std::stop_source stop_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool reload_ = false;
+  std::thread thread_;
+};
+
+}  // namespace forebay

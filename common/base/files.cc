@@ -1,0 +1,110 @@
+#include "common/base/files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+namespace forebay {
+
+namespace {
+
+/// Closes what it holds.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+std::unexpected<Error> SystemError(std::string_view doing, const std::string& path, int number) {
+  const Code code = number == ENOENT ? Code::kNotFound : Code::kInternal;
+  return Fail(code,
+              std::string(doing) + " " + path + ": " + std::generic_category().message(number));
+}
+
+}  // namespace
+
+Result<std::string> ReadWholeFile(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return SystemError("opening", path, errno);
+  std::string bytes;
+  char piece[16 * 1024];
+  for (;;) {
+    const ssize_t n = ::read(file.get(), piece, sizeof piece);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return SystemError("reading", path, errno);
+    if (n == 0) return bytes;
+    bytes.append(piece, static_cast<std::size_t>(n));
+  }
+}
+
+std::string TemporaryNameFor(const std::string& path) {
+  static std::atomic<unsigned> count{0};
+  return path + "." + std::to_string(::getpid()) + "." + std::to_string(count.fetch_add(1)) +
+         ".tmp";
+}
+
+Status CommitFile(const std::string& temporary, const std::string& path) {
+  {
+    const Descriptor file(::open(temporary.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) return SystemError("opening", temporary, errno);
+    if (::fsync(file.get()) != 0) return SystemError("syncing", temporary, errno);
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) return SystemError("renaming", path, errno);
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const Descriptor parent(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (parent.get() < 0 || ::fsync(parent.get()) != 0) return SystemError("syncing", folder, errno);
+  return {};
+}
+
+Status WriteFileAtomically(const std::string& path, std::string_view bytes) {
+  const std::string temporary = TemporaryNameFor(path);
+  {
+    const Descriptor file(
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    if (file.get() < 0) return SystemError("creating", temporary, errno);
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(file.get(), bytes.data(), bytes.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) {
+        const int number = errno;
+        ::unlink(temporary.c_str());
+        return SystemError("writing", temporary, number);
+      }
+      bytes.remove_prefix(static_cast<std::size_t>(n));
+    }
+  }
+  Status committed = CommitFile(temporary, path);
+  if (!committed) ::unlink(temporary.c_str());
+  return committed;
+}
+
+Status MakePrivateFolder(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path folder(path);
+  if (std::filesystem::is_directory(folder, error)) return {};
+  const std::filesystem::path parent = folder.parent_path();
+  if (!parent.empty() && parent != folder) {
+    Status made = MakePrivateFolder(parent.string());
+    if (!made) return made;
+  }
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return Fail(Code::kInternal,
+                "cannot make the folder " + path + ": " + std::generic_category().message(errno));
+  }
+  return {};
+}
+
+}  // namespace forebay

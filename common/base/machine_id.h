@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string>
+
+namespace forebay {
+
+/// This machine's own name for itself, stable over reboots (/etc/machine-id): programs that see the
+/// same one may use each other's UNIX sockets. "" when there is none.
+std::string MachineId();
+
+}  // namespace forebay

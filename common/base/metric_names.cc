@@ -1,0 +1,183 @@
+#include "common/base/metric_names.h"
+
+#include <array>
+
+namespace forebay {
+
+namespace metric {
+
+const GaugeMetric kBuildInfo{{
+    .name = "forebay_build_info",
+    .kind = MetricKind::kGauge,
+    .unit = "1",
+    .labels = {"version", "commit"},
+    .programs = "all",
+    .help = "Always 1; its labels say what is running.",
+}};
+
+const CounterMetric kReadBytes{{
+    .name = "forebay_read_bytes_total",
+    .kind = MetricKind::kCounter,
+    .unit = "bytes",
+    .labels = {"link", "tier"},
+    .programs = "node, mount",
+    .help = "Bytes handed to readers, by where they came from: local (a cache on this machine), "
+            "peer (another node), s3 (filled for this read).",
+}};
+
+const HistogramMetric kReadDuration{{
+    .name = "forebay_read_duration_seconds",
+    .kind = MetricKind::kHistogram,
+    .unit = "seconds",
+    .labels = {},
+    .programs = "node, mount",
+    .help = "Time from a read request to its answer.",
+    // From a hit in memory (some 20 us) to the patience with S3 (300 s), about three in a decade.
+    .buckets = {0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05,
+                0.1,     0.2,     0.5,    1,      2,      5,     10,    30,    100,  300},
+}};
+
+const CounterMetric kFuseOps{{
+    .name = "forebay_fuse_ops_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {"op", "errno"},
+    .programs = "mount",
+    .help = "Requests of the kernel that were answered, by operation and result (OK, ENOENT, …).",
+}};
+
+const CounterMetric kEio{{
+    .name = "forebay_eio_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {"reason"},
+    .programs = "mount",
+    .help = "Reads that ended in an I/O error for the application, by reason. Alert on any rise.",
+}};
+
+const CounterMetric kS3Requests{{
+    .name = "forebay_s3_requests_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {"op", "code"},
+    .programs = "coordinator, node",
+    .help = "Requests to S3, retries included, by operation (get, head, list) and HTTP status (0: "
+            "no answer).",
+}};
+
+const CounterMetric kS3Retries{{
+    .name = "forebay_s3_retries_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {"reason"},
+    .programs = "coordinator, node",
+    .help = "Requests to S3 that were made again, by why. Zero on a healthy origin.",
+}};
+
+const GaugeMetric kFillsInFlight{{
+    .name = "forebay_fills_in_flight",
+    .kind = MetricKind::kGauge,
+    .unit = "1",
+    .labels = {},
+    .programs = "node",
+    .help = "Blocks that are being fetched into the cache now.",
+}};
+
+const GaugeMetric kCacheUsedBytes{{
+    .name = "forebay_cache_used_bytes",
+    .kind = MetricKind::kGauge,
+    .unit = "bytes",
+    .labels = {"disk"},
+    .programs = "node",
+    .help = "Space that cached blocks take on a cache directory, headers and slack included.",
+}};
+
+const GaugeMetric kCacheCapacityBytes{{
+    .name = "forebay_cache_capacity_bytes",
+    .kind = MetricKind::kGauge,
+    .unit = "bytes",
+    .labels = {"disk"},
+    .programs = "node",
+    .help = "Space that a cache directory may take: a hard bound.",
+}};
+
+const CounterMetric kEvictedBytes{{
+    .name = "forebay_evicted_bytes_total",
+    .kind = MetricKind::kCounter,
+    .unit = "bytes",
+    .labels = {"reason"},
+    .programs = "node",
+    .help = "Bytes of blocks dropped from the cache, by why (capacity, request, corrupt).",
+}};
+
+const GaugeMetric kIndexEntries{{
+    .name = "forebay_index_entries",
+    .kind = MetricKind::kGauge,
+    .unit = "1",
+    .labels = {},
+    .programs = "node",
+    .help = "Blocks in the cache's index.",
+}};
+
+const CounterMetric kChecksumFailures{{
+    .name = "forebay_checksum_failures_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {"where"},
+    .programs = "node, mount",
+    .help = "Cells whose bytes did not match their checksum and were dropped, by where it was "
+            "noticed. Alert on any rise: a disk, a cable or a memory is bad.",
+}};
+
+const GaugeMetric kLinkLastRefresh{{
+    .name = "forebay_link_last_refresh_timestamp_seconds",
+    .kind = MetricKind::kGauge,
+    .unit = "seconds",
+    .labels = {"link"},
+    .programs = "coordinator",
+    .help = "When a link's listing was last completed, seconds since 1970.",
+}};
+
+const GaugeMetric kRingMembers{{
+    .name = "forebay_ring_members",
+    .kind = MetricKind::kGauge,
+    .unit = "1",
+    .labels = {"state"},
+    .programs = "coordinator",
+    .help = "Cache nodes by state: up, suspect, draining, out.",
+}};
+
+const GaugeMetric kCoordinatorIsLeader{{
+    .name = "forebay_coordinator_is_leader",
+    .kind = MetricKind::kGauge,
+    .unit = "1",
+    .labels = {},
+    .programs = "coordinator",
+    .help = "1 on the coordinator that decides, 0 on one that stands by.",
+}};
+
+}  // namespace metric
+
+std::span<const MetricDefinition* const> AllMetrics() {
+  static const std::array<const MetricDefinition*, 16> all = {
+      &metric::kBuildInfo,
+      &metric::kReadBytes,
+      &metric::kReadDuration,
+      &metric::kFuseOps,
+      &metric::kEio,
+      &metric::kS3Requests,
+      &metric::kS3Retries,
+      &metric::kFillsInFlight,
+      &metric::kCacheUsedBytes,
+      &metric::kCacheCapacityBytes,
+      &metric::kEvictedBytes,
+      &metric::kIndexEntries,
+      &metric::kChecksumFailures,
+      &metric::kLinkLastRefresh,
+      &metric::kRingMembers,
+      &metric::kCoordinatorIsLeader,
+  };
+  return all;
+}
+
+}  // namespace forebay

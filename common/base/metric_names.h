@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace forebay {
+
+enum class MetricKind : std::uint8_t { kCounter, kGauge, kHistogram };
+
+/// kStable names keep their meaning; kEvolving ones may change in a minor version.
+enum class MetricStability : std::uint8_t { kStable, kEvolving };
+
+/// One metric as docs/METRICS.md has it. Labels never hold a file, an object or a job.
+struct MetricDefinition {
+  std::string_view name;  ///< With its unit last, and `_total` behind a counter's.
+  MetricKind kind;
+  std::string_view unit;  ///< "bytes", "seconds", "1" for a count.
+  std::vector<std::string_view> labels;
+  std::string_view programs;  ///< Who has it: "node", "node, mount", "all".
+  std::string_view help;
+  MetricStability stability = MetricStability::kStable;
+  std::vector<double> buckets = {};  ///< Of a histogram: upper bounds, rising.
+};
+
+// A type for each kind: asking for a counter by a gauge's name does not compile.
+struct CounterMetric : MetricDefinition {};
+struct GaugeMetric : MetricDefinition {};
+struct HistogramMetric : MetricDefinition {};
+
+/// All metrics there are; a name outside of this list cannot be asked for. A new one is a
+/// declaration here, its definition in metric_names.cc, and `ops/docs`.
+namespace metric {
+extern const GaugeMetric kBuildInfo;
+
+extern const CounterMetric kReadBytes;
+extern const HistogramMetric kReadDuration;
+extern const CounterMetric kFuseOps;
+extern const CounterMetric kEio;
+
+extern const CounterMetric kS3Requests;
+extern const CounterMetric kS3Retries;
+extern const GaugeMetric kFillsInFlight;
+
+extern const GaugeMetric kCacheUsedBytes;
+extern const GaugeMetric kCacheCapacityBytes;
+extern const CounterMetric kEvictedBytes;
+extern const GaugeMetric kIndexEntries;
+extern const CounterMetric kChecksumFailures;
+
+extern const GaugeMetric kLinkLastRefresh;
+extern const GaugeMetric kRingMembers;
+extern const GaugeMetric kCoordinatorIsLeader;
+}  // namespace metric
+
+/// Every definition, in the order of the documentation.
+std::span<const MetricDefinition* const> AllMetrics();
+
+}  // namespace forebay

@@ -1,0 +1,134 @@
+#include "common/base/process.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <system_error>
+
+namespace forebay {
+
+namespace {
+
+std::string ErrnoText() { return std::generic_category().message(errno); }
+
+std::unexpected<Error> FailedCall(std::string_view what) {
+  return Fail(
+      Code::kInternal,
+      fmt::format("cannot go into the background: {}: {}; use --foreground", what, ErrnoText()));
+}
+
+/// Everything until the other side closes its end.
+std::string ReadToEnd(int fd) {
+  std::string text;
+  std::array<char, 512> chunk{};
+  for (;;) {
+    const ssize_t n = ::read(fd, chunk.data(), chunk.size());
+    if (n > 0) {
+      text.append(chunk.data(), static_cast<std::size_t>(n));
+    } else if (n == 0 || errno != EINTR) {
+      return text;
+    }
+  }
+}
+
+/// The exit status of a child as a shell reports it.
+int WaitFor(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return 1;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace
+
+void PrepareProcess() {
+  // None of these can fail with these arguments but the descriptor limit, which is a wish.
+  std::signal(SIGPIPE, SIG_IGN);
+  ::umask(077);
+  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  rlimit descriptors{};
+  if (::getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
+    descriptors.rlim_cur = descriptors.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &descriptors);
+  }
+}
+
+void NotifySystemd(const Environment& environment, std::string_view state) {
+  const auto found = environment.find("NOTIFY_SOCKET");
+  if (found == environment.end() || found->second.empty()) return;
+  const std::string& path = found->second;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    spdlog::warn("NOTIFY_SOCKET {} is too long for a socket; systemd is not told {}", path, state);
+    return;
+  }
+  std::ranges::copy(path, address.sun_path);
+  // systemd writes an abstract socket's leading NUL as '@'.
+  if (path.front() == '@') address.sun_path[0] = '\0';
+  const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
+  const ssize_t sent = fd < 0
+                           ? -1
+                           : ::sendto(fd, state.data(), state.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
+                                      reinterpret_cast<const sockaddr*>(&address), length);
+  if (sent < 0) spdlog::warn("cannot tell systemd {} at {}: {}", state, path, ErrnoText());
+  if (fd >= 0) ::close(fd);
+}
+
+Result<int> Background::Enter() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return FailedCall("pipe");
+  std::fflush(nullptr);  // or both processes would write what is still buffered
+  const pid_t child = ::fork();
+  if (child < 0) {
+    ::close(ends[0]);
+    ::close(ends[1]);
+    return FailedCall("fork");
+  }
+  if (child == 0) {
+    ::close(ends[0]);
+    pipe_ = ends[1];
+    return -1;
+  }
+  ::close(ends[1]);
+  // Takes as long as the child's start; Ctrl-C reaches the child too, which is still in the
+  // terminal's foreground group, and ends this wait.
+  std::signal(SIGINT, SIG_IGN);
+  const std::string line = ReadToEnd(ends[0]);
+  ::close(ends[0]);
+  if (line.empty()) return WaitFor(child);
+  std::fwrite(line.data(), 1, line.size(), stdout);
+  std::fflush(stdout);
+  return 0;
+}
+
+Status Background::Ready(std::string_view line) {
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0) return FailedCall("/dev/null");
+  ::setsid();
+  if (::chdir("/") != 0) return FailedCall("chdir /");
+  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, standard);
+  ::close(null);
+  const ssize_t written = ::write(pipe_, line.data(), line.size());
+  ::close(pipe_);
+  pipe_ = -1;
+  if (written < 0) return FailedCall("the starting process has gone");
+  return {};
+}
+
+}  // namespace forebay

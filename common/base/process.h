@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/base/config_option.h"
+#include "common/base/result.h"
+
+// What every daemon asks of its process. Linux only.
+namespace forebay {
+
+/// Before anything else: writing to a closed socket is an error and no signal, new files are for
+/// this user alone, as many descriptors as the hard limit allows, and no core dump or debugger of
+/// another user may see secrets.
+void PrepareProcess();
+
+/// Tells systemd (sd_notify(3)) `state`, such as "READY=1": a datagram to $NOTIFY_SOCKET. Nothing
+/// when that is not set; a failure is logged and changes nothing.
+void NotifySystemd(const Environment& environment, std::string_view state);
+
+/// A program's way into the background: the process that was started waits until its child is ready
+/// or has failed, so that whoever started it knows.
+class Background {
+ public:
+  /// Forks. In the child: -1. In the parent, when the child is ready or gone: the exit status to
+  /// end with; the child's ready line has been printed. Before any thread is started.
+  Result<int> Enter();
+
+  /// In the child, once: leaves the terminal and its session, and lets the parent print `line`.
+  Status Ready(std::string_view line);
+
+ private:
+  int pipe_ = -1;  // the writing end, in the child
+};
+
+}  // namespace forebay

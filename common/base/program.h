@@ -1,0 +1,85 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/config_option.h"
+#include "common/base/deadline.h"
+#include "common/base/health.h"
+#include "common/base/log.h"
+#include "common/base/metrics.h"
+#include "common/base/result.h"
+
+namespace forebay {
+
+/// What a program's root gets from its surroundings; outlives it.
+struct ProgramServices {
+  Metrics& metrics;  ///< Served at /metrics from before Start() on.
+  Health& health;    ///< /readyz. RunProgram sets it ready after Start(); the root may change it.
+  std::stop_token stopping;            ///< Asked to stop; a long Start() watches it.
+  std::function<void()> request_stop;  ///< As SIGTERM does; any thread.
+};
+
+/// The composition root of a program: owns its parts and their order. All calls come from the main
+/// thread.
+class Daemon {
+ public:
+  Daemon() = default;
+  virtual ~Daemon() = default;
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  /// Returns when the program serves. After an error, or when `stopping` is asked for, Stop() is
+  /// called all the same and must undo whatever part was done.
+  virtual Status Start() = 0;
+  /// Stops accepting, drains until `drain`, joins. Called once.
+  virtual void Stop(Deadline drain) = 0;
+  /// SIGHUP, between Start() and Stop(): reload what can be. The log has been reopened.
+  virtual void Reload() {}
+  /// For the ready line, after Start(): {"listen", "127.0.0.1:7441"}.
+  virtual std::vector<std::pair<std::string, std::string>> Addresses() const = 0;
+};
+
+/// A program. The sections refer to config structs that the caller keeps until RunProgram returns:
+///
+///     int RunNode(int argc, char** argv) {
+///       NodeConfig node;
+///       S3Config s3;
+///       LogConfig log;
+///       AllConfigs all;
+///       ProgramSpec spec{.name = "forebay-node", .summary = "…"};
+///       spec.own = {NodeSection(node), S3Section(s3), LogSection(log)};
+///       spec.others = all.SectionsBeside(spec.own);
+///       spec.log = &log;
+///       spec.metrics_listen = &node.metrics_listen;
+///       spec.make = [&](ProgramServices& services) {
+///         return std::make_unique<NodeDaemon>(node, s3, services);
+///       };
+///       return RunProgram(spec, argc, argv);
+///     }
+struct ProgramSpec {
+  std::string name;
+  std::string summary;  ///< A sentence or two for --help.
+  std::vector<ConfigSection> own = {};
+  std::vector<ConfigSection> others = {};  ///< Of the other programs that share the file.
+  const LogOptions* log = nullptr;
+  const std::string* metrics_listen = nullptr;  ///< "" = no metrics port.
+  const bool* foreground = nullptr;             ///< Null = always in the foreground.
+  std::function<std::unique_ptr<Daemon>(ProgramServices&)> make = {};
+};
+
+/// How long Stop() has to drain (INTERFACE.md: SIGTERM drains within 10 s); a program that has not
+/// ended 5 s later is ended.
+inline constexpr std::chrono::seconds kDrainTime{10};
+inline constexpr std::chrono::seconds kStopGrace{5};
+
+/// A whole program: configuration, log, /metrics, signals, Start, the ready line on standard
+/// output, Stop. SIGTERM and SIGINT stop, a second SIGINT ends at once, SIGHUP reloads. Returns the
+/// exit code: 0 done, 1 failed, 2 usage or configuration.
+int RunProgram(ProgramSpec& spec, int argc, char** argv);
+
+}  // namespace forebay

@@ -1,0 +1,26 @@
+#include "common/config/coordinator_config.h"
+
+#include "common/base/config_values.h"
+
+namespace forebay {
+
+ConfigSection CoordinatorSection(CoordinatorConfig& config) {
+  ConfigSection section("coordinator", "Options of the coordinator, forebay-coordinator.");
+  section
+      .Add("state_dir", Path(config.state_dir, "DIR"),
+           "The directory that keeps what the coordinator must not forget: its links, the members "
+           "of the ring and its epoch, and the listings of the links. It is made when it is not "
+           "there, readable by this user alone. Plan about 100 bytes for each object of all linked "
+           "prefixes. Everything but the links themselves can be rebuilt from S3 and from the "
+           "nodes.")
+      .Required();
+  section.Add("listen", LoopbackAddress(config.listen),
+              "Where nodes, mounts and the forebay command reach the coordinator. Port 0 takes any "
+              "free port; the ready line says which. Only addresses of this machine are accepted.");
+  section.Add("metrics_listen", LoopbackAddress(config.metrics_listen),
+              "Where Prometheus finds /metrics, with /livez and /readyz beside it. An empty "
+              "address switches it off.");
+  return section;
+}
+
+}  // namespace forebay

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+namespace forebay {
+
+struct ConfigSection;
+
+/// Options of forebay-coordinator, [coordinator] in the file. What each means is in
+/// CoordinatorSection (coordinator_config.cc) and docs/CONFIGURATION.md.
+struct CoordinatorConfig {
+  std::string state_dir;  ///< Required.
+  std::string listen = "127.0.0.1:7440";
+  std::string metrics_listen = "127.0.0.1:7450";
+};
+
+/// The table of the members of `config`, which must outlive it.
+ConfigSection CoordinatorSection(CoordinatorConfig& config);
+
+}  // namespace forebay

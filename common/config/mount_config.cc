@@ -1,0 +1,121 @@
+#include "common/config/mount_config.h"
+
+#include <limits>
+
+#include "common/base/config_values.h"
+
+namespace forebay {
+
+namespace {
+
+constexpr std::uint64_t kMinMemory = 16ULL << 20;  // one block of the largest size
+constexpr const char* kRootStateDir = "/var/lib/forebay/mount";
+
+std::string Variable(const Environment& environment, std::string_view name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
+/// Where a user's programs keep state (XDG Base Directory Specification); "" when nothing says.
+std::string DefaultStateDir(const Environment& environment) {
+  if (::geteuid() == 0) return kRootStateDir;
+  const std::string state_home = Variable(environment, "XDG_STATE_HOME");
+  if (state_home.starts_with('/')) return state_home + "/forebay";
+  const std::string home = Variable(environment, "HOME");
+  return home.starts_with('/') ? home + "/.local/state/forebay" : "";
+}
+
+std::vector<std::string> Finish(MountConfig& config, const Environment& environment) {
+  std::vector<std::string> faults;
+  if (config.state_dir.empty()) config.state_dir = DefaultStateDir(environment);
+  if (config.state_dir.empty()) {
+    faults.emplace_back("state_dir is not set and neither is HOME; give --state-dir DIR");
+  }
+  if (config.source.starts_with('/')) {
+    faults.push_back("argument LINK: \"" + config.source +
+                     "\" begins with /; name a link as `forebay links` shows it");
+  }
+  return faults;
+}
+
+void AddWhat(ConfigSection& section, MountConfig& config) {
+  section
+      .Add("source", Text(config.source, "LINK[/sub/path]"),
+           "The link to mount, or a directory inside it.")
+      .Required()
+      .Positional("LINK[/sub/path]");
+  section
+      .Add("mountpoint", Text(config.mountpoint, "MOUNTPOINT"),
+           "The directory to mount it on. It must exist.")
+      .Required()
+      .Positional("MOUNTPOINT");
+  section.Add("coordinator", AddressList(config.coordinator),
+              "Where the coordinator is. Without it a mount starts with the listing that it kept "
+              "from last time.");
+  section
+      .Add("foreground", Switch(config.foreground),
+           "Stay in the foreground and log to standard error. Otherwise the command returns when "
+           "the mount is ready, and the log goes to the system's log or to [log] file.")
+      .Short("-f");
+  section
+      .Add("job_id", Text(config.job_id, "ID"),
+           "The training job whose reads these are: mounts of one job share it. Statistics are "
+           "kept, and the cache is managed, for each job.")
+      .Default("the mount counts as a job of its own");
+}
+
+void AddFiles(ConfigSection& section, MountConfig& config) {
+  constexpr auto kMaxId = std::numeric_limits<std::uint32_t>::max() - 1;  // -1 means "unchanged"
+  section.Add("allow_other", Switch(config.allow_other),
+              "Let other users than the one who mounts read the files. For a user who is not root "
+              "this needs user_allow_other in /etc/fuse.conf.");
+  section.Add("uid", Number(config.uid, 0, kMaxId), "The owner of all files and directories.")
+      .Default("the user who mounts");
+  section.Add("gid", Number(config.gid, 0, kMaxId), "The group of all files and directories.")
+      .Default("the group of the user who mounts");
+  section.Add("file_mode", Mode(config.file_mode),
+              "The permissions of all files, in octal. The mount is read-only whatever they say.");
+  section.Add("dir_mode", Mode(config.dir_mode), "The permissions of all directories, in octal.");
+}
+
+void AddResources(ConfigSection& section, MountConfig& config) {
+  section
+      .Add("state_dir", Path(config.state_dir, "DIR"),
+           "Where listings of links are kept, so that a mount starts at once and without a "
+           "coordinator. All mounts of a user share it.")
+      .Default(
+          "/var/lib/forebay/mount for root, else $XDG_STATE_HOME/forebay or "
+          "~/.local/state/forebay");
+  section.Add("memory_limit", Size(config.memory_limit, kMinMemory),
+              "The most memory for data on its way to readers, read-ahead included.");
+  section
+      .Add("threads", Number(config.threads, 1, kMaxThreads),
+           "How many threads serve the kernel's requests.")
+      .Default("one for each CPU, at most 64");
+  section.Add("metrics_listen", LoopbackAddress(config.metrics_listen),
+              "Where Prometheus finds /metrics, with /livez and /readyz beside it. Each mount of a "
+              "machine needs a port of its own.");
+  section.Add(
+      "failover_timeout",
+      Time(config.failover_timeout, std::chrono::milliseconds(100), std::chrono::seconds(60)),
+      "How long a node may be silent before a reader turns to the next one. A node that "
+      "waits for S3 is not silent.");
+  section.Add("s3_timeout", TimeOrNone(config.s3_timeout, std::chrono::seconds(1)),
+              "How long a reader waits for data that no node can get from S3 before it gets an I/O "
+              "error. With none it waits as long as it takes.");
+}
+
+}  // namespace
+
+ConfigSection MountSection(MountConfig& config) {
+  ConfigSection section("mount", "Options of a mount, forebay-mount.");
+  AddWhat(section, config);
+  AddFiles(section, config);
+  AddResources(section, config);
+  section.finish = [&config](const Environment& environment) {
+    return Finish(config, environment);
+  };
+  return section;
+}
+
+}  // namespace forebay

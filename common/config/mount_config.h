@@ -1,0 +1,42 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/units.h"
+#include "common/config/machine.h"
+
+namespace forebay {
+
+struct ConfigSection;
+
+/// Options of forebay-mount, [mount] in the file. What each means is in MountSection
+/// (mount_config.cc) and docs/CONFIGURATION.md.
+struct MountConfig {
+  std::string source;      ///< LINK[/sub/path]. Required.
+  std::string mountpoint;  ///< Required.
+  std::vector<std::string> coordinator = {"127.0.0.1:7440"};
+  bool foreground = false;
+  std::string job_id;  ///< "" = this mount counts as a job of its own.
+  bool allow_other = false;
+  std::uint32_t uid = ::geteuid();
+  std::uint32_t gid = ::getegid();
+  std::uint32_t file_mode = 0644;
+  std::uint32_t dir_mode = 0755;
+  std::string state_dir;  ///< Never "" after LoadConfig.
+  std::uint64_t memory_limit = 512ULL << 20;
+  std::string metrics_listen;  ///< "" = none.
+  std::chrono::milliseconds failover_timeout = std::chrono::seconds(3);
+  std::chrono::milliseconds s3_timeout = std::chrono::seconds(300);  ///< Or kForever.
+  std::size_t threads = UsableCpus();
+};
+
+/// The table of the members of `config`, which must outlive it.
+ConfigSection MountSection(MountConfig& config);
+
+}  // namespace forebay

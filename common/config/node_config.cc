@@ -1,0 +1,113 @@
+#include "common/config/node_config.h"
+
+#include <set>
+
+#include "common/base/config_values.h"
+
+namespace forebay {
+
+namespace {
+
+/// Below it a directory does not even hold its own bookkeeping and a few blocks.
+constexpr std::uint64_t kMinCacheBytes = 64ULL << 20;
+constexpr std::uint64_t kMinMemory = 64ULL << 20;
+
+std::vector<std::string> CheckCacheDirs(const NodeConfig& config) {
+  std::vector<std::string> faults;
+  std::set<std::string> seen;
+  for (const CacheDir& dir : config.cache_dir) {
+    if (seen.insert(dir.path).second) continue;
+    faults.push_back("cache_dir: " + dir.path + " is given twice; name each directory once");
+  }
+  return faults;
+}
+
+void AddCache(ConfigSection& section, NodeConfig& config) {
+  section
+      .Add("cache_dir", ListOf(config.cache_dir, "DIR[=SIZE]", ParseCacheDir, FormatCacheDir),
+           "A directory on a local disk that holds cached blocks, and how much it may take. Give "
+           "one for each disk. SIZE is a hard bound and at least 64MiB; without it the node takes "
+           "what is free on the file system, less a reserve. The directory is made when it is not "
+           "there, readable by this user alone, and what it holds is found again after a restart.")
+      .Required();
+  section
+      .Add("memory_limit", Size(config.memory_limit, kMinMemory),
+           "The most memory for data on its way: blocks that are being filled and replies that are "
+           "being sent. At the limit readers wait.")
+      .Default("a quarter of the machine's memory");
+  section
+      .Add("threads", Number(config.threads, 1, kMaxThreads),
+           "How many event loops serve requests, each with a thread of its own.")
+      .Default("one for each CPU, at most 64");
+  section.Add("s3_timeout",
+              Time(config.s3_timeout, std::chrono::seconds(1), std::chrono::hours(24 * 7)),
+              "How long a node goes on asking S3 for a block before the reader is told that it "
+              "cannot be had. Until then a reader waits.");
+}
+
+void AddNetwork(ConfigSection& section, NodeConfig& config) {
+  section.Add("coordinator", AddressList(config.coordinator),
+              "Where the coordinator is. Without it a node starts with the members that it knew "
+              "last, and goes on trying.");
+  section.Add("listen", LoopbackAddress(config.listen),
+              "Where mounts and other nodes reach this node. Port 0 takes any free port; the ready "
+              "line says which. Only addresses of this machine are accepted.");
+  section
+      .Add("advertise", Address(config.advertise),
+           "The address that others are told to use for this node, when it is not the one that the "
+           "node listens on.")
+      .Default("the address that it listens on");
+  section.Add("metrics_listen", LoopbackAddress(config.metrics_listen),
+              "Where Prometheus finds /metrics, with /livez and /readyz beside it. An empty "
+              "address switches it off.");
+  section.Add("local_socket", Path(config.local_socket),
+              "A UNIX socket at which mounts on this machine reach the node without TCP.");
+}
+
+void AddIdentity(ConfigSection& section, NodeConfig& config) {
+  section
+      .Add("node_id", Text(config.node_id, "ID"),
+           "The name of this node in the ring. A node that comes back under the same name gets the "
+           "same blocks; two nodes must not share one.")
+      .Default("made on the first start and kept in the first cache directory");
+  section.Add(
+      "zone", Text(config.zone, "ZONE"),
+      "The failure domain of this node, such as a rack or an availability zone, as `forebay "
+      "nodes` shows it.");
+}
+
+}  // namespace
+
+Result<CacheDir> ParseCacheDir(const std::string& text) {
+  CacheDir dir;
+  const std::size_t equals = text.rfind('=');
+  dir.path = text.substr(0, equals);
+  if (!dir.path.starts_with('/')) {
+    return Fail(Code::kInvalid, "\"" + text +
+                                    "\" is not DIR[=SIZE]; write an absolute path, such "
+                                    "as /mnt/nvme0/forebay=1.5TiB");
+  }
+  if (equals == std::string::npos) return dir;
+  Result<std::uint64_t> bytes = ParseSize(text.substr(equals + 1));
+  if (!bytes) return Fail(std::move(bytes.error()));
+  if (*bytes < kMinCacheBytes) {
+    return Fail(Code::kInvalid, "\"" + text + "\" is too small for a cache; give at least 64MiB");
+  }
+  dir.bytes = *bytes;
+  return dir;
+}
+
+std::string FormatCacheDir(const CacheDir& dir) {
+  return dir.bytes == 0 ? dir.path : dir.path + "=" + FormatSize(dir.bytes);
+}
+
+ConfigSection NodeSection(NodeConfig& config) {
+  ConfigSection section("node", "Options of a cache node, forebay-node.");
+  AddCache(section, config);
+  AddNetwork(section, config);
+  AddIdentity(section, config);
+  section.finish = [&config](const Environment&) { return CheckCacheDirs(config); };
+  return section;
+}
+
+}  // namespace forebay

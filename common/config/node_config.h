@@ -1,0 +1,47 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/config/machine.h"
+
+namespace forebay {
+
+struct ConfigSection;
+
+/// One directory that holds cached blocks.
+struct CacheDir {
+  std::string path;         ///< Absolute.
+  std::uint64_t bytes = 0;  ///< 0 = as much of its file system as is free, less a reserve.
+
+  bool operator==(const CacheDir&) const = default;
+};
+
+/// "DIR" or "DIR=SIZE".
+Result<CacheDir> ParseCacheDir(const std::string& text);
+std::string FormatCacheDir(const CacheDir& dir);
+
+/// Options of forebay-node, [node] in the file. What each means is in NodeSection (node_config.cc)
+/// and docs/CONFIGURATION.md.
+struct NodeConfig {
+  std::vector<CacheDir> cache_dir;  ///< Required; one for each disk.
+  std::vector<std::string> coordinator = {"127.0.0.1:7440"};
+  std::string listen = "127.0.0.1:7441";
+  std::string advertise;  ///< "" = the address it listens on.
+  std::string metrics_listen = "127.0.0.1:7451";
+  std::string node_id;  ///< "" = made on the first start, kept in the first cache directory.
+  std::string zone;
+  std::string local_socket;  ///< "" = none.
+  std::chrono::milliseconds s3_timeout = std::chrono::seconds(300);
+  std::size_t threads = UsableCpus();
+  std::uint64_t memory_limit = UsableMemory() / 4;
+};
+
+/// The table of the members of `config`, which must outlive it.
+ConfigSection NodeSection(NodeConfig& config);
+
+}  // namespace forebay
