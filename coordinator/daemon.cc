@@ -16,6 +16,7 @@
 #include "common/config/sections.h"
 #include "common/s3/endpoint.h"
 #include "common/s3/s3_client.h"
+#include "common/s3/s3_metrics.h"
 #include "common/wire/handshake.h"
 #include "coordinator/coordinator.h"
 
@@ -32,23 +33,6 @@ S3Options S3OptionsOf(const S3Config& config) {
   options.http.ca_bundle = config.ca_bundle;
   options.http.user_agent = std::string("forebay/") + std::string(Version());
   return options;
-}
-
-void ReportS3(const S3Counters& counters, MetricSamples& samples) {
-  for (std::size_t op = 0; op < kS3Operations; ++op) {
-    const std::string_view name = S3OperationName(static_cast<S3Operation>(op));
-    samples.Set(metric::kS3Requests, {name, "ok"},
-                static_cast<double>(counters.succeeded[op].load()));
-    for (std::size_t code = 0; code < counters.failed[op].size(); ++code) {
-      const auto failed = static_cast<double>(counters.failed[op][code].load());
-      const std::string_view why = CodeName(static_cast<Code>(code + 1));
-      if (failed > 0) samples.Set(metric::kS3Requests, {name, why}, failed);
-    }
-  }
-  for (std::size_t reason = 0; reason < kRetryReasons; ++reason) {
-    samples.Set(metric::kS3Retries, {RetryReasonName(static_cast<RetryReason>(reason))},
-                static_cast<double>(counters.retries[reason].load()));
-  }
 }
 
 /// S3 in front of the coordinator: the client starts first and is interrupted by its Stop.

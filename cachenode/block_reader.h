@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+
+#include "cachenode/filler.h"
+#include "cachenode/node_counters.h"
+#include "cachenode/store/block_store.h"
+#include "common/model/block_source.h"
+#include "common/model/link.h"
+
+namespace forebay {
+
+/// A question that Service has checked: the link is known, the block is part of the object, the
+/// range of the block.
+struct CheckedRead {
+  std::shared_ptr<const LinkSpec> link;
+  BlockRequest request;
+};
+
+/// Where a node's answers come from. Holds THE decision of the read path (DESIGN section 5, step
+/// 7).
+class BlockReader {
+ public:
+  BlockReader(BlockStore& store, Filler& filler, NodeCounters& counters)
+      : store_(store), filler_(filler), counters_(counters) {}
+
+  /// Cells with their checksums, verified or just taken. Errors: as the fill's; kNotFound only for
+  /// `peer_only`; kTimeout when the fill outlasts `deadline` (it goes on).
+  Task<Result<Cells>> Read(CheckedRead read, Deadline deadline);
+
+  /// Begins to fill a block behind demand; false when it is cached or on its way already.
+  bool Prefetch(const ColdBlock& cold);
+
+ private:
+  struct Found {
+    Result<Cells> cells;
+    bool hit;
+  };
+  Task<Found> Decide(const CheckedRead& read, Deadline deadline);
+  void Count(const CheckedRead& read, const Found& found);
+
+  BlockStore& store_;
+  Filler& filler_;
+  NodeCounters& counters_;
+};
+
+}  // namespace forebay

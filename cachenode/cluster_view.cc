@@ -1,0 +1,105 @@
+#include "cachenode/cluster_view.h"
+
+#include <utility>
+
+#include "common/base/files.h"
+#include "common/wire/messages.h"
+#include "proto/node_state.pb.h"
+
+namespace forebay {
+
+Status ClusterView::KeepIn(std::string file) {
+  {
+    const std::scoped_lock lock(file_mutex_);
+    file_ = file;
+  }
+  Result<std::string> bytes = ReadWholeFile(file);
+  if (!bytes) return bytes.error().code == Code::kNotFound ? Status() : Fail(bytes.error());
+  proto::NodeClusterState state;
+  if (!state.ParseFromString(*bytes)) return Fail(Code::kCorrupt, file + " is damaged");
+  Result<RingTable> ring = RingTable::Parse(state.ring());
+  if (!ring) return Fail(ring.error().Within(file));
+  const std::scoped_lock lock(mutex_);
+  cluster_ = UuidFromBytes(state.cluster());
+  for (const proto::LinkSpec& message : state.links()) {
+    Result<LinkSpec> link = FromProto(message);
+    if (!link) return Fail(link.error().Within(file));
+    const Uuid id = link->id;
+    links_[id] = std::make_shared<const LinkSpec>(std::move(*link));
+  }
+  links_version_ = state.links_version();
+  ring_epoch_.store(ring->epoch(), std::memory_order_release);
+  ring_ = std::make_shared<const RingTable>(std::move(*ring));
+  return {};
+}
+
+Status ClusterView::Save() {
+  const std::scoped_lock file_lock(file_mutex_);
+  if (file_.empty()) return {};
+  proto::NodeClusterState state;
+  {
+    const std::scoped_lock lock(mutex_);
+    state.set_cluster(BytesOf(cluster_));
+    for (const auto& [id, link] : links_) *state.add_links() = ToProto(*link);
+    state.set_links_version(links_version_);
+    state.set_ring(ring_->Serialize());
+  }
+  return WriteFileAtomically(file_, state.SerializeAsString());
+}
+
+Uuid ClusterView::cluster() const {
+  const std::scoped_lock lock(mutex_);
+  return cluster_;
+}
+
+Status ClusterView::SetCluster(const Uuid& cluster) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (cluster_ == cluster) return {};
+    cluster_ = cluster;
+  }
+  return Save();
+}
+
+std::shared_ptr<const LinkSpec> ClusterView::FindLink(const Uuid& id) const {
+  const std::scoped_lock lock(mutex_);
+  auto found = links_.find(id);
+  return found == links_.end() ? nullptr : found->second;
+}
+
+std::uint64_t ClusterView::links_version() const {
+  const std::scoped_lock lock(mutex_);
+  return links_version_;
+}
+
+Status ClusterView::SetLinks(std::vector<LinkSpec> links, std::uint64_t version) {
+  Links fresh;
+  for (LinkSpec& link : links) {
+    const Uuid id = link.id;
+    fresh[id] = std::make_shared<const LinkSpec>(std::move(link));
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    links_ = std::move(fresh);
+    links_version_ = version;
+  }
+  links_changed_.NotifyAll();
+  return Save();
+}
+
+std::shared_ptr<const RingTable> ClusterView::ring() const {
+  const std::scoped_lock lock(mutex_);
+  return ring_;
+}
+
+Status ClusterView::OfferRing(RingTable table) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (table.epoch() <= ring_->epoch()) return {};
+    ring_epoch_.store(table.epoch(), std::memory_order_release);
+    ring_ = std::make_shared<const RingTable>(std::move(table));
+  }
+  return Save();
+}
+
+}  // namespace forebay

@@ -1,0 +1,116 @@
+#include "cachenode/daemon.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cachenode/node.h"
+#include "common/base/program.h"
+#include "common/base/version.h"
+#include "common/config/log_config.h"
+#include "common/config/node_config.h"
+#include "common/config/s3_config.h"
+#include "common/config/sections.h"
+#include "common/s3/s3_client.h"
+#include "common/s3/s3_metrics.h"
+#include "common/wire/handshake.h"
+
+namespace forebay {
+namespace {
+
+constexpr const char* kProgram = "forebay-node";
+
+S3Options S3OptionsOf(const S3Config& config) {
+  S3Options options;
+  options.http.max_connections = config.max_connections;
+  options.http.first_byte_timeout = config.first_byte_timeout;
+  options.http.stall_timeout = config.stall_timeout;
+  options.http.ca_bundle = config.ca_bundle;
+  options.http.user_agent = std::string("forebay/") + std::string(Version());
+  return options;
+}
+
+NodeOptions NodeOptionsOf(const NodeConfig& config) {
+  NodeOptions options;
+  for (const CacheDir& dir : config.cache_dir) {
+    options.store.dirs.push_back(CacheDirOptions{.path = dir.path, .capacity_bytes = dir.bytes});
+  }
+  options.coordinators = config.coordinator;
+  options.listen = config.listen;
+  options.advertise = config.advertise;
+  options.node_id = config.node_id;
+  options.zone = config.zone;
+  options.local_socket = config.local_socket;
+  options.program = std::string(kProgram) + " " + std::string(Version());
+  options.threads = config.threads;
+  options.filler.s3_timeout = config.s3_timeout;
+  options.filler.memory_limit = config.memory_limit;
+  return options;
+}
+
+/// S3 behind the node: the client starts first and is interrupted by its Stop.
+class NodeDaemon final : public Daemon {
+ public:
+  NodeDaemon(const NodeConfig& config, const S3Config& s3, ProgramServices& services)
+      : config_(config),
+        services_(services),
+        s3_(S3OptionsOf(s3), CredentialChain::Default(AwsEnvironment::OfProcess())) {}
+
+  Status Start() override {
+    Result<std::string> secret = LoadOrCreateSecret();
+    if (!secret) return Fail(secret.error());
+    s3_.Start();
+    NodeOptions options = NodeOptionsOf(config_);
+    options.secret = std::move(*secret);
+    NodeOrigin origin{.store = s3_, .interrupt = [this] { s3_.Stop(); }};
+    Result<std::unique_ptr<Node>> node =
+        Node::Start(std::move(options), std::move(origin), services_.metrics, services_.stopping);
+    if (!node) return Fail(node.error());
+    node_ = std::move(*node);
+    s3_metrics_ = services_.metrics.AddCollector(
+        [this](MetricSamples& samples) { ReportS3(s3_.counters(), samples); });
+    return {};
+  }
+
+  void Stop(Deadline drain) override {
+    s3_metrics_ = {};
+    if (node_) node_->Stop(drain);
+    s3_.Stop();
+  }
+
+  std::vector<std::pair<std::string, std::string>> Addresses() const override {
+    return {{"listen", node_->address()}, {"id", node_->id()}};
+  }
+
+ private:
+  const NodeConfig& config_;
+  ProgramServices& services_;
+  S3Client s3_;
+  std::unique_ptr<Node> node_;
+  Metrics::Registration s3_metrics_;
+};
+
+}  // namespace
+
+int RunNode(int argc, char** argv) {
+  NodeConfig node;
+  S3Config s3;
+  LogConfig log;
+  AllConfigs all;
+  ProgramSpec spec{
+      .name = kProgram,
+      .summary =
+          "Keeps blocks of S3 objects on this machine's disks and serves them to mounts; "
+          "fetches what is missing, once."};
+  spec.own = {NodeSection(node), S3Section(s3), LogSection(log)};
+  spec.others = all.SectionsBeside(spec.own);
+  spec.log = &log;
+  spec.metrics_listen = &node.metrics_listen;
+  spec.make = [&](ProgramServices& services) {
+    return std::make_unique<NodeDaemon>(node, s3, services);
+  };
+  return RunProgram(spec, argc, argv);
+}
+
+}  // namespace forebay

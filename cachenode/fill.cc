@@ -1,0 +1,95 @@
+#include "cachenode/fill.h"
+
+#include <algorithm>
+#include <boost/asio/this_coro.hpp>
+#include <cstring>
+#include <utility>
+
+namespace forebay {
+
+void Fill::Hold(MemoryBudget::Reservation memory) {
+  const std::scoped_lock lock(mutex_);
+  unused_memory_ = std::move(memory);
+}
+
+void Fill::OnAttempt() {
+  const std::scoped_lock lock(mutex_);
+  auto fresh = std::make_shared<Memory>();
+  // A second attempt takes over the first one's reservation; readers that still hold the first
+  // buffer are few and brief.
+  fresh->reservation = memory_ ? std::move(memory_->reservation) : std::move(unused_memory_);
+  fresh->bytes = Buffer(block_.length);
+  memory_ = std::move(fresh);
+  received_ = 0;
+  checksums_.clear();
+}
+
+void Fill::OnData(ByteView bytes) {
+  bool cell_ended = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    std::byte* data = memory_->bytes.data();
+    std::memcpy(data + received_, bytes.data(), bytes.size());
+    received_ += static_cast<std::uint32_t>(bytes.size());
+    for (;;) {
+      const std::uint64_t begin = checksums_.size() * kCellBytes;
+      const std::uint64_t end = std::min<std::uint64_t>(begin + kCellBytes, block_.length);
+      if (begin >= block_.length || end > received_) break;
+      checksums_.push_back(CellChecksum(data + begin, end - begin));
+      cell_ended = true;
+    }
+  }
+  if (cell_ended) progress_.NotifyAll();
+}
+
+Status Fill::Finish(Status status) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (status && (!memory_ || received_ != block_.length)) {
+      status = Fail(Code::kCorrupt, "S3 ended block " + block_.ToString() + " early");
+    }
+    ended_ = status;
+  }
+  progress_.NotifyAll();
+  return status;
+}
+
+std::optional<Result<Cells>> Fill::TryRead(BlockRange range) const {
+  const BlockRange cells = EnclosingCells(range, block_.length);
+  const std::scoped_lock lock(mutex_);
+  if (ended_ && !*ended_) return Fail(ended_->error());
+  const std::size_t first = cells.begin / kCellBytes;
+  const std::size_t last = (cells.end + kCellBytes - 1) / kCellBytes;
+  if (checksums_.size() < last) return std::nullopt;
+  Cells answer;
+  answer.begin = cells.begin;
+  answer.bytes = Slice{memory_, memory_->bytes.view().subspan(cells.begin, cells.size())};
+  answer.checksums.assign(checksums_.begin() + static_cast<std::ptrdiff_t>(first),
+                          checksums_.begin() + static_cast<std::ptrdiff_t>(last));
+  answer.tier = Tier::kS3;
+  return answer;
+}
+
+Task<Result<Cells>> Fill::Wait(BlockRange range, Deadline deadline) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  for (;;) {
+    Notifier::Ticket ticket = progress_.Enlist(executor);
+    std::optional<Result<Cells>> answer = TryRead(range);
+    if (answer) co_return std::move(*answer);
+    const bool notified = co_await ticket.Wait(deadline);
+    if (!notified)
+      co_return Fail(Code::kTimeout, "S3 did not bring block " + block_.ToString() + " in time");
+  }
+}
+
+Slice Fill::Data() const {
+  const std::scoped_lock lock(mutex_);
+  return Slice{memory_, memory_->bytes.view()};
+}
+
+std::vector<std::uint64_t> Fill::Checksums() const {
+  const std::scoped_lock lock(mutex_);
+  return checksums_;
+}
+
+}  // namespace forebay

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "common/base/buffer.h"
+#include "common/base/notifier.h"
+#include "common/base/result.h"
+#include "common/model/block_id.h"
+#include "common/model/block_source.h"
+#include "common/s3/object_store.h"
+
+namespace forebay {
+
+/// One block on its way from S3, and those who wait for it. A reader gets its answer as soon as its
+/// cells are there, and never ends the fill for the others by giving up. Each attempt has a buffer
+/// of its own: bytes that were handed out are never written again. Thread-safe: the object store's
+/// thread delivers, any executor waits.
+class Fill final : public BodySink {
+ public:
+  explicit Fill(BlockId block) : block_(block) {}
+
+  const BlockId& block() const { return block_; }
+  /// The memory that this fill may use; given back when the fill and all its answers are gone.
+  void Hold(MemoryBudget::Reservation memory);
+
+  void OnAttempt() override;
+  void OnData(ByteView bytes) override;
+  /// The end: with success every byte must have come (kCorrupt otherwise, for readers too). Returns
+  /// what readers get.
+  Status Finish(Status status);
+
+  /// The cells that enclose `range`, as tier kS3; the fill's error when it failed; kTimeout at the
+  /// deadline.
+  Task<Result<Cells>> Wait(BlockRange range, Deadline deadline);
+  /// The same without waiting: nothing when the cells are not there yet.
+  std::optional<Result<Cells>> TryRead(BlockRange range) const;
+
+  /// After a successful Finish: the whole block and its checksums.
+  Slice Data() const;
+  std::vector<std::uint64_t> Checksums() const;
+
+ private:
+  struct Memory {
+    MemoryBudget::Reservation reservation;
+    Buffer bytes;
+  };
+
+  const BlockId block_;
+  mutable std::mutex mutex_;
+  // Below: guarded by mutex_.
+  MemoryBudget::Reservation unused_memory_;
+  std::shared_ptr<Memory> memory_;        // of the current attempt
+  std::uint32_t received_ = 0;            // bytes of the current attempt
+  std::vector<std::uint64_t> checksums_;  // of its whole cells
+  std::optional<Status> ended_;
+  Notifier progress_;
+};
+
+}  // namespace forebay

@@ -1,0 +1,85 @@
+#include "cachenode/filler.h"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/io_context.hpp>
+#include <thread>
+#include <utility>
+
+namespace forebay {
+
+Filler::Filler(FillerOptions options, IoPool& pool, BlockStore& store, Origin& origin,
+               NodeCounters& counters)
+    : options_(options),
+      pool_(pool),
+      store_(store),
+      origin_(origin),
+      counters_(counters),
+      memory_(options.memory_limit),
+      recent_(options.memory_limit / 4) {}
+
+Filler::Seat Filler::JoinOrStart(const ColdBlock& cold, bool unless_kept) {
+  auto seat = flights_.Join(cold.block, [&]() -> std::shared_ptr<Fill> {
+    // A fill that has just landed left the flight after it had stored the block: the caller looked
+    // too early.
+    if (unless_kept && (store_.Contains(cold.block) || recent_.Contains(cold.block)))
+      return nullptr;
+    running_.fetch_add(1, std::memory_order_acq_rel);
+    return std::make_shared<Fill>(cold.block);
+  });
+  if (seat.leads) Spawn(pool_.Next(), Run(cold, seat.flight));
+  return Seat{std::move(seat.flight), seat.leads};
+}
+
+Task<Status> Filler::Fetch(const ColdBlock& cold, Fill& fill, Deadline deadline) {
+  if (stopping_.load(std::memory_order_acquire))
+    co_return Fail(Code::kUnavailable, "this node is stopping");
+  Result<MemoryBudget::Reservation> memory = co_await memory_.Reserve(cold.block.length, deadline);
+  if (!memory) co_return Fail(Code::kOverloaded, std::move(memory.error().message));
+  fill.Hold(std::move(*memory));
+  std::shared_ptr<LinkCount> count = counters_.OfLink(cold.link->id);
+  Status got =
+      co_await origin_.Get(cold.link, cold.object, cold.block, fill, std::move(count), deadline);
+  co_return got;
+}
+
+Task<void> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill) {
+  Slice data = fill->Data();
+  std::vector<std::uint64_t> checksums = fill->Checksums();
+  Status kept =
+      co_await store_.Admit(cold.link->id, cold.block, std::move(data), std::move(checksums));
+  if (kept) co_return;
+  if (kept.error().code != Code::kOverloaded) {
+    spdlog::warn("block {} is served but not kept: {}", cold.block.ToString(),
+                 kept.error().message);
+  }
+  recent_.Add(std::move(fill));
+}
+
+Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
+  const Deadline deadline = Deadline::After(options_.s3_timeout);
+  Status got = co_await Fetch(cold, *fill, deadline);
+  const Status ended = fill->Finish(std::move(got));
+  if (ended) {
+    co_await Keep(cold, fill);
+  } else {
+    spdlog::warn("cannot fill {} of s3://{}/{}: {}", cold.block.ToString(),
+                 cold.link->origin.bucket, cold.object.key, ended.error().message);
+  }
+  flights_.Leave(cold.block, fill);
+  fill.reset();
+  running_.fetch_sub(1, std::memory_order_acq_rel);
+}
+
+void Filler::Stop() {
+  stopping_.store(true, std::memory_order_release);
+  // Each fill's end is a turn of its event loop away; nobody waits for this but the end of the
+  // program.
+  constexpr std::chrono::milliseconds kLook{2};
+  const Deadline patience = Deadline::After(std::chrono::seconds(5));
+  while (running_.load(std::memory_order_acquire) > 0 && !patience.Expired())
+    std::this_thread::sleep_for(kLook);
+  recent_.Clear();
+}
+
+}  // namespace forebay

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "cachenode/fill.h"
+#include "cachenode/node_counters.h"
+#include "cachenode/origin.h"
+#include "cachenode/recent_blocks.h"
+#include "cachenode/store/block_store.h"
+#include "common/base/buffer.h"
+#include "common/base/executors.h"
+#include "common/base/single_flight.h"
+#include "common/model/link.h"
+
+namespace forebay {
+
+struct FillerOptions {
+  Duration s3_timeout = kS3Patience;  ///< A fill gives up after this; its readers get the reason.
+  std::uint64_t memory_limit =
+      1 << 30;  ///< For fills in flight, and a quarter more for recent blocks.
+};
+
+/// What a cold block needs: whose it is, and which object it is cut from.
+struct ColdBlock {
+  std::shared_ptr<const LinkSpec> link;
+  ObjectRef object;
+  BlockId block;
+};
+
+/// Runs the fills of a node: one at a time for each block, however many ask; each in a coroutine of
+/// its own that no reader can end. A block is in the store before its fill leaves, so that no
+/// moment is left for a second GET. Thread-safe.
+class Filler {
+ public:
+  Filler(FillerOptions options, IoPool& pool, BlockStore& store, Origin& origin,
+         NodeCounters& counters);
+
+  struct Seat {
+    std::shared_ptr<Fill>
+        fill;            ///< Null: the block has come into the store or `recent`; look there.
+    bool leads = false;  ///< This call began it.
+  };
+  /// Joins the running fill of the block, or begins one; `unless_kept`: not when the block is in
+  /// the store or in `recent` by now.
+  Seat JoinOrStart(const ColdBlock& cold, bool unless_kept);
+  /// The running fill, or null: for those who must not begin one.
+  std::shared_ptr<Fill> Running(const BlockId& block) const { return flights_.Find(block); }
+
+  RecentBlocks& recent() { return recent_; }
+  std::size_t in_flight() const { return flights_.size(); }
+  std::size_t memory_in_use() const { return memory_.in_use(); }
+
+  /// Waits until no fill runs. The object store has been stopped before, so that they end soon;
+  /// begins none after it. Not from a thread of the pool.
+  void Stop();
+
+ private:
+  Task<void> Run(ColdBlock cold, std::shared_ptr<Fill> fill);
+  Task<Status> Fetch(const ColdBlock& cold, Fill& fill, Deadline deadline);
+  Task<void> Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill);
+
+  const FillerOptions options_;
+  IoPool& pool_;
+  BlockStore& store_;
+  Origin& origin_;
+  NodeCounters& counters_;
+  MemoryBudget memory_;
+  RecentBlocks recent_;
+  SingleFlight<BlockId, Fill> flights_;
+  std::atomic<std::size_t> running_{0};
+  std::atomic<bool> stopping_{false};
+};
+
+}  // namespace forebay

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "cachenode/cluster_view.h"
+#include "cachenode/node_counters.h"
+#include "cachenode/store/block_store.h"
+#include "common/base/executors.h"
+#include "common/base/notifier.h"
+#include "common/base/offload.h"
+#include "common/model/membership.h"
+#include "common/wire/client_pool.h"
+#include "proto/coordinator.pb.h"
+
+namespace forebay {
+
+struct HeartbeatOptions {
+  std::vector<std::string> coordinators;
+  Credentials credentials;
+  Duration every = kHeartbeatEvery;
+};
+
+/// A node's side of its membership: learns the cluster, registers, reports once a second, and takes
+/// over links and ring tables. Without a coordinator the node serves on from what is known: nothing
+/// here is a condition for serving. Has an event loop of its own. Public calls from any thread
+/// unless said otherwise.
+class Heartbeat {
+ public:
+  Heartbeat(HeartbeatOptions options, ClusterView& cluster, NodeCounters& counters,
+            Offload& offload);
+  ~Heartbeat();  ///< Calls Stop().
+  Heartbeat(const Heartbeat&) = delete;
+  Heartbeat& operator=(const Heartbeat&) = delete;
+
+  /// Asks the coordinators until one answers which cluster this is; says every 10 s that it waits.
+  /// Blocks. kUnavailable when `stopping` is asked for; kDenied when a coordinator refuses us.
+  Result<Uuid> LearnCluster(std::stop_token stopping);
+
+  /// Begins to register and to report on `store`. `self.address` is final.
+  void Start(NodeInfo self, BlockStore& store);
+  /// Blocks until the first registration; kInvalid or kDenied when it is refused, kUnavailable when
+  /// `stopping`.
+  Status WaitUntilRegistered(std::stop_token stopping);
+
+  /// Sends the next heartbeat now: the answer brings new links.
+  void Hurry();
+  /// A peer goes by a newer ring table than ours.
+  void NoticeEpoch(std::uint64_t epoch);
+
+  /// Reports once more, so that the last reads are counted, and ends. Blocks.
+  void Stop();
+
+ private:
+  Task<Result<RpcReply>> Ask(Method method, const google::protobuf::MessageLite& request);
+  Task<void> Beat();
+  Task<Status> Register();
+  Task<Status> Report();
+  Task<Status> FetchRing();
+  Task<Status> TakeLinks(std::vector<LinkSpec> links, std::uint64_t version);
+  Task<Status> TakeRing(Slice bytes);
+  proto::HeartbeatRequest Compose() const;
+  void NoteOutcome(const Status& status);
+
+  const HeartbeatOptions options_;
+  ClusterView& cluster_;
+  NodeCounters& counters_;
+  Offload& offload_;
+  const std::uint64_t incarnation_;
+  IoPool io_;
+  std::unique_ptr<ClientPool> coordinators_;
+  NodeInfo self_;
+  BlockStore* store_ = nullptr;
+
+  // On the event loop only.
+  std::size_t current_ = 0;  // the coordinator that answered last
+  bool registered_ = false;
+  bool silent_ = false;  // said so already
+
+  Notifier hurry_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<std::uint64_t> wanted_epoch_{0};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool running_ = false;         // guarded by mutex_
+  std::optional<Status> first_;  // guarded by mutex_: how the first registration ended
+};
+
+}  // namespace forebay

@@ -1,0 +1,184 @@
+#include "cachenode/node.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/files.h"
+#include "common/base/machine_id.h"
+
+namespace forebay {
+namespace {
+
+// Disk work: enough threads to keep a few NVMe queues busy, and a queue that bounds what waits.
+constexpr std::size_t kDiskThreads = 8;
+constexpr std::size_t kDiskQueue = 4096;
+constexpr std::size_t kMaxIdBytes = 63;
+
+Status CheckId(const std::string& id) {
+  const bool good = !id.empty() && id.size() <= kMaxIdBytes && std::ranges::all_of(id, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  });
+  if (good) return {};
+  return Fail(Code::kInvalid,
+              "'" + id + "' is no node id: 1 to 63 letters, digits, '.', '_' or '-'");
+}
+
+}  // namespace
+
+Node::Node(NodeOptions options, NodeOrigin origin, Metrics& metrics)
+    : options_(std::move(options)),
+      origin_options_(std::move(origin)),
+      metrics_(metrics),
+      offload_(kDiskThreads, kDiskQueue),
+      origin_(origin_options_.store),
+      io_("node", options_.threads) {}
+
+Result<std::unique_ptr<Node>> Node::Start(NodeOptions options, NodeOrigin origin, Metrics& metrics,
+                                          std::stop_token stopping) {
+  std::unique_ptr<Node> node(new Node(std::move(options), std::move(origin), metrics));
+  Status status = node->Identify();
+  const bool restarted = !node->cluster_.cluster().IsZero();
+  if (status) status = node->OpenStore(stopping);
+  if (status) status = node->Serve();
+  if (status) status = node->Join(restarted, stopping);
+  if (!status) return Fail(status.error());
+  node->Observe();
+  return node;
+}
+
+Node::~Node() { Stop(Deadline::After(std::chrono::seconds(1))); }
+
+// Who we are and what we knew when we stopped: small files in the first cache directory.
+Status Node::Identify() {
+  const std::string& home = options_.store.dirs.front().path;
+  Status made = MakePrivateFolder(home);
+  if (!made) return made;
+  const std::string id_file = home + "/node_id";
+  Result<std::string> stored = ReadWholeFile(id_file);
+  if (!stored && stored.error().code != Code::kNotFound) return Fail(stored.error());
+  id_ = !options_.node_id.empty() ? options_.node_id
+        : stored                  ? *stored
+                                  : "n-" + Uuid::Random().ToString().substr(0, 8);
+  Status good = CheckId(id_);
+  if (!good) return good;
+  if (!stored || *stored != id_) {
+    Status written = WriteFileAtomically(id_file, id_);
+    if (!written) return written;
+  }
+  Status known = cluster_.KeepIn(home + "/cluster_state");
+  if (!known && known.error().code != Code::kCorrupt) return known;
+  if (!known) spdlog::warn("{}; the coordinator is asked again", known.error().message);
+  local_socket_ = options_.local_socket;
+  if (!local_socket_.empty()) return {};
+  Result<std::string> runtime = RuntimeDir();
+  if (!runtime) return Fail(runtime.error());
+  local_socket_ = *runtime + "/node-" + id_ + ".sock";
+  return {};
+}
+
+Status Node::OpenStore(std::stop_token stopping) {
+  HeartbeatOptions options;
+  options.coordinators = options_.coordinators;
+  options.credentials.role = proto::ROLE_NODE;
+  options.credentials.id = id_;
+  options.credentials.program = options_.program;
+  options.credentials.cluster = cluster_.cluster();
+  options.credentials.secret = options_.secret;
+  heartbeat_ = std::make_unique<Heartbeat>(std::move(options), cluster_, counters_, offload_);
+  if (cluster_.cluster().IsZero()) {
+    Result<Uuid> cluster = heartbeat_->LearnCluster(stopping);
+    if (!cluster) return Fail(cluster.error());
+    Status set = cluster_.SetCluster(*cluster);
+    if (!set) return set;
+  }
+  Result<std::unique_ptr<BlockStore>> store =
+      BlockStore::Open(options_.store, cluster_.cluster(), offload_);
+  if (!store) return Fail(store.error());
+  store_ = std::move(*store);
+  spdlog::info("{} cached blocks were recovered", store_->BlockCount());
+  return {};
+}
+
+Status Node::Serve() {
+  filler_ = std::make_unique<Filler>(options_.filler, io_, *store_, origin_, counters_);
+  reader_ = std::make_unique<BlockReader>(*store_, *filler_, counters_);
+  Service::Parts parts{.cluster = cluster_,
+                       .reader = *reader_,
+                       .filler = *filler_,
+                       .store = *store_,
+                       .metrics = metrics_,
+                       .refresh_links = [this] { heartbeat_->Hurry(); }};
+  service_ = std::make_unique<Service>(std::move(parts));
+  RpcServerOptions options;
+  options.listen = {options_.listen, "unix:" + local_socket_};
+  options.credentials.role = proto::ROLE_NODE;
+  options.credentials.id = id_;
+  options.credentials.program = options_.program;
+  options.credentials.cluster = cluster_.cluster();
+  options.credentials.secret = options_.secret;
+  server_ = std::make_unique<RpcServer>(
+      io_, std::move(options), service_->Methods(), [this] { return cluster_.ring_epoch(); },
+      [this](std::uint64_t epoch) { heartbeat_->NoticeEpoch(epoch); });
+  io_.Start();
+  return server_->Start();
+}
+
+Status Node::Join(bool restarted, std::stop_token stopping) {
+  NodeInfo self;
+  self.id = id_;
+  self.address = options_.advertise.empty() ? address() : options_.advertise;
+  self.local_socket = local_socket_;
+  self.host_id = MachineId();
+  self.zone = options_.zone;
+  for (const DiskUsage& disk : store_->Disks()) self.capacity_bytes += disk.capacity_bytes;
+  heartbeat_->Start(std::move(self), *store_);
+  // A node that knows its cluster serves at once, coordinator or not.
+  if (restarted) return {};
+  return heartbeat_->WaitUntilRegistered(stopping);
+}
+
+void Node::Observe() {
+  registration_ = metrics_.AddCollector([this](MetricSamples& samples) {
+    samples.Set(metric::kFillsInFlight, {}, static_cast<double>(filler_->in_flight()));
+    samples.Set(metric::kIndexEntries, {}, static_cast<double>(store_->BlockCount()));
+    for (const DiskUsage& disk : store_->Disks()) {
+      samples.Set(metric::kCacheUsedBytes, {disk.path}, static_cast<double>(disk.used_bytes));
+      samples.Set(metric::kCacheCapacityBytes, {disk.path},
+                  static_cast<double>(disk.capacity_bytes));
+    }
+    const BlockStore::Counters& counters = store_->counters();
+    samples.Set(metric::kEvictedBytes, {"capacity"},
+                static_cast<double>(counters.evicted_bytes.load()));
+    samples.Set(metric::kChecksumFailures, {"disk"},
+                static_cast<double>(counters.checksum_failures.load()));
+    for (const auto& [id, count] : counters_.Links()) {
+      const std::shared_ptr<const LinkSpec> link = cluster_.FindLink(id);
+      const std::string name = link ? link->name : id.ToString();
+      const auto hit_bytes = static_cast<double>(count->hit_bytes.load());
+      const auto read_bytes = static_cast<double>(count->read_bytes.load());
+      samples.Set(metric::kReadBytes, {name, "local"}, hit_bytes);
+      samples.Set(metric::kReadBytes, {name, "s3"}, read_bytes - hit_bytes);
+    }
+  });
+}
+
+void Node::Stop(Deadline drain) {
+  if (stopped_) return;
+  stopped_ = true;
+  registration_ = {};
+  if (server_) server_->Stop(drain);
+  if (heartbeat_) heartbeat_->Stop();
+  if (origin_options_.interrupt) origin_options_.interrupt();
+  if (filler_) filler_->Stop();
+  if (store_) {
+    Status closed = store_->Close();
+    if (!closed) spdlog::error("the cache may lose its newest blocks: {}", closed.error().message);
+  }
+  io_.Stop();
+  offload_.Stop();
+}
+
+}  // namespace forebay

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "cachenode/block_reader.h"
+#include "cachenode/cluster_view.h"
+#include "cachenode/filler.h"
+#include "cachenode/heartbeat.h"
+#include "cachenode/node_counters.h"
+#include "cachenode/origin.h"
+#include "cachenode/service.h"
+#include "cachenode/store/block_store.h"
+#include "common/base/executors.h"
+#include "common/base/metrics.h"
+#include "common/base/offload.h"
+#include "common/s3/object_store.h"
+#include "common/wire/server.h"
+
+namespace forebay {
+
+struct NodeOptions {
+  BlockStoreOptions store;
+  std::vector<std::string> coordinators;
+  std::string listen;
+  std::string advertise;  ///< "" = the bound address.
+  std::string node_id;    ///< "" = kept in the first cache directory, made on the first start.
+  std::string zone;
+  std::string local_socket;  ///< "" = RuntimeDir()/node-<id>.sock.
+  std::string program;       ///< "forebay-node 0.1.0".
+  std::string secret;
+  std::size_t threads = 1;
+  FillerOptions filler;
+};
+
+/// How the node reaches S3.
+struct NodeOrigin {
+  ObjectStore& store;
+  /// Ends the store's calls in flight; called once, while the node stops.
+  std::function<void()> interrupt;
+};
+
+/// The composition root: owns every part of a cache node, and the order in which they start and
+/// stop.
+class Node {
+ public:
+  /// Recovers the cache and serves. Blocks: on the very first start until a coordinator has
+  /// answered, or `stopping`.
+  static Result<std::unique_ptr<Node>> Start(NodeOptions options, NodeOrigin origin,
+                                             Metrics& metrics, std::stop_token stopping);
+  ~Node();  ///< Calls Stop() with little patience.
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  /// Stops accepting, lets calls in flight end until `drain`, reports a last time, makes the cache
+  /// durable. Idempotent.
+  void Stop(Deadline drain);
+
+  const std::string& address() const { return server_->addresses().front(); }
+  const std::string& id() const { return id_; }
+
+ private:
+  Node(NodeOptions options, NodeOrigin origin, Metrics& metrics);
+
+  Status Identify();
+  Status OpenStore(std::stop_token stopping);
+  Status Serve();
+  Status Join(bool restarted, std::stop_token stopping);
+  void Observe();
+
+  // In the order of construction; destroyed in reverse.
+  const NodeOptions options_;
+  const NodeOrigin origin_options_;
+  Metrics& metrics_;
+  std::string id_;
+  std::string local_socket_;
+  ClusterView cluster_;
+  NodeCounters counters_;
+  Offload offload_;
+  Origin origin_;
+  std::unique_ptr<Heartbeat> heartbeat_;
+  std::unique_ptr<BlockStore> store_;
+  IoPool io_;
+  std::unique_ptr<Filler> filler_;
+  std::unique_ptr<BlockReader> reader_;
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<RpcServer> server_;
+  Metrics::Registration registration_;
+  bool stopped_ = false;
+};
+
+}  // namespace forebay

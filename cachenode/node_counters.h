@@ -1,0 +1,65 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "common/model/object_version.h"
+
+namespace forebay {
+
+/// What one link has cost and brought at this node since it started. Each event has one owner that
+/// counts it: BlockReader reads, hits and misses; Origin everything of S3.
+struct LinkCount {
+  std::atomic<std::uint64_t> reads{0};  ///< Block lookups; reads == hits + misses.
+  std::atomic<std::uint64_t> read_bytes{0};
+  std::atomic<std::uint64_t> hits{
+      0};  ///< Lookups that cost no GET: from the store, or by joining a running fill.
+  std::atomic<std::uint64_t> hit_bytes{0};
+  std::atomic<std::uint64_t> misses{0};   ///< Lookups that began a fill.
+  std::atomic<std::uint64_t> s3_gets{0};  ///< Successful ones.
+  std::atomic<std::uint64_t> s3_bytes{0};
+  std::atomic<std::uint64_t> s3_retries{0};
+  std::atomic<std::uint64_t> s3_errors{0};
+};
+
+struct JobCount {
+  std::string job;
+  Uuid link;
+  std::uint64_t reads = 0;
+  std::uint64_t hits = 0;
+};
+
+/// All counters of a node's readers. Thread-safe.
+class NodeCounters {
+ public:
+  /// Never null; the same for the same link.
+  std::shared_ptr<LinkCount> OfLink(const Uuid& link);
+
+  /// Counts a read of a job that is known. At most kMaxJobs jobs are told apart, later ones are not
+  /// counted.
+  void CountJob(const std::string& job, const Uuid& link, bool hit);
+
+  std::vector<std::pair<Uuid, std::shared_ptr<const LinkCount>>> Links() const;
+  std::vector<JobCount> Jobs() const;
+
+ private:
+  static constexpr std::size_t kMaxJobs = 1024;
+  struct ReadsAndHits {
+    std::atomic<std::uint64_t> reads{0};
+    std::atomic<std::uint64_t> hits{0};
+  };
+
+  mutable std::shared_mutex mutex_;
+  std::unordered_map<Uuid, std::shared_ptr<LinkCount>> links_;
+  std::map<std::pair<std::string, Uuid>, std::unique_ptr<ReadsAndHits>> jobs_;
+};
+
+}  // namespace forebay

@@ -1,0 +1,32 @@
+#include "cachenode/origin.h"
+
+#include <utility>
+
+namespace forebay {
+
+Task<Status> Origin::Get(std::shared_ptr<const LinkSpec> link, ObjectRef object, BlockId block,
+                         BodySink& sink, std::shared_ptr<LinkCount> count, Deadline deadline) {
+  CallStats stats;
+  GetRequest request;
+  request.origin = link->origin;
+  request.key = std::move(object.key);
+  request.etag = std::move(object.etag);
+  request.object_size = object.size;
+  request.offset = block.offset;
+  request.length = block.length;
+  request.stats = &stats;
+  Status got = co_await store_.Get(std::move(request), sink, deadline);
+  if (stats.attempts > 1)
+    count->s3_retries.fetch_add(stats.attempts - 1, std::memory_order_relaxed);
+  if (got) {
+    count->s3_gets.fetch_add(1, std::memory_order_relaxed);
+    count->s3_bytes.fetch_add(block.length, std::memory_order_relaxed);
+    co_return got;
+  }
+  count->s3_errors.fetch_add(1, std::memory_order_relaxed);
+  if (got.error().code == Code::kNotFound)
+    co_return Fail(Code::kStale, std::move(got.error().message));
+  co_return got;
+}
+
+}  // namespace forebay

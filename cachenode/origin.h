@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+
+#include "cachenode/node_counters.h"
+#include "common/base/asio.h"
+#include "common/base/deadline.h"
+#include "common/base/result.h"
+#include "common/model/block_id.h"
+#include "common/model/block_source.h"
+#include "common/model/link.h"
+#include "common/s3/object_store.h"
+
+namespace forebay {
+
+/// Where blocks come from when no cache has them: one ranged GET of exactly one version (DESIGN
+/// section 5, step 9).
+class Origin {
+ public:
+  explicit Origin(ObjectStore& store) : store_(store) {}
+
+  /// Streams `block` of `object` into `sink`. Errors as ObjectStore::Get, but an object that is
+  /// gone is kStale: the version that was asked for no longer exists. Counts into `count`.
+  Task<Status> Get(std::shared_ptr<const LinkSpec> link, ObjectRef object, BlockId block,
+                   BodySink& sink, std::shared_ptr<LinkCount> count, Deadline deadline);
+
+ private:
+  ObjectStore& store_;
+};
+
+}  // namespace forebay

@@ -1,0 +1,199 @@
+#include "cachenode/service.h"
+
+#include <boost/asio/this_coro.hpp>
+#include <utility>
+
+#include "common/model/key_rules.h"
+#include "common/wire/messages.h"
+#include "proto/coordinator.pb.h"
+#include "proto/node.pb.h"
+
+namespace forebay {
+namespace {
+
+// A link that was made a moment ago comes with the next heartbeat; this is how long its first
+// reader waits for that.
+constexpr std::chrono::seconds kNewLinkPatience{2};
+
+BlockRequest FromMessage(const proto::ReadBlockRequest& message) {
+  BlockRequest request;
+  request.link = UuidFromBytes(message.link());
+  request.block = FromProto(message.block());
+  request.range = BlockRange{message.range_begin(), message.range_end()};
+  request.object = ObjectRef{message.key(), message.etag(), message.object_size()};
+  request.job = message.job();
+  request.peer_only = message.peer_only();
+  return request;
+}
+
+Status CheckBlock(const LinkSpec& link, const BlockRequest& request) {
+  const BlockId& block = request.block;
+  if (block.length == 0 || block.length > kMaxBlockBytes || block.length > request.object.size ||
+      block.offset > request.object.size - block.length) {
+    return Fail(Code::kInvalid, "block " + block.ToString() + " is no part of an object of " +
+                                    std::to_string(request.object.size) + " bytes");
+  }
+  if (!RelativeKey(link.origin.prefix, request.object.key)) {
+    return Fail(Code::kInvalid,
+                "the key '" + request.object.key + "' is not part of link " + link.name);
+  }
+  if (VersionOf(link, request.object.key, request.object.etag, request.object.size) !=
+      block.version) {
+    return Fail(Code::kInvalid,
+                "block " + block.ToString() + " is no block of '" + request.object.key + "'");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status CheckRead(const LinkSpec& link, const BlockRequest& request) {
+  Status block = CheckBlock(link, request);
+  if (!block) return block;
+  const BlockRange range = request.range;
+  if (range.begin >= range.end || range.end > request.block.length) {
+    return Fail(Code::kInvalid, "the range " + std::to_string(range.begin) + "-" +
+                                    std::to_string(range.end) + " is not inside a block of " +
+                                    std::to_string(request.block.length) + " bytes");
+  }
+  if (EnclosingCells(range, request.block.length).size() > kMaxPayloadBytes) {
+    return Fail(Code::kInvalid,
+                "one read may ask for at most " + std::to_string(kMaxPayloadBytes) + " bytes");
+  }
+  return {};
+}
+
+Service::Service(Parts parts)
+    : parts_(std::move(parts)), read_duration_(parts_.metrics.Histogram(metric::kReadDuration)) {}
+
+// The table of DESIGN section 10.
+std::vector<MethodEntry> Service::Methods() {
+  const std::vector<proto::Role> readers = {proto::ROLE_CLIENT, proto::ROLE_NODE,
+                                            proto::ROLE_ADMIN};
+  const std::vector<proto::Role> masters = {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN};
+  const std::vector<proto::Role> all = {proto::ROLE_CLIENT, proto::ROLE_NODE,
+                                        proto::ROLE_COORDINATOR, proto::ROLE_ADMIN};
+  std::vector<MethodEntry> methods;
+  methods.push_back(
+      {Method::kReadBlock, readers, [this](RpcCall call) { return ReadBlock(std::move(call)); }});
+  methods.push_back({Method::kPrefetchBlock, readers,
+                     [this](RpcCall call) { return PrefetchBlock(std::move(call)); }});
+  methods.push_back({Method::kCheckBlocks, masters,
+                     [this](RpcCall call) { return CheckBlocks(std::move(call)); }});
+  methods.push_back({Method::kEvictBlocks, masters,
+                     [this](RpcCall call) { return EvictBlocks(std::move(call)); }});
+  methods.push_back(
+      {Method::kGetRing, all, [this](RpcCall call) { return GetRing(std::move(call)); }});
+  return methods;
+}
+
+Task<Result<std::shared_ptr<const LinkSpec>>> Service::FindLink(Uuid id) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  const Deadline deadline = Deadline::After(kNewLinkPatience);
+  for (bool asked = false;; asked = true) {
+    Notifier::Ticket ticket = parts_.cluster.links_changed().Enlist(executor);
+    std::shared_ptr<const LinkSpec> link = parts_.cluster.FindLink(id);
+    if (link) co_return link;
+    if (!asked) parts_.refresh_links();
+    const bool changed = co_await ticket.Wait(deadline);
+    if (!changed)
+      co_return Fail(Code::kNotFound, "link " + id.ToString() + " is not known to this node");
+  }
+}
+
+Task<Result<CheckedRead>> Service::Checked(const std::string& message) {
+  proto::ReadBlockRequest parsed;
+  Status good = ParseMessage(message, parsed);
+  if (!good) co_return Fail(good.error());
+  CheckedRead read;
+  read.request = FromMessage(parsed);
+  auto link = co_await FindLink(read.request.link);
+  if (!link) co_return Fail(link.error());
+  read.link = std::move(*link);
+  co_return read;
+}
+
+Task<Result<RpcReply>> Service::ReadBlock(RpcCall call) {
+  const TimePoint begin = Clock::now();
+  Result<CheckedRead> read = co_await Checked(call.message);
+  if (!read) co_return Fail(read.error());
+  Status good = CheckRead(*read->link, read->request);
+  if (!good) co_return Fail(good.error());
+  Result<Cells> cells = co_await parts_.reader.Read(std::move(*read), call.deadline);
+  read_duration_.Observe(std::chrono::duration<double>(Clock::now() - begin).count());
+  if (!cells) co_return Fail(cells.error());
+  proto::ReadBlockReply reply;
+  reply.set_begin(cells->begin);
+  reply.mutable_checksums()->Add(cells->checksums.begin(), cells->checksums.end());
+  reply.set_tier(static_cast<std::uint32_t>(cells->tier));
+  co_return ReplyWith(reply, std::move(cells->bytes));
+}
+
+Task<Result<RpcReply>> Service::PrefetchBlock(RpcCall call) {
+  Result<CheckedRead> read = co_await Checked(call.message);
+  if (!read) co_return Fail(read.error());
+  Status good = CheckBlock(*read->link, read->request);
+  if (!good) co_return Fail(good.error());
+  proto::PrefetchBlockReply reply;
+  const ColdBlock cold{read->link, read->request.object, read->request.block};
+  reply.set_started(parts_.reader.Prefetch(cold));
+  co_return ReplyWith(reply);
+}
+
+Task<Result<RpcReply>> Service::CheckBlocks(RpcCall call) {
+  proto::CheckBlocksRequest request;
+  Status good = ParseMessage(call.message, request);
+  if (good) good = CheckRepeated(request.blocks_size());
+  if (!good) co_return Fail(good.error());
+  const auto count = static_cast<std::size_t>(request.blocks_size());
+  std::string present((count + 7) / 8, '\0');
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!parts_.store.Contains(FromProto(request.blocks(static_cast<int>(i))))) continue;
+    present[i / 8] =
+        static_cast<char>(static_cast<unsigned char>(present[i / 8]) | (1U << (i % 8)));
+  }
+  proto::CheckBlocksReply reply;
+  reply.set_present(std::move(present));
+  co_return ReplyWith(reply);
+}
+
+Task<Result<RpcReply>> Service::EvictBlocks(RpcCall call) {
+  proto::EvictBlocksRequest request;
+  Status good = ParseMessage(call.message, request);
+  if (good) good = CheckRepeated(request.blocks_size());
+  if (!good) co_return Fail(good.error());
+  Result<Evicted> evicted = Evicted();
+  if (!request.whole_link().empty()) {
+    parts_.filler.recent().Clear();
+    const Uuid link = UuidFromBytes(request.whole_link());
+    evicted = co_await parts_.store.EvictLink(link);
+  } else {
+    std::vector<BlockId> blocks;
+    blocks.reserve(static_cast<std::size_t>(request.blocks_size()));
+    for (const proto::BlockKey& key : request.blocks()) {
+      blocks.push_back(FromProto(key));
+      parts_.filler.recent().Remove(blocks.back());
+    }
+    evicted = co_await parts_.store.Evict(std::move(blocks));
+  }
+  if (!evicted) co_return Fail(evicted.error());
+  proto::EvictBlocksReply reply;
+  reply.set_blocks(evicted->blocks);
+  reply.set_bytes(evicted->bytes);
+  co_return ReplyWith(reply);
+}
+
+Task<Result<RpcReply>> Service::GetRing(RpcCall call) {
+  proto::GetRingRequest request;
+  Status good = ParseMessage(call.message, request);
+  if (!good) co_return Fail(good.error());
+  const std::shared_ptr<const RingTable> ring = parts_.cluster.ring();
+  proto::GetRingReply reply;
+  reply.set_epoch(ring->epoch());
+  if (request.have_epoch() >= ring->epoch()) co_return ReplyWith(reply);
+  auto bytes = std::make_shared<const std::string>(ring->Serialize());
+  const ByteView view(reinterpret_cast<const std::byte*>(bytes->data()), bytes->size());
+  co_return ReplyWith(reply, Slice{std::move(bytes), view});
+}
+
+}  // namespace forebay

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "cachenode/block_reader.h"
+#include "cachenode/cluster_view.h"
+#include "cachenode/filler.h"
+#include "cachenode/store/block_store.h"
+#include "common/base/metrics.h"
+#include "common/base/result.h"
+#include "common/model/block_source.h"
+#include "common/wire/server.h"
+
+namespace forebay {
+
+/// Whether `request` asks for a part of an object of `link`, and for no more than a frame carries.
+/// A node keeps no namespace: it recomputes the version from what the request says, so nobody can
+/// read what they cannot name, and nothing is stored under a name that is not its own. kInvalid
+/// says what is wrong.
+Status CheckRead(const LinkSpec& link, const BlockRequest& request);
+
+/// A node's RPCs: frame -> call, Error -> status; nothing else.
+class Service {
+ public:
+  struct Parts {
+    ClusterView& cluster;
+    BlockReader& reader;
+    Filler& filler;
+    BlockStore& store;
+    Metrics& metrics;
+    /// Asks the coordinator for its links now; any thread.
+    std::function<void()> refresh_links;
+  };
+  explicit Service(Parts parts);
+
+  std::vector<MethodEntry> Methods();
+
+ private:
+  Task<Result<RpcReply>> ReadBlock(RpcCall call);
+  Task<Result<RpcReply>> PrefetchBlock(RpcCall call);
+  Task<Result<RpcReply>> CheckBlocks(RpcCall call);
+  Task<Result<RpcReply>> EvictBlocks(RpcCall call);
+  Task<Result<RpcReply>> GetRing(RpcCall call);
+
+  Task<Result<CheckedRead>> Checked(const std::string& message);
+  Task<Result<std::shared_ptr<const LinkSpec>>> FindLink(Uuid id);
+
+  Parts parts_;
+  prometheus::Histogram& read_duration_;
+};
+
+}  // namespace forebay

@@ -1,0 +1,217 @@
+"""A Forebay cluster of real processes on this machine, in one folder, for ops/try, ops/bench and the end-to-end tests.
+
+Everything listens on free ports of 127.0.0.1, keeps its files below the folder, and ends with the cluster: also when
+the program that started it is killed."""
+
+import ctypes
+import json
+import os
+import pathlib
+import re
+import selectors
+import shutil
+import signal
+import subprocess
+import time
+
+READY_SECONDS = 60
+STOP_SECONDS = 20
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+
+
+class ClusterError(Exception):
+    """Something did not start or end; says what, and where its log is."""
+
+
+def without_settings(environment):
+    """The environment without what would reach Forebay or an S3 client by accident."""
+    return {name: value for name, value in environment.items() if not name.startswith(("AWS_", "FOREBAY_", "RCLONE_"))}
+
+
+def _end_with_parent():
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+class Daemon:
+    """One process of the cluster. `addresses` is what its ready line said."""
+
+    def __init__(self, name, command, env, log):
+        self.name, self.command, self.env, self.log = name, [str(word) for word in command], env, pathlib.Path(log)
+        self.process, self.addresses = None, {}
+
+    def start(self, wait=True):
+        with open(self.log, "ab") as output:
+            self.process = subprocess.Popen(self.command, env=self.env, stdin=subprocess.DEVNULL,
+                                            stdout=subprocess.PIPE, stderr=output, start_new_session=True,
+                                            preexec_fn=_end_with_parent)
+        if wait:
+            self.wait_ready()
+        return self
+
+    def wait_ready(self, seconds=READY_SECONDS):
+        line = b""
+        deadline = time.monotonic() + seconds
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            while not line.endswith(b"\n"):
+                if not selector.select(max(0, deadline - time.monotonic())):
+                    raise ClusterError(f"{self.name} was not ready within {seconds} s; {self.tail()}")
+                part = os.read(self.process.stdout.fileno(), 4096)
+                if not part:
+                    raise ClusterError(f"{self.name} ended with {self.process.wait()}; {self.tail()}")
+                line += part
+        self.addresses = dict(re.findall(r"(\S+)=(\S+)", line.decode()))
+
+    def tail(self):
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return f"the end of {self.log}:\n" + "\n".join(text.splitlines()[-8:])
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self, number=signal.SIGKILL):
+        if self.running():
+            self.process.send_signal(number)
+        if number == signal.SIGKILL:
+            self.wait()
+
+    def wait(self, seconds=STOP_SECONDS):
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def stop(self):
+        """Ends it in the orderly way and answers its exit code; None when it had to be killed."""
+        if self.process is None:
+            return 0
+        self.kill(signal.SIGTERM)
+        code = self.wait()
+        if code is None:
+            self.kill()
+        self.process.stdout.close()
+        return code
+
+
+class Cluster:
+    def __init__(self, folder, programs, s3_environment):
+        self.folder, self.programs = pathlib.Path(folder), pathlib.Path(programs)
+        (self.folder / "run").mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.chmod(self.folder / "run", 0o700)
+        self.client_env = {**without_settings(os.environ), "FOREBAY_RUNTIME_DIR": str(self.folder / "run")}
+        self.server_env = {**self.client_env, **s3_environment}
+        self.coordinator, self.nodes, self.mounts = None, {}, {}
+
+    def start_coordinator(self, *options, wait=True):
+        listen = self.coordinator.addresses["listen"] if self.coordinator else "127.0.0.1:0"
+        self.coordinator = Daemon("coordinator", [
+            self.programs / "forebay-coordinator", "--state-dir", self.folder / "coordinator", "--listen", listen,
+            "--metrics-listen", "127.0.0.1:0", *options], self.server_env, self.folder / "coordinator.log")
+        return self.coordinator.start(wait)
+
+    def start_node(self, name, size="2GiB", *options, wait=True):
+        self.nodes[name] = Daemon(name, [
+            self.programs / "forebay-node", "--node-id", name, "--cache-dir", f"{self.folder / name}={size}",
+            "--coordinator", self.address, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", *options],
+            self.server_env, self.folder / f"{name}.log")
+        return self.nodes[name].start(wait)
+
+    @property
+    def address(self):
+        return self.coordinator.addresses["listen"]
+
+    def mount(self, source, name, *options, wait=True):
+        """Mounts `source` at folder/name, without any S3 credentials, and answers the path."""
+        path = self.folder / name
+        path.mkdir(exist_ok=True)
+        self.mounts[name] = Daemon(name, [
+            self.programs / "forebay-mount", source, path, "--foreground", "--coordinator", self.address,
+            "--state-dir", self.folder / f"{name}.state", "--job-id", name, "--metrics-listen", "127.0.0.1:0", *options],
+            self.client_env, self.folder / f"{name}.log")
+        self.mounts[name].start(wait)
+        return path
+
+    def unmount(self, name):
+        code = self.mounts.pop(name).stop()
+        # What a killed daemon leaves is a mount that answers ENOTCONN.
+        subprocess.run(["umount", "-l", self.folder / name], check=False, stderr=subprocess.DEVNULL)
+        return code
+
+    def cli(self, *words, check=True, timeout=300):
+        """Runs `forebay WORD…`; answers the completed process."""
+        command = [self.programs / "forebay", "--coordinator", self.address, *words]
+        result = subprocess.run([str(word) for word in command], env=self.client_env, stdin=subprocess.DEVNULL,
+                                capture_output=True, text=True, timeout=timeout, check=False)
+        if check and result.returncode != 0:
+            raise ClusterError(f"forebay {' '.join(map(str, words))} ended with {result.returncode}: {result.stderr}")
+        return result
+
+    def json(self, *words):
+        return json.loads(self.cli("-o", "json", *words).stdout)
+
+    def stop(self):
+        """Ends everything. Answers the exit codes by name."""
+        codes = {name: self.unmount(name) for name in list(self.mounts)}
+        for name, daemon in list(self.nodes.items()) + [("coordinator", self.coordinator)]:
+            if daemon is not None:
+                codes[name] = daemon.stop()
+        self.nodes, self.coordinator = {}, None
+        return codes
+
+
+class Rgw:
+    """A Ceph RGW of its own (ops/rgw)."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.env = {}
+
+    def _run(self, *words):
+        result = subprocess.run([REPOSITORY / "ops" / "rgw", *map(str, words)], capture_output=True, text=True,
+                                check=False)
+        if result.returncode != 0:
+            raise ClusterError(result.stderr.strip())
+        return result.stdout
+
+    def start(self, size="2GiB"):
+        lines = self._run("start", self.folder, "--size", size)
+        self.env = dict(line.split("=", 1) for line in lines.split())
+        return self
+
+    def off(self):
+        self._run("off", self.folder)
+
+    def on(self):
+        self._run("on", self.folder)
+
+    def gets(self, bucket=None):
+        return json.loads(self._run("gets", self.folder, *([bucket] if bucket else [])))
+
+    def stop(self):
+        self._run("stop", self.folder)
+
+    def upload(self, source, bucket, prefix=""):
+        """Copies a folder into the bucket, which is made."""
+        env = {**without_settings(os.environ), **self.env, "RCLONE_CONFIG": str(self.folder / "rclone.conf"),
+               "RCLONE_S3_PROVIDER": "Ceph", "RCLONE_S3_ENV_AUTH": "true",
+               "RCLONE_S3_ENDPOINT": self.env["AWS_ENDPOINT_URL"]}
+        result = subprocess.run(["rclone", "copy", "--transfers", "16", "--checkers", "16", "--no-traverse",
+                                 "--s3-upload-cutoff", "256Mi", "--quiet", str(source), f":s3:{bucket}/{prefix}"],
+                                env=env, capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            raise ClusterError(f"the upload to {bucket} failed: {result.stderr.strip()[-2000:]}")
+
+
+def remove(folder):
+    """Deletes a cluster's folder. Refuses while something is mounted below it."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
+        below = [line.split()[4] for line in mounts if line.split()[4].startswith(f"{pathlib.Path(folder).resolve()}/")]
+    if below:
+        raise ClusterError(f"{', '.join(below)} is still mounted; {folder} is left as it is")
+    shutil.rmtree(folder, ignore_errors=True)
