@@ -36,7 +36,7 @@ class FileSystem {
   /// The mount's root, as FUSE wants it; of a sub-path mount it stands for that directory.
   static constexpr std::uint64_t kRoot = 1;
   /// Python and others size their buffers by it: 1 READ instead of 2 for a small file (DESIGN 6.1).
-  static constexpr blksize_t kBlockSizeHint = 128 * 1024;
+  static constexpr blksize_t kBlockSizeHint = 128L * 1024;
 
   struct Node {
     struct stat attributes;

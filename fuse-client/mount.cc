@@ -310,6 +310,7 @@ int RunMount(int argc, char** argv) {
     arguments.insert(arguments.end(), translated->arguments.begin(), translated->arguments.end());
   }
   std::vector<char*> words;
+  words.reserve(arguments.size());
   for (std::string& word : arguments) words.push_back(word.data());
 
   MountConfig mount;

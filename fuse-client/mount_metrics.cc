@@ -18,6 +18,7 @@ class ReadDurations {
 
   void Report(const StatsSnapshot& now) {
     std::vector<double> gained;
+    gained.reserve(now.read_buckets.size());
     for (std::size_t i = 0; i < now.read_buckets.size(); ++i) {
       gained.push_back(static_cast<double>(now.read_buckets[i] - last_.read_buckets[i]));
     }

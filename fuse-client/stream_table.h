@@ -26,7 +26,7 @@ class StreamTable {
   static constexpr std::uint64_t kSlackBytes = 2 << 20;
   /// So much must have been read in sequence before anything is asked for ahead: more than a small
   /// random read of a shard's index takes.
-  static constexpr std::uint64_t kStartBytes = 512 * 1024;
+  static constexpr std::uint64_t kStartBytes = 512ULL * 1024;
   static constexpr std::uint32_t kMaxWindow = 4;  ///< Blocks.
 
   /// Notes a READ of [offset, end) of a file with `size` bytes, and answers each block once.

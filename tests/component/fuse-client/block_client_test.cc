@@ -12,7 +12,7 @@
 #include <map>
 #include <vector>
 
-#include "client_fixture.h"
+#include "tests/component/fuse-client/client_fixture.h"
 #include "tests/fakes/fake_node.h"
 #include "tests/fakes/sample_link.h"
 #include "tests/fakes/temp_dir.h"
@@ -59,6 +59,7 @@ class BlockClientTest : public ClientFixture {
 
   void Publish(const RingTable& old) {
     std::vector<NodeInfo> members;
+    members.reserve(nodes_.size());
     for (const auto& [id, node] : nodes_) members.push_back(node->Info());
     table_ = RingTable::Next(old, members, 1'700'000'000);
     ring_.Offer(table_);

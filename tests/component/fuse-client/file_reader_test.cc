@@ -17,7 +17,8 @@ namespace {
 using fakes::RunTask;
 using fakes::SampleLink;
 
-constexpr std::uint64_t kBlock = 256 * 1024;
+constexpr std::size_t kRead = 128UL * 1024;
+constexpr std::uint64_t kBlock = 256ULL * 1024;
 
 /// Right bytes for every block; notes what was asked; fails on request.
 class ScriptedSource final : public BlockSource, public BlockPrefetcher {
@@ -128,8 +129,8 @@ TEST_F(FileReaderTest, ControlFilesAreReadFromTheirRendering) {
 
 TEST_F(FileReaderTest, ASequentialReaderIsPrefetchedForAndASmallFileNever) {
   const std::uint64_t big = InodeOf("big");
-  for (std::uint64_t at = 0; at < 8 * kBlock; at += 128 * 1024) {
-    ASSERT_TRUE(Read(big, at, 128 * 1024));
+  for (std::uint64_t at = 0; at < 8 * kBlock; at += kRead) {
+    ASSERT_TRUE(Read(big, at, kRead));
   }
   ASSERT_FALSE(source_.prefetched.empty());
   EXPECT_TRUE(std::is_sorted(source_.prefetched.begin(), source_.prefetched.end()));

@@ -48,7 +48,7 @@ std::string ReadAll(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return "cannot open " + path;
   std::string text;
-  std::string piece(128 * 1024, '\0');
+  std::string piece(131'072, '\0');
   ssize_t n = 0;
   while ((n = ::read(fd, piece.data(), piece.size())) > 0) {
     text.append(piece, 0, static_cast<std::size_t>(n));
@@ -66,6 +66,7 @@ class MountTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     // Before any thread: where the mount and the fakes find the secret.
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
     ::setenv("FOREBAY_RUNTIME_DIR", runtime_dir_.path().c_str(), 1);
   }
 
@@ -207,12 +208,13 @@ TEST_F(MountTest, ABigFileIsRightInAnyOrderByManyReaders) {
   ASSERT_TRUE(Mount());
   const std::string path = mnt_ + "/big.tar";
   std::vector<std::thread> readers;
+  readers.reserve(8);
   std::atomic<int> wrong{0};
   for (unsigned reader = 0; reader < 8; ++reader) {
     readers.emplace_back([&, reader] {
       const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
       for (std::uint64_t i = 0; i < 40; ++i) {
-        const std::uint64_t offset = (i * 7919 + reader * 104'729) * 4099 % kBigBytes;
+        const std::uint64_t offset = (i * 7919 + reader * 104'729ULL) * 4099 % kBigBytes;
         std::string buffer(100'000, '\0');
         const ssize_t n = ::pread(fd, buffer.data(), buffer.size(), static_cast<off_t>(offset));
         buffer.resize(n < 0 ? 0 : static_cast<std::size_t>(n));

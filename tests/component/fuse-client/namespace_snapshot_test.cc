@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "client_fixture.h"
 #include "fuse-client/state_files.h"
+#include "tests/component/fuse-client/client_fixture.h"
 #include "tests/fakes/fake_coordinator.h"
 #include "tests/fakes/sample_link.h"
 #include "tests/fakes/temp_dir.h"

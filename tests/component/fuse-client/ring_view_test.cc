@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "client_fixture.h"
+#include "tests/component/fuse-client/client_fixture.h"
 #include "tests/fakes/fake_coordinator.h"
 #include "tests/fakes/fake_node.h"
 #include "tests/fakes/temp_dir.h"

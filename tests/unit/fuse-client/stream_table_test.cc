@@ -11,7 +11,7 @@ namespace forebay {
 namespace {
 
 constexpr std::uint64_t kBlock = 4 << 20;
-constexpr std::uint64_t kRead = 128 * 1024;
+constexpr std::uint64_t kRead = 128ULL * 1024;
 constexpr std::uint64_t kSize = 20 * kBlock;
 
 TEST(StreamTable, AFrontToBackReaderGetsEveryLaterBlockOnceAndBeforeItComesThere) {
