@@ -10,6 +10,7 @@
 
 #include "common/base/executors.h"
 #include "common/wire/client_pool.h"
+#include "common/wire/messages.h"
 #include "proto/coordinator.pb.h"
 #include "proto/node.pb.h"
 
@@ -41,12 +42,8 @@ class InFlight {
 
 proto::ReadBlockRequest MessageOf(const BlockRequest& request) {
   proto::ReadBlockRequest message;
-  message.set_link(request.link.bytes.data(), request.link.bytes.size());
-  proto::BlockKey& block = *message.mutable_block();
-  block.set_version_high(request.block.version.high);
-  block.set_version_low(request.block.version.low);
-  block.set_offset(request.block.offset);
-  block.set_length(request.block.length);
+  message.set_link(BytesOf(request.link));
+  *message.mutable_block() = ToProto(request.block);
   message.set_range_begin(request.range.begin);
   message.set_range_end(request.range.end);
   message.set_key(request.object.key);
@@ -150,14 +147,14 @@ bool BlockClient::IsHere(const NodeInfo& node) const {
 // Those that may be silent come last: they are asked only when nobody else has an answer.
 BlockClient::Routes BlockClient::RoutesFor(const Directory& directory, const BlockId& block) {
   Routes routes;
-  for (const bool doubtful : {false, true}) {
-    for (const std::uint16_t index : directory.table->OwnersOf(PartitionOf(block))) {
-      const NodeInfo& node = directory.table->nodes()[index];
-      const bool doubt = node.state == NodeState::kSuspect || parts_.health.IsSilent(node.id);
-      if (doubt != doubtful) continue;
-      routes.list[routes.count++] = Route{&node, &directory.addresses[index], IsHere(node)};
-    }
+  Routes doubtful;
+  for (const std::uint16_t index : directory.table->OwnersOf(PartitionOf(block))) {
+    const NodeInfo& node = directory.table->nodes()[index];
+    const bool doubt = node.state == NodeState::kSuspect || parts_.health.IsSilent(node.id);
+    Routes& where = doubt ? doubtful : routes;
+    where.list[where.count++] = Route{&node, &directory.addresses[index], IsHere(node)};
   }
+  for (std::size_t i = 0; i < doubtful.count; ++i) routes.list[routes.count++] = doubtful.list[i];
   return routes;
 }
 
@@ -252,7 +249,11 @@ Task<Result<Cells>> BlockClient::Read(BlockRequest request, Deadline deadline) {
     Error& error = cells.error();
     if (AfterFailure(error.code) == Next::kReturn) co_return cells;
     if (stopped_) co_return Fail(Code::kUnavailable, "the mount is going away");
-    if (IsBadAnswer(error.code) && ++bad_rounds >= kBadRoundsMax) co_return cells;
+    if (IsBadAnswer(error.code) && ++bad_rounds >= kBadRoundsMax) {
+      // Only the listing may say that a file does not exist; a node that says so of a link is late.
+      if (error.code == Code::kNotFound) error.code = Code::kUnavailable;
+      co_return cells;
+    }
     const Duration wait = RandomPart(pause);
     if (deadline.Remaining() <= wait) {
       co_return Fail(

@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/base/machine_id.h"
 #include "common/base/version.h"
 #include "common/config/sections.h"
 #include "fuse-client/mount_args.h"
@@ -42,13 +43,6 @@ constexpr Duration kUnmountEvery = std::chrono::milliseconds(200);
 /// What Stop keeps of its time for ending the workers.
 constexpr Duration kEndingTime = std::chrono::milliseconds(1500);
 
-/// The machine's name for itself, the same that a node gives (NodeInfo::host_id).
-std::string HostId() {
-  std::string id = ReadWholeFile("/etc/machine-id").value_or("");
-  while (!id.empty() && (id.back() == '\n' || id.back() == ' ')) id.pop_back();
-  return id;
-}
-
 std::int64_t UnixSeconds() {
   return std::chrono::duration_cast<std::chrono::seconds>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -61,7 +55,7 @@ MountDaemon::MountDaemon(const MountConfig& config, ProgramServices& services)
     : config_(config),
       services_(services),
       link_name_(config.source.substr(0, config.source.find('/'))),
-      host_id_(HostId()),
+      host_id_(MachineId()),
       control_("mount-ctl", 1),
       threads_("mount-io", config.threads),
       stats_(config.threads) {

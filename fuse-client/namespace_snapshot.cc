@@ -15,6 +15,7 @@
 #include "common/base/executors.h"
 #include "common/model/limits.h"
 #include "common/wire/client_pool.h"
+#include "common/wire/messages.h"
 #include "fuse-client/state_files.h"
 
 namespace forebay {
@@ -30,12 +31,6 @@ constexpr std::uint32_t kPieceBytes = 4 << 20;
 constexpr int kTransfersMax = 3;
 
 enum class LinkPhase : std::uint32_t { kListing = 0, kReady = 1, kFailed = 2 };
-
-Uuid UuidOf(const std::string& bytes) {
-  Uuid uuid;
-  if (bytes.size() == uuid.bytes.size()) std::copy(bytes.begin(), bytes.end(), uuid.bytes.begin());
-  return uuid;
-}
 
 std::vector<std::string> Lines(const std::string& text) {
   std::vector<std::string> lines;
@@ -53,7 +48,7 @@ std::string SnapshotName(std::uint64_t generation) { return std::to_string(gener
 Result<std::shared_ptr<const Snapshot>> OpenVerified(const std::string& file,
                                                      const proto::LinkState& link) {
   const proto::GenerationInfo& generation = link.generation();
-  const SnapshotId expected{UuidOf(link.spec().id()), generation.generation()};
+  const SnapshotId expected{UuidFromBytes(link.spec().id()), generation.generation()};
   Result<std::shared_ptr<const Snapshot>> snapshot = Snapshot::Open(file, expected);
   if (!snapshot) return snapshot;
   const SnapshotDigest digest{generation.digest_high(), generation.digest_low()};
@@ -88,6 +83,8 @@ Status WriteAt(int file, ByteView bytes, std::uint64_t offset) {
   }
   return {};
 }
+
+std::string ColonAnd(const std::string& reason) { return reason.empty() ? "" : ": " + reason; }
 
 /// True for failures of a transfer that asking for the link again may cure: nobody there, or the
 /// generation has been replaced meanwhile.
@@ -167,8 +164,9 @@ Task<Result<MountedNamespace>> NamespaceSource::Obtain(std::string link, Deadlin
         if (found || !IsPassing(found.error().code)) co_return found;
         waiting_for = found.error().message;
       } else if (phase == LinkPhase::kFailed) {
-        co_return Fail(Code::kInvalid,
-                       "listing \"" + link + "\" failed: " + answer->reply.links(0).error());
+        co_return Fail(Code::kInvalid, "listing \"" + link + "\" failed" +
+                                           ColonAnd(answer->reply.links(0).error()) +
+                                           "; see `forebay tasks`");
       } else {
         waiting_for = "\"" + link + "\" is being listed for the first time";
       }
@@ -186,10 +184,11 @@ Task<Result<MountedNamespace>> NamespaceSource::Obtain(std::string link, Deadlin
 
 Task<Result<MountedNamespace>> NamespaceSource::FromCoordinator(Answer answer) {
   MountedNamespace found;
-  found.cluster = UuidOf(answer.reply.cluster());
+  found.cluster = UuidFromBytes(answer.reply.cluster());
   found.link = answer.reply.links(0);
   found.cluster_dir = options_.state_dir + "/" + found.cluster.ToString();
-  const std::string folder = found.cluster_dir + "/" + UuidOf(found.link.spec().id()).ToString();
+  const std::string folder =
+      found.cluster_dir + "/" + UuidFromBytes(found.link.spec().id()).ToString();
   const Status made = MakePrivateFolder(folder);
   if (!made) co_return Fail(made.error());
   Result<std::shared_ptr<const Snapshot>> snapshot =
@@ -244,8 +243,8 @@ Result<MountedNamespace> NamespaceSource::FromDisk(const std::string& link) cons
       if (!snapshot) return Fail(snapshot.error());
       spdlog::warn("no coordinator answers; mounting generation {} of \"{}\" from {}", generation,
                    link, folder);
-      return MountedNamespace{UuidOf(reply.cluster()), reply.links(0), std::move(*snapshot), dir,
-                              true};
+      return MountedNamespace{UuidFromBytes(reply.cluster()), reply.links(0), std::move(*snapshot),
+                              dir, true};
     }
   }
   return Fail(Code::kNotFound, "nothing of \"" + link + "\" is in " + options_.state_dir);

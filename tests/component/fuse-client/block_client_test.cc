@@ -243,6 +243,14 @@ TEST_F(BlockClientTest, AChangedObjectIsStaleAtOnce) {
   EXPECT_EQ(owners[1]->reads(), 0u);
 }
 
+TEST_F(BlockClientTest, ANodeCannotMakeAFileDisappear) {
+  const BlockRequest request = RequestFor({0, 4096});
+  for (FakeNode* owner : OwnersOf(request)) owner->OnRead(Always(Code::kNotFound));
+  const Result<Cells> cells = Read(request);
+  ASSERT_FALSE(cells);
+  EXPECT_EQ(cells.error().code, Code::kUnavailable);
+}
+
 TEST_F(BlockClientTest, ARefusalIsNotTriedElsewhere) {
   const BlockRequest request = RequestFor({0, 4096});
   const auto owners = OwnersOf(request);
