@@ -126,7 +126,10 @@ Task<Result<NamespaceSource::Answer>> NamespaceSource::AskForLink(std::string li
     const Result<RpcReply> reply =
         co_await pool_.Call(coordinator, Method::kGetLinks, request, deadline);
     if (!reply) {
-      last = reply.error().Within("coordinator " + coordinator);
+      last = reply.error();
+      // What says that nobody is there names the address already.
+      const bool named = last.message.starts_with(coordinator);
+      last.message.insert(0, named ? "coordinator " : "coordinator " + coordinator + ": ");
       if (last.code == Code::kNotFound || last.code == Code::kDenied) co_return Fail(last);
       continue;
     }
