@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -112,18 +111,30 @@ void Placement::GiveToThoseWhoMayHoldIt() {
   for (std::size_t p = 0; p < kPartitions; ++p) give(p, history_[p].owners);
 }
 
-// The old owners that are not the first owner now stay in their order: also one that has just been
-// first, and so holds the blocks. None of them has a free first seat if the partition is still
-// without a first owner, so this never keeps FillByRendezvous from an exact share.
+// The old owners that are not the first owner now stay in their order, as long as they have seats;
+// who has more fallbacks than seats loses those of the partitions that come last. First come those
+// that have moved: their old first owner, now a fallback, holds the blocks. And the first owner
+// that they moved to is often one that has grown, with free seats that are no use to these
+// partitions. The ranks come from opposite ends, for the same reason: a node with free seats can
+// take one of a partition's fallbacks, not both. None of the fallbacks has a free first seat if the
+// partition is still without a first owner, so this never keeps FillByRendezvous from an exact
+// share.
 void Placement::KeepFallbacks() {
-  for (std::size_t p = 0; p < kPartitions; ++p) {
+  for (const bool moved : {true, false}) {
     for (std::size_t rank = 1; rank < kOwnersPerPartition; ++rank) {
-      for (const std::uint16_t node : history_[p].owners) {
-        if (!HasSeat(rank, node) || Owns(p, node)) continue;
-        Take(p, rank, node);
-        break;
+      for (std::size_t i = 0; i < kPartitions; ++i) {
+        const std::size_t p = rank % 2 == 1 ? i : kPartitions - 1 - i;
+        if ((history_[p].owners[0] != Owner(p, 0)) == moved) KeepFallback(p, rank);
       }
     }
+  }
+}
+
+void Placement::KeepFallback(std::size_t partition, std::size_t rank) {
+  for (const std::uint16_t node : history_[partition].owners) {
+    if (!HasSeat(rank, node) || Owns(partition, node)) continue;
+    Take(partition, rank, node);
+    return;
   }
 }
 
@@ -136,32 +147,35 @@ void Placement::FillByRendezvous() {
     }
     for (std::size_t rank = 0; rank < kOwnersPerPartition; ++rank) {
       if (Owner(p, rank) != kNoOwner) continue;
-      const std::uint16_t node = Cheapest(p, rank, costs);
+      const std::uint16_t node = Choose(p, rank, costs);
       if (node == kNoOwner) break;  // fewer nodes than ranks
       Take(p, rank, node);
     }
   }
 }
 
-// The cheapest node that does not own the partition yet: among those with a free seat, and where
-// they are used up (few nodes of very different weights), among all.
-std::uint16_t Placement::Cheapest(std::size_t partition, std::size_t rank,
-                                  std::span<const std::uint64_t> costs) const {
-  std::uint16_t best = kNoOwner;
-  std::uint64_t best_cost = std::numeric_limits<std::uint64_t>::max();
-  bool best_has_seat = false;
+// Among the nodes that do not own the partition yet: the cheapest with a free seat. Where all seats
+// are taken (the last ones belong to nodes that own the partition already), the one that a further
+// partition overloads least.
+std::uint16_t Placement::Choose(std::size_t partition, std::size_t rank,
+                                std::span<const std::uint64_t> costs) const {
+  std::uint16_t cheapest = kNoOwner;
+  std::uint16_t lightest = kNoOwner;
   const auto nodes = static_cast<std::uint16_t>(nodes_.size());  // at most kMaxRingNodes
   for (std::uint16_t node = 0; node < nodes; ++node) {
-    if (weights_[node] == 0) continue;
-    const bool has_seat = HasSeat(rank, node);
-    const bool better =
-        has_seat == best_has_seat ? costs[node] < best_cost : has_seat && !best_has_seat;
-    if (!better || Owns(partition, node)) continue;
-    best = node;
-    best_cost = costs[node];
-    best_has_seat = has_seat;
+    if (weights_[node] == 0 || Owns(partition, node)) continue;
+    if (HasSeat(rank, node)) {
+      if (cheapest == kNoOwner || costs[node] < costs[cheapest]) cheapest = node;
+    } else if (cheapest == kNoOwner) {
+      if (lightest == kNoOwner || IsLighter(rank, node, lightest)) lightest = node;
+    }
   }
-  return best;
+  return cheapest != kNoOwner ? cheapest : lightest;
+}
+
+// Would `a` with one partition more be less loaded for its weight than `b` with one more?
+bool Placement::IsLighter(std::size_t rank, std::uint16_t a, std::uint16_t b) const {
+  return Wide{held_[rank][a] + 1U} * weights_[b] < Wide{held_[rank][b] + 1U} * weights_[a];
 }
 
 }  // namespace forebay

@@ -49,9 +49,11 @@ class Placement {
   void ShedSurplus();
   void GiveToThoseWhoMayHoldIt();
   void KeepFallbacks();
+  void KeepFallback(std::size_t partition, std::size_t rank);
   void FillByRendezvous();
-  std::uint16_t Cheapest(std::size_t partition, std::size_t rank,
-                         std::span<const std::uint64_t> costs) const;
+  std::uint16_t Choose(std::size_t partition, std::size_t rank,
+                       std::span<const std::uint64_t> costs) const;
+  bool IsLighter(std::size_t rank, std::uint16_t a, std::uint16_t b) const;
 
   std::span<const NodeInfo> nodes_;
   std::span<const std::uint64_t> weights_;
