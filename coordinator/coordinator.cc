@@ -10,7 +10,7 @@
 #include <map>
 #include <utility>
 
-#include "coordinator/records.h"
+#include "common/wire/rpc_metrics.h"
 #include "coordinator/rocksdb_state_store.h"
 
 namespace forebay {
@@ -112,6 +112,8 @@ Status Coordinator::Serve() {
   asio::io_context& context = io_.At(0);
   const auto epoch = [this] { return membership_->epoch(); };
   const auto on_newer_epoch = [this](std::uint64_t newer) {
+    // Every frame says it: log an epoch once.
+    if (newer <= newest_epoch_.exchange(newer)) return;
     spdlog::warn(
         "a peer is at ring epoch {} and this coordinator at {}: was its state restored "
         "from an old copy?",
@@ -218,6 +220,7 @@ Task<Result<RpcReply>> Coordinator::CallNode(
 Metrics::Registration Coordinator::Observe(Metrics& metrics) const {
   return metrics.AddCollector([this](MetricSamples& samples) {
     samples.Set(metric::kCoordinatorIsLeader, {}, 1);
+    ReportRpc(server_->counters(), samples);
     std::map<NodeState, double> states = {{NodeState::kUp, 0},
                                           {NodeState::kSuspect, 0},
                                           {NodeState::kDraining, 0},
@@ -242,7 +245,8 @@ void Coordinator::Stop() {
   if (linker_ && server_) {
     Status ended = RunAndWait(linker_->Stop(), kLinkerPatience);
     if (!ended) spdlog::warn("listings did not end in time; they begin again at the next start");
-    (void)RunAndWait(ClosePeers(), kClosePatience);
+    Status closed = RunAndWait(ClosePeers(), kClosePatience);
+    if (!closed) spdlog::warn("connections to nodes did not close in time");
   }
   io_.Stop();
   offload_.Stop();

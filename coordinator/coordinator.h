@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -105,6 +106,7 @@ class Coordinator {
   std::unique_ptr<ClientService> client_service_;
   std::unique_ptr<AdminService> admin_service_;
   std::unique_ptr<RpcServer> server_;
+  std::atomic<std::uint64_t> newest_epoch_{0};  // that a peer was ever seen at
   bool stopped_ = false;
   bool maintaining_ = false;  // on the event loop
   bool stop_maintaining_ = false;

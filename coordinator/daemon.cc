@@ -1,7 +1,5 @@
 #include "coordinator/daemon.h"
 
-#include <spdlog/spdlog.h>
-
 #include <memory>
 #include <optional>
 #include <string>

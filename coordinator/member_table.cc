@@ -59,6 +59,18 @@ Duration MemberTable::SilenceAllowed(const Member& member) const {
   return member.heard_since_start ? times_.suspect_after : times_.restart_grace;
 }
 
+std::optional<TimePoint> MemberTable::HolderHeard(const NodeInfo& info, std::uint64_t incarnation,
+                                                  TimePoint now) const {
+  const auto known = members_.find(info.id);
+  if (known == members_.end()) return std::nullopt;
+  const Member& holder = known->second;
+  const bool alive =
+      holder.in_ring() && holder.heard_since_start && now - holder.heard < times_.suspect_after;
+  const bool other = holder.incarnation != incarnation && holder.info.address != info.address;
+  if (!alive || !other) return std::nullopt;
+  return holder.heard;
+}
+
 Result<MemberTable::Registration> MemberTable::PlanRegistration(
     NodeInfo info, std::uint64_t incarnation, std::optional<std::uint64_t> tabled_capacity,
     TimePoint now) const {
@@ -69,15 +81,11 @@ Result<MemberTable::Registration> MemberTable::PlanRegistration(
   const auto known = members_.find(info.id);
   if (known != members_.end()) {
     const Member& old = known->second;
-    const bool other_process = old.incarnation != incarnation;
-    const bool alive = old.heard_since_start && now - old.heard < times_.suspect_after;
-    if (other_process && alive && old.info.address != info.address) {
-      return Fail(
-          Code::kInvalid,
-          fmt::format("node id {} is held by the live process at {}: give this one another "
-                      "--node-id, or try again {} s after that one has ended",
-                      info.id, old.info.address,
-                      std::chrono::ceil<std::chrono::seconds>(times_.suspect_after).count()));
+    if (HolderHeard(info, incarnation, now)) {
+      return Fail(Code::kInvalid,
+                  fmt::format("node id {} is held by the live process at {}: give this one another "
+                              "--node-id, or stop that one",
+                              info.id, old.info.address));
     }
     new_table = new_table || !old.in_ring() || ReachedOtherwise(old.info, info);
   }

@@ -49,6 +49,11 @@ class MemberTable {
   /// Takes what was persisted, at the coordinator's start.
   void Restore(std::vector<Member> members, TimePoint now);
 
+  /// When the live process that holds `info.id` was last heard; nothing when the caller may have
+  /// the id at once.
+  std::optional<TimePoint> HolderHeard(const NodeInfo& info, std::uint64_t incarnation,
+                                       TimePoint now) const;
+
   struct Registration {
     Member member;           ///< To be persisted and committed.
     bool new_table = false;  ///< The ring needs a new table: a join, a changed weight or address.

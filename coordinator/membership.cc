@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "common/base/executors.h"
 #include "coordinator/records.h"
 
 namespace forebay {
@@ -14,6 +15,7 @@ namespace {
 
 constexpr const char* kTableKey = "ring/table";
 constexpr const char* kMemberPrefix = "member/";
+constexpr std::chrono::milliseconds kHolderLook{50};
 
 std::string MemberKey(const std::string& id) { return kMemberPrefix + id; }
 
@@ -47,11 +49,24 @@ Status ClusterMembers::Load() {
 }
 
 Task<Status> ClusterMembers::Register(NodeInfo info, std::uint64_t incarnation) {
+  const TimePoint asked = Clock::now();
+  while (HolderIsInDoubt(info, incarnation, asked)) {
+    const bool waited = co_await SleepFor(kHolderLook);
+    if (!waited) co_return Fail(Code::kTimeout, "the node no longer waits to be registered");
+  }
   auto work = [this, info = std::move(info), incarnation] {
     return RegisterNow(info, incarnation);
   };
   Status done = co_await offload_.Run(std::move(work));
   co_return done;
+}
+
+/// True while the id's holder counts as alive but has given no sign of life since `asked`.
+bool ClusterMembers::HolderIsInDoubt(const NodeInfo& info, std::uint64_t incarnation,
+                                     TimePoint asked) const {
+  std::scoped_lock lock(mutex_);
+  const std::optional<TimePoint> heard = members_.HolderHeard(info, incarnation, Clock::now());
+  return heard && *heard <= asked;
 }
 
 Status ClusterMembers::RegisterNow(const NodeInfo& info, std::uint64_t incarnation) {

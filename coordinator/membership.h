@@ -38,7 +38,9 @@ class ClusterMembers {
   Status Load();
 
   /// A process asks to be a node. Success means: it is a member, and epoch() and the table show it.
-  /// kInvalid: another live process holds the id, or the node's own words make no sense.
+  /// kInvalid: another live process holds the id, or the node's own words make no sense. Where the
+  /// holder may have just died, the answer waits until it is heard again or has been silent for
+  /// MembershipTimes::suspect_after.
   Task<Status> Register(NodeInfo info, std::uint64_t incarnation);
 
   /// False: the caller must register again.
@@ -56,6 +58,7 @@ class ClusterMembers {
   std::vector<NodeInfo> UpNodes() const;
 
  private:
+  bool HolderIsInDoubt(const NodeInfo& info, std::uint64_t incarnation, TimePoint asked) const;
   Status RegisterNow(const NodeInfo& info, std::uint64_t incarnation);
   Status TickNow();
   std::vector<NodeInfo> NodesWith(const std::vector<Member>& changed) const;

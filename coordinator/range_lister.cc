@@ -248,6 +248,7 @@ Task<Result<std::optional<std::string>>> RangeLister::Probe(std::string marker,
 /// The ranges, put in order, join each other without a gap and all reached their end.
 Status RangeLister::CheckCoverage() const {
   std::vector<const Range*> ordered;
+  ordered.reserve(ranges_.size());
   for (const auto& range : ranges_) ordered.push_back(range.get());
   std::ranges::sort(ordered, {}, &Range::begin);
   for (std::size_t i = 0; i < ordered.size(); ++i) {

@@ -61,8 +61,9 @@ const CounterMetric kS3Requests{{
     .unit = "1",
     .labels = {"op", "code"},
     .programs = "coordinator, node",
-    .help = "Requests to S3, retries included, by operation (get, head, list) and HTTP status (0: "
-            "no answer).",
+    .help =
+        "Calls to S3 that ended, by operation (GET, HEAD, LIST) and outcome: ok, or why it failed "
+        "(Denied, NotFound, Unavailable and so on). Retries are counted apart.",
 }};
 
 const CounterMetric kS3Retries{{
@@ -129,6 +130,37 @@ const CounterMetric kChecksumFailures{{
             "noticed. Alert on any rise: a disk, a cable or a memory is bad.",
 }};
 
+const GaugeMetric kRpcConnections{{
+    .name = "forebay_rpc_connections",
+    .kind = MetricKind::kGauge,
+    .unit = "1",
+    .labels = {},
+    .programs = "coordinator, node",
+    .help = "Connections of peers that are open now.",
+    .stability = MetricStability::kEvolving,
+}};
+
+const CounterMetric kRpcRequests{{
+    .name = "forebay_rpc_requests_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {},
+    .programs = "coordinator, node",
+    .help = "Requests of peers that were answered or are being answered.",
+    .stability = MetricStability::kEvolving,
+}};
+
+const CounterMetric kRpcRefused{{
+    .name = "forebay_rpc_refused_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {"what"},
+    .programs = "coordinator, node",
+    .help = "What peers were refused: a handshake (wrong secret, cluster or version), a request "
+            "(unknown, or not for that role), or a connection because of a malformed frame.",
+    .stability = MetricStability::kEvolving,
+}};
+
 const GaugeMetric kLinkLastRefresh{{
     .name = "forebay_link_last_refresh_timestamp_seconds",
     .kind = MetricKind::kGauge,
@@ -159,7 +191,7 @@ const GaugeMetric kCoordinatorIsLeader{{
 }  // namespace metric
 
 std::span<const MetricDefinition* const> AllMetrics() {
-  static const std::array<const MetricDefinition*, 16> all = {
+  static const std::array<const MetricDefinition*, 19> all = {
       &metric::kBuildInfo,
       &metric::kReadBytes,
       &metric::kReadDuration,
@@ -173,6 +205,9 @@ std::span<const MetricDefinition* const> AllMetrics() {
       &metric::kEvictedBytes,
       &metric::kIndexEntries,
       &metric::kChecksumFailures,
+      &metric::kRpcConnections,
+      &metric::kRpcRequests,
+      &metric::kRpcRefused,
       &metric::kLinkLastRefresh,
       &metric::kRingMembers,
       &metric::kCoordinatorIsLeader,

@@ -49,6 +49,10 @@ extern const CounterMetric kEvictedBytes;
 extern const GaugeMetric kIndexEntries;
 extern const CounterMetric kChecksumFailures;
 
+extern const GaugeMetric kRpcConnections;
+extern const CounterMetric kRpcRequests;
+extern const CounterMetric kRpcRefused;
+
 extern const GaugeMetric kLinkLastRefresh;
 extern const GaugeMetric kRingMembers;
 extern const GaugeMetric kCoordinatorIsLeader;

@@ -1,4 +1,4 @@
-#include "cluster_fixture.h"
+#include "tests/component/coordinator/cluster_fixture.h"
 
 #include <stdlib.h>
 
@@ -149,6 +149,7 @@ void ClusterTest::StartCoordinator() {
   options.listen = "127.0.0.1:0";
   options.program = "forebay-coordinator test";
   options.secret = secret;
+  options.membership = times;
   options.listing.page_keys = 7;
   options.listing.pages_before_split = 2;
   CoordinatorOrigin origin{

@@ -111,6 +111,7 @@ class ClusterTest : public testing::Test {
   const std::string secret = std::string(32, 's');
   std::filesystem::path dir;
   MemoryObjectStore store{"bucket"};
+  MembershipTimes times;  // for the next StartCoordinator
   std::unique_ptr<Coordinator> coordinator;
   Caller admin{proto::ROLE_ADMIN, "cli", secret};
   Caller client{proto::ROLE_CLIENT, "mount", secret};

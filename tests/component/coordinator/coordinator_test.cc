@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
+#include <thread>
 
-#include "cluster_fixture.h"
 #include "common/ring/ring.h"
 #include "common/snapshot/snapshot.h"
 #include "common/wire/messages.h"
+#include "tests/component/coordinator/cluster_fixture.h"
 
 namespace forebay {
 namespace {
@@ -136,11 +138,57 @@ TEST_F(CoordinatorTest, ASecondProcessOfALiveNodeIsRefused) {
   FakeNode first("n1", secret), second("n1", secret);
   ASSERT_TRUE(first.Register(address()).has_value());
   second.incarnation = 2;
+  std::atomic<bool> done{false};
+  std::thread beating([&] {
+    while (!done) EXPECT_TRUE(first.Heartbeat(address()).has_value());
+  });
   const auto refused = second.Register(address());
+  done = true;
+  beating.join();
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, Code::kInvalid);
   EXPECT_NE(refused.error().message.find("n1"), std::string::npos);
   EXPECT_EQ(coordinator->ring_epoch(), 1u);
+}
+
+TEST_F(CoordinatorTest, ANodeThatDiedAndCameBackElsewhereWaitsForTheOldOnesSilence) {
+  StopCoordinator();
+  times.suspect_after = std::chrono::milliseconds(300);
+  StartCoordinator();
+  FakeNode dead("n1", secret), next("n1", secret);
+  ASSERT_TRUE(dead.Register(address()).has_value());
+  next.incarnation = 2;
+  std::string table;
+  const auto taken = next.Register(address(), &table);
+  ASSERT_TRUE(taken.has_value()) << taken.error().message;
+  EXPECT_EQ(RingTable::Parse(table)->Find("n1")->address, next.address());
+  EXPECT_TRUE(dead.Heartbeat(address())->register_again());
+}
+
+TEST_F(CoordinatorTest, ASilentNodeIsSuspectThenOutAndAnAlert) {
+  StopCoordinator();
+  times.suspect_after = std::chrono::milliseconds(200);
+  times.out_after = std::chrono::milliseconds(1500);
+  StartCoordinator();
+  FakeNode silent("n1", secret), lively("n2", secret);
+  ASSERT_TRUE(silent.Register(address()).has_value());
+  ASSERT_TRUE(lively.Register(address()).has_value());
+  std::atomic<bool> done{false};
+  std::thread beating([&] {
+    while (!done) EXPECT_TRUE(lively.Heartbeat(address()).has_value());
+  });
+  std::vector<std::string> alerts;
+  const Deadline deadline = Deadline::After(std::chrono::seconds(20));
+  while (coordinator->ring_epoch() < 3 && !deadline.Expired()) {
+    const proto::StatsReply stats = Stats();
+    if (stats.alerts_size() == 1 && alerts.empty()) alerts.push_back(stats.alerts(0).name());
+  }
+  alerts.push_back(Stats().alerts(0).name());
+  done = true;
+  beating.join();
+  EXPECT_EQ(alerts, (std::vector<std::string>{"node_suspect", "node_out"}));
+  EXPECT_EQ(coordinator->ring_epoch(), 3u) << "suspect moves nothing, out does";
+  EXPECT_TRUE(silent.Heartbeat(address())->register_again());
 }
 
 TEST_F(CoordinatorTest, LinkFailsAtOnceAndChangesNothing) {

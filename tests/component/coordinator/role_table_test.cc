@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "cluster_fixture.h"
+#include "tests/component/coordinator/cluster_fixture.h"
 
 namespace forebay {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "common/model/limits.h"
-#include "testing.h"
+#include "tests/unit/coordinator/testing.h"
 
 namespace forebay {
 namespace {
@@ -14,6 +14,7 @@ class BlockWalkTest : public testing::Test {
  protected:
   std::vector<WalkedBlock> Walk(std::vector<std::string> paths, std::size_t step) {
     std::vector<SnapshotRow> roots;
+    roots.reserve(paths.size());
     for (const std::string& path : paths) roots.push_back(*snapshot->Resolve(path));
     BlockWalk walk(snapshot, roots);
     std::vector<WalkedBlock> all;

@@ -6,7 +6,7 @@
 
 #include "common/model/limits.h"
 #include "common/wire/messages.h"
-#include "testing.h"
+#include "tests/unit/coordinator/testing.h"
 
 namespace forebay {
 namespace {

@@ -6,8 +6,8 @@
 #include <random>
 #include <set>
 
-#include "testing.h"
 #include "tests/fakes/memory_object_store.h"
+#include "tests/unit/coordinator/testing.h"
 
 namespace forebay {
 namespace {

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "coordinator/rocksdb_state_store.h"
-#include "testing.h"
+#include "tests/unit/coordinator/testing.h"
 
 namespace forebay {
 namespace {
@@ -109,7 +109,7 @@ TEST(StateStore, DamageIsNamedAndNeverReplacedByAnEmptyState) {
 
 TEST(StateStore, ALostDatabaseFileIsDamageNotAFreshStart) {
   const TempDir dir;
-  (void)MustOpen(dir.Path("state"))->Claim();
+  ASSERT_TRUE(MustOpen(dir.Path("state"))->Claim().has_value());
   std::filesystem::remove(dir.Path("state/db/CURRENT"));
   const auto opened = RocksDbStateStore::Open(dir.Path("state"));
   ASSERT_FALSE(opened.has_value());

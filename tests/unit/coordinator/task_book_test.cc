@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "testing.h"
+#include "tests/unit/coordinator/testing.h"
 
 namespace forebay {
 namespace {

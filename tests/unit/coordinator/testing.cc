@@ -1,4 +1,4 @@
-#include "testing.h"
+#include "tests/unit/coordinator/testing.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
