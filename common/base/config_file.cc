@@ -1,8 +1,11 @@
+#include <fcntl.h>
 #include <spdlog/fmt/fmt.h>
 #include <toml++/toml.h>
+#include <unistd.h>
 
-#include <fstream>
-#include <sstream>
+#include <array>
+#include <cerrno>
+#include <expected>
 #include <system_error>
 
 #include "common/base/config_sources.h"
@@ -132,20 +135,23 @@ class Reader {
   std::vector<ConfigEntry> entries_;
 };
 
-/// The whole file; a fault and nothing when it cannot be read.
-std::optional<std::string> ReadAll(const std::string& path, bool must_exist,
-                                   std::vector<std::string>& faults) {
-  std::ifstream file(path, std::ios::binary);
-  const int open_errno = errno;
-  std::stringstream content;
-  if (file) content << file.rdbuf();
-  if (file && !content.fail()) return content.str();
-  // Empty files make operator<< fail without an error of the file itself.
-  if (file && !file.bad() && file.peek() == std::ifstream::traits_type::eof()) return "";
-  if (!file.is_open() && open_errno == ENOENT && !must_exist) return std::nullopt;
-  faults.push_back(fmt::format("{}: cannot be read: {}; name a readable file with --config", path,
-                               std::generic_category().message(file.is_open() ? EIO : open_errno)));
-  return std::nullopt;
+/// The whole file, or the errno of what failed.
+std::expected<std::string, int> ReadAll(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return std::unexpected(errno);
+  std::string content;
+  std::array<char, 4096> chunk{};
+  for (;;) {
+    const ssize_t n = ::read(fd, chunk.data(), chunk.size());
+    if (n < 0 && errno == EINTR) continue;
+    const int error = n < 0 ? errno : 0;
+    if (n <= 0) {
+      ::close(fd);
+      if (error != 0) return std::unexpected(error);
+      return content;
+    }
+    content.append(chunk.data(), static_cast<std::size_t>(n));
+  }
 }
 
 }  // namespace
@@ -153,8 +159,14 @@ std::optional<std::string> ReadAll(const std::string& path, bool must_exist,
 std::vector<ConfigEntry> ReadConfigFile(const std::string& path, bool must_exist,
                                         const std::vector<ConfigSection*>& sections,
                                         std::vector<std::string>& faults) {
-  const std::optional<std::string> content = ReadAll(path, must_exist, faults);
-  if (!content) return {};
+  const std::expected<std::string, int> content = ReadAll(path);
+  if (!content) {
+    if (content.error() != ENOENT || must_exist) {
+      faults.push_back(fmt::format("{}: cannot be read: {}; name a readable file with --config",
+                                   path, std::generic_category().message(content.error())));
+    }
+    return {};
+  }
   try {
     const toml::table root = toml::parse(*content, path);
     return Reader(path, sections, faults).Read(root);

@@ -47,7 +47,7 @@ void Declare(CLI::App& app, Collected& collected) {
   CLI::Option* declared = app.add_option(names, collect);
   if (option.value.is_list) {
     // As often as one likes, one text each time: a second word is the next argument.
-    declared->expected(-1)->allow_extra_args(false);
+    declared->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   } else {
     declared->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
@@ -110,7 +110,12 @@ ParsedFlags ReadFlags(const std::vector<std::string>& arguments, std::vector<Con
 
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::ArgumentMismatch& error) {
+    parsed.readable = false;
+    const std::string text = error.what();  // begins with the flag's name and a colon
+    faults.push_back(fmt::format("flag {}: needs a value", text.substr(0, text.find(':'))));
   } catch (const CLI::ParseError& error) {
+    parsed.readable = false;
     faults.push_back(fmt::format("command line: {}; see --help", error.what()));
   }
   for (std::size_t i = 0; i < actions.size(); ++i) {

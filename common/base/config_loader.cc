@@ -69,7 +69,7 @@ ConfigOutcome LoadConfig(const ConfigSources& sources, std::vector<ConfigSection
 
   const bool values_are_good = faults.empty();
   for (const ConfigSection& section : own) {
-    CheckRequired(section, values_are_good, faults);
+    if (flags.readable) CheckRequired(section, values_are_good, faults);
     // What is wrong between members says nothing as long as the members themselves are wrong.
     if (!section.finish || !values_are_good) continue;
     for (std::string& fault : section.finish(sources.environment)) {

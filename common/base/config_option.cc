@@ -45,8 +45,7 @@ ConfigOption::ConfigOption(std::string_view section, std::string_view option_key
       environment("FOREBAY_" + Upper(section) + "_" + Upper(option_key)),
       help(option_help),
       default_text(Bare(option_value.show())),
-      value(std::move(option_value)) {
-}
+      value(std::move(option_value)) {}
 
 ConfigOption& ConfigOption::Required() {
   required = true;

@@ -20,6 +20,7 @@ struct ConfigEntry {
 
 struct ParsedFlags {
   ConfigAction action = ConfigAction::kRun;
+  bool readable = true;  ///< False: the command line could not be split, so nothing of it counts.
   std::optional<std::string> config_file;
   std::vector<ConfigEntry> entries;
 };

@@ -15,7 +15,9 @@ namespace forebay {
 
 namespace {
 
-using Wide = unsigned __int128;  // mantissa times unit: 18 digits times 2^60 fits
+using Wide = unsigned __int128;  // 20 digits (67 bits) times the largest unit (50 bits) fit
+
+constexpr int kMaxDigits = 20;  // as many as 2^64 has
 
 struct Unit {
   std::string_view name;
@@ -61,13 +63,13 @@ std::unexpected<Error> Bad(std::string_view text, std::string_view help) {
 
 /// A decimal number as it was written: mantissa / 10^fraction_digits.
 struct Decimal {
-  std::uint64_t mantissa = 0;
+  Wide mantissa = 0;
   int fraction_digits = 0;
 };
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-/// Takes the number off the front of `text`; nothing when there is none or it has more than 18
+/// Takes the number off the front of `text`; nothing when there is none or it has more than 20
 /// digits.
 std::optional<Decimal> TakeDecimal(std::string_view& text) {
   Decimal number;
@@ -81,8 +83,8 @@ std::optional<Decimal> TakeDecimal(std::string_view& text) {
       continue;
     }
     if (!IsDigit(c)) break;
-    if (++digits > 18) return std::nullopt;
-    number.mantissa = number.mantissa * 10 + static_cast<std::uint64_t>(c - '0');
+    if (++digits > kMaxDigits) return std::nullopt;
+    number.mantissa = number.mantissa * 10 + static_cast<unsigned>(c - '0');
     if (fraction) ++number.fraction_digits;
   }
   if (digits == 0 || text[at - 1] == '.') return std::nullopt;
@@ -92,7 +94,7 @@ std::optional<Decimal> TakeDecimal(std::string_view& text) {
 
 /// number * factor, cut to a whole number; nothing on overflow.
 std::optional<std::uint64_t> Scale(Decimal number, std::uint64_t factor) {
-  Wide value = static_cast<Wide>(number.mantissa) * factor;
+  Wide value = number.mantissa * factor;
   for (int i = 0; i < number.fraction_digits; ++i) value /= 10;
   if (value > std::numeric_limits<std::uint64_t>::max()) return std::nullopt;
   return static_cast<std::uint64_t>(value);
@@ -190,12 +192,14 @@ Result<std::uint64_t> ParseUint(std::string_view text, std::uint64_t min, std::u
 }
 
 std::string FormatSize(std::uint64_t bytes) {
-  std::string shortest = std::to_string(bytes);
-  if (bytes == 0) return shortest;
+  const std::string plain = std::to_string(bytes);
+  if (bytes == 0) return plain;
+  std::string shortest = plain;
   for (const Unit& unit : kSizeUnits) {
     if (unit.factor == 1 || bytes % unit.factor != 0) continue;
     std::string text = fmt::format("{}{}", bytes / unit.factor, unit.name);
-    if (text.size() < shortest.size()) shortest = std::move(text);
+    const std::size_t limit = shortest == plain ? plain.size() + 1 : shortest.size();
+    if (text.size() < limit) shortest = std::move(text);
   }
   return shortest;
 }

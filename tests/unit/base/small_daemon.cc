@@ -80,7 +80,8 @@ int RunSmall(int argc, char** argv) {
   SmallConfig small;
   LogConfig log;
   AllConfigs all;
-  ProgramSpec spec{.name = "small-daemon", .summary = "Does nothing, and stops when it is told to."};
+  ProgramSpec spec{.name = "small-daemon",
+                   .summary = "Does nothing, and stops when it is told to."};
   spec.own = {SmallSection(small), LogSection(log)};
   spec.others = all.SectionsBeside(spec.own);
   spec.log = &log;

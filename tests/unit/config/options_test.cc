@@ -1,0 +1,175 @@
+// The real option tables of the programs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/config_loader.h"
+#include "common/base/config_text.h"
+#include "common/config/sections.h"
+#include "tests/fakes/temp_dir.h"
+
+namespace forebay {
+namespace {
+
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+constexpr std::size_t kMaxFields = 40;
+
+/// Loads as the program does whose section is `make(config)`, with [s3] and [log].
+template <typename Config, typename Make>
+std::vector<std::string> Load(Config& config, Make make, std::vector<std::string> arguments,
+                              Environment environment = {}, std::string file = "/absent") {
+  AllConfigs all;
+  S3Config s3;
+  LogConfig log;
+  std::vector<ConfigSection> own = {make(config), S3Section(s3), LogSection(log)};
+  std::vector<ConfigSection> others = all.SectionsBeside(own);
+  const ConfigSources sources{std::move(arguments), std::move(environment), std::move(file)};
+  return LoadConfig(sources, own, others).faults;
+}
+
+TEST(Options, EachHasAParagraphAndAnUnambiguousName) {
+  AllConfigs all;
+  std::set<std::string> shared_flags;
+  for (const ConfigSection& section : all.Sections()) {
+    EXPECT_LE(section.options.size(), kMaxFields) << section.name;
+    std::set<std::string> flags;
+    for (const ConfigOption& option : section.options) {
+      SCOPED_TRACE(section.name + "." + option.key);
+      EXPECT_TRUE(flags.insert(option.flag).second);
+      EXPECT_THAT(option.help, EndsWith("."));
+      EXPECT_GT(option.help.size(), 20U);
+      EXPECT_EQ(option.required, option.default_text.empty());
+      // What Kubernetes makes of a service's name must not be taken for an option.
+      EXPECT_FALSE(option.key.starts_with("service") || option.key.starts_with("port"));
+      const bool in_every_program = section.name == "s3" || section.name == "log";
+      if (in_every_program) EXPECT_THAT(option.flag, StartsWith("--" + section.name + "-"));
+    }
+  }
+}
+
+TEST(Options, DefaultsAreReadBackAsTheyAreShown) {
+  AllConfigs all;
+  for (const ConfigSection& section : all.Sections()) {
+    for (const ConfigOption& option : section.options) {
+      if (option.required) continue;
+      SCOPED_TRACE(section.name + "." + option.key);
+      const std::string shown = option.value.show();
+      std::string text = shown;
+      std::erase_if(text, [](char c) { return c == '"' || c == '[' || c == ']'; });
+      const std::vector<std::string> texts =
+          option.value.is_list && text.empty() ? std::vector<std::string>() : std::vector{text};
+      const Status set = option.value.set(texts);
+      EXPECT_TRUE(set) << set.error().message;
+      EXPECT_EQ(option.value.show(), shown);
+    }
+  }
+}
+
+TEST(Options, OfACoordinator) {
+  CoordinatorConfig config;
+  EXPECT_THAT(Load(config, CoordinatorSection, {}),
+              ElementsAre(StartsWith("state_dir is not set")));
+  EXPECT_THAT(Load(config, CoordinatorSection, {"--state-dir", "relative"}),
+              ElementsAre(EndsWith("\"relative\" is not an absolute path; begin it with /")));
+  EXPECT_THAT(Load(config, CoordinatorSection, {"--state-dir", "/state", "--listen", "[::1]:0"}),
+              IsEmpty());
+  EXPECT_EQ(config.listen, "[::1]:0");
+  EXPECT_EQ(config.metrics_listen, "127.0.0.1:7450");
+}
+
+TEST(Options, OfANode) {
+  NodeConfig config;
+  EXPECT_THAT(Load(config, NodeSection,
+                   {"--cache-dir", "/a=1.5TiB", "--cache-dir", "/b", "--coordinator", "h:1,h:2"}),
+              IsEmpty());
+  EXPECT_THAT(config.cache_dir, ElementsAre(CacheDir{"/a", 3ULL << 39}, CacheDir{"/b", 0}));
+  EXPECT_THAT(config.coordinator, ElementsAre("h:1", "h:2"));
+  EXPECT_GE(config.threads, 1U);
+  EXPECT_LE(config.threads, kMaxThreads);
+  EXPECT_GT(config.memory_limit, 64ULL << 20);
+  EXPECT_EQ(config.s3_timeout, std::chrono::seconds(300));
+
+  EXPECT_THAT(Load(config, NodeSection, {"--cache-dir", "/a", "--cache-dir", "/a=1GiB"}),
+              ElementsAre("cache_dir: /a is given twice; name each directory once"));
+  EXPECT_THAT(Load(config, NodeSection, {"--cache-dir", "a=1GiB"}),
+              ElementsAre(HasSubstr("\"a=1GiB\" is not DIR[=SIZE]; write an absolute path")));
+  EXPECT_THAT(Load(config, NodeSection, {"--cache-dir", "/a=1MiB"}),
+              ElementsAre(EndsWith("\"/a=1MiB\" is too small for a cache; give at least 64MiB")));
+  EXPECT_THAT(Load(config, NodeSection, {"--cache-dir", "/a=lots"}),
+              ElementsAre(HasSubstr("\"lots\" is not a size; ")));
+}
+
+TEST(Options, ACacheDirectoryMayHaveAnEqualsSignWhenItsSizeIsGiven) {
+  EXPECT_EQ(ParseCacheDir("/mnt/a=b=1GiB").value(), (CacheDir{"/mnt/a=b", 1ULL << 30}));
+  EXPECT_EQ(FormatCacheDir({"/mnt/a", 1ULL << 30}), "/mnt/a=1GiB");
+  EXPECT_EQ(FormatCacheDir({"/mnt/a", 0}), "/mnt/a");
+}
+
+TEST(Options, OfAMount) {
+  MountConfig config;
+  EXPECT_THAT(Load(config, MountSection, {}),
+              ElementsAre(StartsWith("source is not set: give LINK[/sub/path], "),
+                          StartsWith("mountpoint is not set: give MOUNTPOINT, ")));
+  EXPECT_THAT(Load(config, MountSection,
+                   {"imagenet/train", "/mnt/data", "-f", "--file-mode", "0400", "--s3-timeout",
+                    "none", "--failover-timeout=500ms", "--uid=1000"},
+                   {{"HOME", "/home/u"}, {"XDG_STATE_HOME", "/home/u/state"}}),
+              IsEmpty());
+  EXPECT_EQ(config.source, "imagenet/train");
+  EXPECT_EQ(config.mountpoint, "/mnt/data");
+  EXPECT_TRUE(config.foreground);
+  EXPECT_EQ(config.file_mode, 0400U);
+  EXPECT_EQ(config.s3_timeout, kForever);
+  EXPECT_EQ(config.failover_timeout, std::chrono::milliseconds(500));
+  EXPECT_EQ(config.uid, 1000U);
+  EXPECT_EQ(config.metrics_listen, "");
+  EXPECT_EQ(config.state_dir,
+            ::geteuid() == 0 ? "/var/lib/forebay/mount" : "/home/u/state/forebay");
+
+  EXPECT_THAT(Load(config, MountSection, {"/", "/mnt/data"}, {{"HOME", "/home/u"}}),
+              ElementsAre(StartsWith("argument LINK: \"/\" begins with /; ")));
+}
+
+TEST(Options, OneFileServesAllPrograms) {
+  const fakes::TempDir dir;
+  const std::string file = dir / "forebay.toml";
+  std::ofstream(file) << "[coordinator]\nstate_dir = \"/state\"\n"
+                         "[node]\ncache_dir = [\"/a=1TiB\"]\nmemory_limit = \"8GiB\"\n"
+                         "[mount]\nfile_mode = 0o440\n"
+                         "[s3]\nmax_connections = 64\n"
+                         "[log]\nformat = \"json\"\n";
+  NodeConfig node;
+  EXPECT_THAT(Load(node, NodeSection, {}, {}, file), IsEmpty());
+  EXPECT_EQ(node.memory_limit, 8ULL << 30);
+  CoordinatorConfig coordinator;
+  EXPECT_THAT(Load(coordinator, CoordinatorSection, {}, {}, file), IsEmpty());
+  EXPECT_EQ(coordinator.state_dir, "/state");
+  MountConfig mount;
+  EXPECT_THAT(Load(mount, MountSection, {"link", "/mnt"}, {{"HOME", "/h"}}, file), IsEmpty());
+  EXPECT_EQ(mount.file_mode, 0440U);
+}
+
+TEST(Options, AMistakeInAnotherProgramsSectionIsAFaultToo) {
+  const fakes::TempDir dir;
+  const std::string file = dir / "forebay.toml";
+  std::ofstream(file) << "[mount]\nfile-mode = \"0644\"\nmemory_limit = \"1MB\"\n";
+  NodeConfig node;
+  EXPECT_THAT(Load(node, NodeSection, {"--cache-dir", "/a"}, {}, file),
+              testing::UnorderedElementsAre(
+                  file + ":2: no option file-mode in [mount]; did you mean file_mode?",
+                  file + ":3: memory_limit: \"1MB\" is less than 16MiB"));
+}
+
+}  // namespace
+}  // namespace forebay
