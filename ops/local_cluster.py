@@ -80,6 +80,7 @@ class Daemon:
             self.process.send_signal(number)
         if number == signal.SIGKILL:
             self.wait()
+            self.process.stdout.close()
 
     def wait(self, seconds=STOP_SECONDS):
         try:
@@ -95,7 +96,8 @@ class Daemon:
         code = self.wait()
         if code is None:
             self.kill()
-        self.process.stdout.close()
+        else:
+            self.process.stdout.close()
         return code
 
 

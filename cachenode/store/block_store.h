@@ -30,8 +30,8 @@ struct CacheDirOptions {
 struct BlockStoreOptions {
   std::vector<CacheDirOptions> dirs;
   std::uint64_t segment_bytes = 256ULL << 20;
-  /// A link with a read in this time is in use: its blocks are not replaced by others of its own,
-  /// nor by idle links'.
+  /// A link with a read or an admission in this time is in use: its blocks are not replaced by
+  /// others of its own, nor by those of other links. After a start every link counts as used then.
   std::chrono::seconds link_in_use_for{600};
 };
 
@@ -101,6 +101,7 @@ class BlockStore {
     std::atomic<std::uint64_t> evicted_blocks{0};  ///< By the evictor, to make room.
     std::atomic<std::uint64_t> evicted_bytes{0};
     std::atomic<std::uint64_t> checksum_failures{0};
+    std::atomic<std::uint64_t> read_errors{0};  ///< The disk could not read; the block is dropped.
     std::atomic<std::uint64_t> write_errors{0};
     std::atomic<std::uint64_t> recovered_blocks{0};
     std::atomic<std::uint64_t> dropped_at_recovery{0};

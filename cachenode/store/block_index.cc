@@ -1,0 +1,262 @@
+#include "cachenode/store/block_index.h"
+
+#include <algorithm>
+
+namespace forebay {
+namespace {
+
+enum class State : std::uint8_t { kFree, kLive, kLeaving, kGone };
+
+struct Entry {
+  ObjectVersion version;
+  std::uint64_t offset = 0;
+  std::uint32_t length = 0;
+  std::uint32_t segment = 0;  // kFree: the next free slot + 1
+  std::uint32_t unit = 0;
+  std::uint32_t readers : 24 = 0;
+  std::uint32_t disk : 6 = 0;
+  std::uint32_t state : 2 = 0;
+
+  BlockId block() const { return {version, offset, length}; }
+  BlockPlace place() const { return {static_cast<std::uint8_t>(disk), segment, unit}; }
+  bool Is(State wanted) const { return state == static_cast<std::uint32_t>(wanted); }
+  void Become(State next) { state = static_cast<std::uint32_t>(next) & 3U; }
+};
+static_assert(sizeof(Entry) == 40);
+
+constexpr std::uint32_t kMaxReaders = (1U << 24) - 1;
+constexpr std::size_t kChunk = 256;  // entries that are allocated at once: 10 KiB
+constexpr int kSlotBits = 26;
+constexpr std::uint32_t kMaxSlots = 1U << kSlotBits;
+constexpr std::size_t kFirstTable = 64;
+
+/// std::hash is what maps need; shard and slot take its top and low bits, so mix it once more
+/// (the finaliser of MurmurHash3).
+std::uint64_t Mix(const BlockId& block) {
+  std::uint64_t h = std::hash<BlockId>()(block);
+  h = (h ^ (h >> 33)) * 0xFF51AFD7ED558CCDULL;
+  h = (h ^ (h >> 33)) * 0xC4CEB9FE1A85EC53ULL;
+  return h ^ (h >> 33);
+}
+
+}  // namespace
+
+struct alignas(64) BlockIndex::Shard {
+  mutable std::mutex mutex;
+  std::uint32_t number = 0;
+  std::vector<std::unique_ptr<Entry[]>> chunks;
+  std::uint32_t slots = 0;           // ever used
+  std::uint32_t free = 0;            // the first free slot + 1
+  std::vector<std::uint32_t> table;  // slot + 1; 0 = empty; linear probing
+  std::uint32_t in_table = 0;
+
+  Entry& At(std::uint32_t slot) const { return chunks[slot / kChunk][slot % kChunk]; }
+  Entry& AtHandle(BlockHandle handle) const { return At(handle & (kMaxSlots - 1)); }
+  BlockHandle HandleOf(std::uint32_t slot) const { return number << kSlotBits | slot; }
+
+  /// The place in the table of `block`, or of the empty place where it belongs.
+  std::size_t Probe(const BlockId& block, std::uint64_t hash) const {
+    const std::size_t mask = table.size() - 1;
+    std::size_t at = hash & mask;
+    while (table[at] != 0 && At(table[at] - 1).block() != block) at = (at + 1) & mask;
+    return at;
+  }
+
+  /// The entry in the table, or null.
+  Entry* Find(const BlockId& block, std::uint64_t hash) const {
+    const std::uint32_t found = table[Probe(block, hash)];
+    return found == 0 ? nullptr : &At(found - 1);
+  }
+
+  void Grow() {
+    const std::vector<std::uint32_t> old = std::move(table);
+    table.assign(old.size() * 2, 0);
+    for (const std::uint32_t slot : old) {
+      if (slot == 0) continue;
+      const BlockId block = At(slot - 1).block();
+      table[Probe(block, Mix(block))] = slot;
+    }
+  }
+
+  void EraseFromTable(const BlockId& block) {
+    const std::size_t mask = table.size() - 1;
+    std::size_t hole = Probe(block, Mix(block));
+    // Whatever a probe reached across the hole moves into it, so that no tombstones are needed.
+    for (std::size_t at = (hole + 1) & mask; table[at] != 0; at = (at + 1) & mask) {
+      const std::size_t home = Mix(At(table[at] - 1).block()) & mask;
+      if (((at - home) & mask) < ((at - hole) & mask)) continue;
+      table[hole] = table[at];
+      hole = at;
+    }
+    table[hole] = 0;
+    --in_table;
+  }
+
+  /// kMaxSlots when there is none.
+  std::uint32_t TakeSlot() {
+    if (free != 0) {
+      const std::uint32_t slot = free - 1;
+      free = At(slot).segment;
+      return slot;
+    }
+    if (slots == kMaxSlots) return kMaxSlots;
+    if (slots % kChunk == 0) chunks.push_back(std::make_unique<Entry[]>(kChunk));
+    return slots++;
+  }
+
+  void FreeSlot(std::uint32_t slot) {
+    Entry& entry = At(slot);
+    entry = Entry{};
+    entry.segment = free;
+    free = slot + 1;
+  }
+};
+
+BlockIndex::BlockIndex() : shards_(std::make_unique<std::array<Shard, kShards>>()) {
+  std::uint32_t number = 0;
+  for (Shard& shard : *shards_) {
+    shard.number = number++;
+    shard.table.assign(kFirstTable, 0);
+  }
+}
+
+BlockIndex::~BlockIndex() = default;
+
+BlockIndex::Shard& BlockIndex::ShardOf(std::uint64_t hash) const { return (*shards_)[hash >> 58]; }
+
+BlockIndex::Shard& BlockIndex::ShardOfHandle(BlockHandle handle) const {
+  return (*shards_)[handle >> kSlotBits];
+}
+
+std::optional<BlockIndex::Found> BlockIndex::Acquire(const BlockId& block) {
+  const std::uint64_t hash = Mix(block);
+  Shard& shard = ShardOf(hash);
+  const std::scoped_lock lock(shard.mutex);
+  const std::uint32_t found = shard.table[shard.Probe(block, hash)];
+  if (found == 0) return std::nullopt;
+  Entry& entry = shard.At(found - 1);
+  if (!entry.Is(State::kLive) || entry.readers == kMaxReaders) return std::nullopt;
+  entry.readers = (entry.readers + 1) & kMaxReaders;
+  return Found{shard.HandleOf(found - 1), block, entry.place()};
+}
+
+bool BlockIndex::Release(BlockHandle handle) {
+  Shard& shard = ShardOfHandle(handle);
+  const std::scoped_lock lock(shard.mutex);
+  Entry& entry = shard.AtHandle(handle);
+  entry.readers = (entry.readers - 1) & kMaxReaders;
+  if (entry.readers != 0 || !entry.Is(State::kGone)) return false;
+  shard.FreeSlot(handle & (kMaxSlots - 1));
+  return true;
+}
+
+std::optional<BlockPlace> BlockIndex::Find(const BlockId& block) const {
+  const std::uint64_t hash = Mix(block);
+  const Shard& shard = ShardOf(hash);
+  const std::scoped_lock lock(shard.mutex);
+  const Entry* entry = shard.Find(block, hash);
+  if (entry == nullptr || !entry->Is(State::kLive)) return std::nullopt;
+  return entry->place();
+}
+
+bool BlockIndex::Occupied(const BlockId& block) const {
+  const std::uint64_t hash = Mix(block);
+  const Shard& shard = ShardOf(hash);
+  const std::scoped_lock lock(shard.mutex);
+  return shard.Find(block, hash) != nullptr;
+}
+
+std::optional<BlockHandle> BlockIndex::Insert(const BlockId& block, BlockPlace place) {
+  const std::uint64_t hash = Mix(block);
+  Shard& shard = ShardOf(hash);
+  const std::scoped_lock lock(shard.mutex);
+  std::size_t at = shard.Probe(block, hash);
+  if (shard.table[at] != 0) return std::nullopt;
+  const std::uint32_t slot = shard.TakeSlot();
+  if (slot == kMaxSlots) return std::nullopt;
+  if ((shard.in_table + 1) * std::size_t{4} > shard.table.size() * 3) {
+    shard.Grow();
+    at = shard.Probe(block, hash);
+  }
+  Entry& entry = shard.At(slot);
+  entry.version = block.version;
+  entry.offset = block.offset;
+  entry.length = block.length;
+  entry.segment = place.segment;
+  entry.unit = place.unit;
+  entry.readers = 0;
+  entry.disk = place.disk & (kMaxDisks - 1);
+  entry.Become(State::kLive);
+  shard.table[at] = slot + 1;
+  ++shard.in_table;
+  size_.fetch_add(1, std::memory_order_relaxed);
+  return shard.HandleOf(slot);
+}
+
+std::optional<BlockIndex::Found> BlockIndex::BeginRemove(const BlockId& block) {
+  const std::uint64_t hash = Mix(block);
+  Shard& shard = ShardOf(hash);
+  const std::scoped_lock lock(shard.mutex);
+  const std::uint32_t found = shard.table[shard.Probe(block, hash)];
+  if (found == 0) return std::nullopt;
+  Entry& entry = shard.At(found - 1);
+  if (!entry.Is(State::kLive)) return std::nullopt;
+  entry.Become(State::kLeaving);
+  return Found{shard.HandleOf(found - 1), block, entry.place()};
+}
+
+std::optional<BlockIndex::Found> BlockIndex::BeginRemove(BlockHandle handle, std::uint8_t disk,
+                                                         std::uint32_t segment) {
+  Shard& shard = ShardOfHandle(handle);
+  const std::scoped_lock lock(shard.mutex);
+  Entry& entry = shard.AtHandle(handle);
+  if (!entry.Is(State::kLive) || entry.disk != disk || entry.segment != segment) {
+    return std::nullopt;
+  }
+  entry.Become(State::kLeaving);
+  return Found{handle, entry.block(), entry.place()};
+}
+
+void BlockIndex::CancelRemove(BlockHandle handle) {
+  Shard& shard = ShardOfHandle(handle);
+  const std::scoped_lock lock(shard.mutex);
+  shard.AtHandle(handle).Become(State::kLive);
+}
+
+bool BlockIndex::FinishRemove(BlockHandle handle) {
+  Shard& shard = ShardOfHandle(handle);
+  const std::scoped_lock lock(shard.mutex);
+  Entry& entry = shard.AtHandle(handle);
+  shard.EraseFromTable(entry.block());
+  size_.fetch_sub(1, std::memory_order_relaxed);
+  entry.Become(State::kGone);
+  if (entry.readers != 0) return false;
+  shard.FreeSlot(handle & (kMaxSlots - 1));
+  return true;
+}
+
+void BlockIndex::ForgetDisk(std::uint8_t disk) {
+  for (Shard& shard : *shards_) {
+    const std::scoped_lock lock(shard.mutex);
+    for (std::uint32_t slot = 0; slot < shard.slots; ++slot) {
+      const Entry& entry = shard.At(slot);
+      if (!entry.Is(State::kLive) || entry.disk != disk) continue;
+      shard.EraseFromTable(entry.block());
+      shard.FreeSlot(slot);
+      size_.fetch_sub(1, std::memory_order_relaxed);
+    }
+  }
+}
+
+std::size_t BlockIndex::MemoryBytes() const {
+  std::size_t bytes = sizeof(*shards_);
+  for (const Shard& shard : *shards_) {
+    const std::scoped_lock lock(shard.mutex);
+    bytes += shard.chunks.size() * kChunk * sizeof(Entry) +
+             shard.chunks.capacity() * sizeof(shard.chunks[0]) +
+             shard.table.capacity() * sizeof(std::uint32_t);
+  }
+  return bytes;
+}
+
+}  // namespace forebay

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "cachenode/store/segment_format.h"
+#include "common/model/block_id.h"
+
+namespace forebay {
+
+/// Where a block's record lies.
+struct BlockPlace {
+  std::uint8_t disk = 0;
+  std::uint32_t segment = 0;
+  std::uint32_t unit = 0;  ///< The record's position in the segment / kRecordAlignment.
+
+  std::uint64_t position() const { return std::uint64_t{unit} * kRecordAlignment; }
+  bool operator==(const BlockPlace&) const = default;
+};
+
+/// Names an entry of the index for as long as the entry lives; may name another one afterwards.
+using BlockHandle = std::uint32_t;
+
+/// Which blocks are cached, and where: what a hit asks. Thread-safe: 64 shards with a lock each,
+/// held for a few memory accesses.
+///
+/// An entry is live, then leaving (found by nobody, but still in the way of a new one while the
+/// durable index forgets it), then gone (out of the table, kept only until its last reader has
+/// finished; then its space may be freed).
+///
+/// Memory per block: 40 bytes of entry and 5.3-10.7 bytes of hash table (4-byte slots, load between
+/// 0.375 and 0.75). The owner of the segments adds a handle, 4-8 bytes: 50-59 bytes all in.
+class BlockIndex {
+ public:
+  static constexpr std::size_t kMaxDisks = 64;
+
+  struct Found {
+    BlockHandle handle = 0;
+    BlockId block;
+    BlockPlace place;
+  };
+
+  BlockIndex();
+  ~BlockIndex();
+  BlockIndex(const BlockIndex&) = delete;
+  BlockIndex& operator=(const BlockIndex&) = delete;
+
+  /// A live block, and a count on it: its space is not freed before Release.
+  std::optional<Found> Acquire(const BlockId& block);
+  /// True: that was the last reader of a block that is gone: the caller frees its space now.
+  bool Release(BlockHandle handle);
+
+  std::optional<BlockPlace> Find(const BlockId& block) const;
+
+  /// Makes the block live. Empty when it is there already, live or leaving, or the index is full
+  /// (2^32 blocks).
+  std::optional<BlockHandle> Insert(const BlockId& block, BlockPlace place);
+  /// True when Insert would answer that the block is there.
+  bool Occupied(const BlockId& block) const;
+
+  /// Live -> leaving. Empty when there is no such live block, or it is leaving already.
+  std::optional<Found> BeginRemove(const BlockId& block);
+  /// The same by handle, only if the entry still lies in this segment.
+  std::optional<Found> BeginRemove(BlockHandle handle, std::uint8_t disk, std::uint32_t segment);
+  /// Leaving -> live.
+  void CancelRemove(BlockHandle handle);
+  /// Leaving -> gone. True: nobody reads it, the caller frees its space now. False: the last
+  /// Release will answer true.
+  bool FinishRemove(BlockHandle handle);
+
+  /// Drops all entries of a disk, which nobody reads yet.
+  void ForgetDisk(std::uint8_t disk);
+
+  std::size_t size() const { return size_.load(std::memory_order_relaxed); }
+  /// What the entries and tables take, in bytes.
+  std::size_t MemoryBytes() const;
+
+ private:
+  struct Shard;
+  static constexpr std::size_t kShards = 64;
+
+  Shard& ShardOf(std::uint64_t hash) const;
+  Shard& ShardOfHandle(BlockHandle handle) const;
+
+  std::unique_ptr<std::array<Shard, kShards>> shards_;
+  std::atomic<std::size_t> size_{0};
+};
+
+}  // namespace forebay

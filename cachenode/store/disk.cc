@@ -1,0 +1,291 @@
+#include "cachenode/store/disk.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "common/base/failpoint.h"
+
+namespace forebay {
+namespace {
+
+/// Dirty pages that a segment gathers before they are written back; at most twice as much is dirty.
+constexpr std::uint64_t kWriteBackBytes = 8ULL << 20;
+
+}  // namespace
+
+Disk::Disk(const CacheDirOptions& options, CacheDirectory directory, std::uint8_t number,
+           StoreParts& parts)
+    : path_(options.path),
+      number_(number),
+      directory_(std::move(directory)),
+      seed_(RecordSeed(directory_.identity().directory)),
+      parts_(parts),
+      capacity_(options.capacity_bytes) {}
+
+Result<std::unique_ptr<Disk>> Disk::Open(const CacheDirOptions& options, const Uuid& cluster,
+                                         std::uint8_t number, StoreParts& parts) {
+  Result<CacheDirectory> directory = CacheDirectory::Open(options.path, cluster);
+  if (!directory) return Fail(std::move(directory.error()));
+  std::unique_ptr<Disk> disk(new Disk(options, std::move(*directory), number, parts));
+  if (Status sized = disk->SetCapacity(); !sized) return Fail(std::move(sized.error()));
+  if (Status recovered = disk->Recover(); !recovered) return Fail(std::move(recovered.error()));
+  return disk;
+}
+
+Result<Disk::Place> Disk::Reserve(const std::shared_ptr<LinkState>& link, std::uint32_t length) {
+  const std::uint64_t bytes = RecordDiskBytes(length);
+  if (state() != DiskState::kOk) return Fail(Code::kInternal, path_ + " takes no more blocks");
+  std::shared_ptr<Segment> full;
+  Place place;
+  place.bytes = bytes;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!HasRoom(bytes)) return Fail(Code::kOverloaded, path_ + " is full");
+    const auto open = open_.find(link->id);
+    if (open != open_.end() && open->second->tail + bytes > parts_.segment_bytes) {
+      full = open->second;
+      full->sealed = true;
+      ++full->writers;  // so that it is closed below, outside of the lock, or by its last writer
+      open_.erase(open);
+    }
+    place.segment = OpenForWriting(link);
+    if (place.segment) {
+      place.position = place.segment->tail;
+      place.segment->tail += bytes;
+      ++place.segment->writers;
+      used_.fetch_add(bytes, std::memory_order_relaxed);
+    }
+  }
+  const int error = errno;
+  if (full) FinishWriter(full);
+  if (!place.segment) return Fail(std::move(WriteFailed(error, "creating a segment").error()));
+  return place;
+}
+
+/// The link's open segment, or a new one; null and errno when none can be made.
+std::shared_ptr<Segment> Disk::OpenForWriting(const std::shared_ptr<LinkState>& link) {
+  std::shared_ptr<Segment>& open = open_[link->id];
+  if (open) return open;
+  auto segment = std::make_shared<Segment>();
+  segment->number = next_segment_;
+  segment->link = link;
+  segment->writer = directory_.CreateSegment(link->id, segment->number);
+  // A number that was tried once is never tried again: the file may be there.
+  ++next_segment_;
+  Status noted = segment->writer ? db_->SetNextSegment(next_segment_) : Status();
+  if (!noted) errno = noted.error().code == Code::kOverloaded ? ENOSPC : EIO;
+  if (!segment->writer || !noted) {
+    open_.erase(link->id);
+    return nullptr;
+  }
+  segments_.emplace(segment->number, segment);
+  by_link_[link->id].insert(segment->number);
+  open = segment;
+  return segment;
+}
+
+Status Disk::Write(const Place& place, const BlockId& block, ByteView data,
+                   const std::vector<std::uint64_t>& checksums) {
+  const RecordHeader header{.cluster = directory_.identity().cluster,
+                            .link = place.segment->link->id,
+                            .block = block,
+                            .segment = place.segment->number,
+                            .position = place.position,
+                            .checksums = checksums};
+  const std::vector<std::byte> bytes = EncodeRecordHeader(header, seed_);
+  const int error = WriteRecord(place.segment->writer.get(), bytes, data, place.position);
+  if (error != 0) {
+    Abandon(place);
+    return WriteFailed(error, "writing a block");
+  }
+  failpoint("store.after_segment_write");
+  WriteBackBehind(place);
+  return {};
+}
+
+Status Disk::Commit(const Place& place, const BlockId& block) {
+  const IndexedRecord record{block, place.segment->number,
+                             static_cast<std::uint32_t>(place.position / kRecordAlignment)};
+  if (Status put = db_->Put({&record, 1}); !put) {
+    Abandon(place);
+    return WriteFailed(put.error().code == Code::kOverloaded ? ENOSPC : EIO, put.error().message);
+  }
+  failpoint("store.after_index_commit");
+  LinkState& link = *place.segment->link;
+  {
+    // Counted before anybody can find the block, and so before anybody can remove it.
+    const std::scoped_lock lock(mutex_);
+    ++place.segment->live_blocks;
+    place.segment->live_bytes += place.bytes;
+  }
+  link.blocks.fetch_add(1, std::memory_order_relaxed);
+  link.bytes.fetch_add(block.length, std::memory_order_relaxed);
+  const auto handle = parts_.index.Insert(block, {number_, place.segment->number, record.unit});
+  if (handle) {
+    const std::scoped_lock lock(mutex_);
+    place.segment->blocks.push_back(*handle);
+  }
+  FinishWriter(place.segment);
+  if (handle) return {};
+  // Only when memory has no room for one more entry: callers admit a block once at a time.
+  link.blocks.fetch_sub(1, std::memory_order_relaxed);
+  link.bytes.fetch_sub(block.length, std::memory_order_relaxed);
+  if (Status deleted = db_->Delete({&block, 1}); !deleted) return deleted;
+  const Freed freed{{number_, place.segment->number, record.unit}, place.bytes};
+  Free({&freed, 1});
+  return Fail(Code::kOverloaded, "the index of " + path_ + " cannot hold another block");
+}
+
+/// What was written there is no record: its space goes back, its place stays empty for ever.
+void Disk::Abandon(const Place& place) {
+  const int error = PunchHole(place.segment->writer.get(), place.position, place.bytes);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (error == 0) {
+      used_.fetch_sub(place.bytes, std::memory_order_relaxed);
+    } else {
+      place.segment->slack_bytes += place.bytes;
+    }
+  }
+  FinishWriter(place.segment);
+}
+
+/// The last writer of a sealed segment closes it.
+void Disk::FinishWriter(const std::shared_ptr<Segment>& segment) {
+  bool closes = false;
+  bool empty = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    closes = --segment->writers == 0 && segment->sealed;
+    empty = closes && segment->live_blocks == 0;
+    if (empty) ForgetSegment(*segment);
+  }
+  if (empty) {
+    Drop(segment);
+  } else if (closes) {
+    Seal(segment);
+  }
+}
+
+/// Data first, then the index that speaks of it.
+void Disk::Seal(const std::shared_ptr<Segment>& segment) {
+  if (::fdatasync(segment->writer.get()) != 0 || failpoint("store.sync_error")) {
+    // The kernel may have dropped the pages and will say "done" next time: it counts once and for
+    // all. What was lost is found by its checksums.
+    sync_failed_.store(true, std::memory_order_relaxed);
+    CountWriteError(EIO);
+  }
+  segment->writer = FileDescriptor();
+  {
+    const std::scoped_lock lock(mutex_);
+    segment->blocks.shrink_to_fit();
+  }
+  if (Status synced = db_->Sync(); !synced) {
+    sync_failed_.store(true, std::memory_order_relaxed);
+    CountWriteError(EIO);
+  }
+}
+
+void Disk::WriteBackBehind(const Place& place) {
+  std::uint64_t previous = 0;
+  std::uint64_t begin = 0;
+  const std::uint64_t end = place.position + place.bytes;
+  bool due = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    Segment& segment = *place.segment;
+    due = end >= segment.kicked + kWriteBackBytes;
+    if (due) {
+      previous = std::exchange(segment.awaited, segment.kicked);
+      begin = std::exchange(segment.kicked, end);
+    }
+  }
+  if (due) {
+    const int error = WriteBack(place.segment->writer.get(), previous, begin, end);
+    if (error == EIO) CountWriteError(error);
+  }
+  if (written_since_measured_.fetch_add(place.bytes, std::memory_order_relaxed) > kWriteBackBytes) {
+    MeasureIndex();
+  }
+}
+
+void Disk::CountWriteError(int error) {
+  if (error == ENOSPC || error == EDQUOT) {
+    Squeeze();
+    return;
+  }
+  parts_.counters.write_errors.fetch_add(1, std::memory_order_relaxed);
+  if (error != EROFS) {
+    IoFailed();
+    return;
+  }
+  DiskState was = DiskState::kOk;
+  if (state_.compare_exchange_strong(was, DiskState::kReadOnly)) {
+    spdlog::warn("{} has become read-only; its blocks are served, new ones go elsewhere", path_);
+  }
+}
+
+Status Disk::WriteFailed(int error, const std::string& step) {
+  CountWriteError(error);
+  const bool full = error == ENOSPC || error == EDQUOT;
+  return Fail(full ? Code::kOverloaded : Code::kInternal,
+              path_ + ": " + step + ": " + ErrnoText(error));
+}
+
+void Disk::IoFailed() {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!health_.Failed(Clock::now())) return;
+  }
+  if (state_.exchange(DiskState::kQuarantined) != DiskState::kQuarantined) {
+    spdlog::error("{} is quarantined: {} I/O errors within {} s; its blocks are fetched again",
+                  path_, DiskHealth::kErrors, DiskHealth::kWithin.count());
+  }
+}
+
+ExpectedRecord Disk::Expect(const BlockIndex::Found& found, const Uuid& link) const {
+  return {.cluster = directory_.identity().cluster,
+          .link = link,
+          .block = found.block,
+          .segment = found.place.segment,
+          .position = found.place.position(),
+          .seed = seed_};
+}
+
+std::shared_ptr<const SegmentFile> Disk::OpenSegment(std::uint32_t number) {
+  if (auto open = parts_.files.Find(number_, number)) return open;
+  std::shared_ptr<LinkState> link;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto segment = segments_.find(number);
+    if (segment == segments_.end()) return nullptr;
+    link = segment->second->link;
+  }
+  FileDescriptor fd = directory_.OpenSegment(link->id, number, O_RDONLY);
+  if (!fd) return nullptr;
+  auto file = std::make_shared<const SegmentFile>(std::move(fd), std::move(link));
+  parts_.files.Insert(number_, number, file);
+  return file;
+}
+
+Status Disk::Close() {
+  std::unordered_map<Uuid, std::shared_ptr<Segment>> open;
+  {
+    const std::scoped_lock lock(mutex_);
+    open.swap(open_);
+  }
+  FreeReleased();
+  for (const auto& [link, segment] : open) Seal(segment);
+  const Status flushed = db_->Flush();
+  db_.reset();
+  if (!flushed) return Fail(Code::kInternal, "closing " + path_ + ": " + flushed.error().message);
+  if (sync_failed_.load(std::memory_order_relaxed)) {
+    return Fail(Code::kInternal, path_ + " failed to make its blocks durable; look at the disk");
+  }
+  return {};
+}
+
+}  // namespace forebay

@@ -1,0 +1,198 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "cachenode/store/block_index.h"
+#include "cachenode/store/block_store.h"
+#include "cachenode/store/cache_directory.h"
+#include "cachenode/store/disk_health.h"
+#include "cachenode/store/eviction.h"
+#include "cachenode/store/index_db.h"
+#include "cachenode/store/link_table.h"
+#include "cachenode/store/record_reader.h"
+#include "cachenode/store/segment_file.h"
+#include "common/base/notifier.h"
+#include "common/base/result.h"
+
+namespace forebay {
+
+/// What the disks of a store share.
+struct StoreParts {
+  StoreParts(std::uint64_t segment_size, std::size_t open_files)
+      : segment_bytes(segment_size), files(open_files) {}
+
+  const std::uint64_t segment_bytes;
+  BlockIndex index;
+  SegmentFiles files;
+  LinkTable links;
+  BlockStore::Counters counters;
+  Notifier freed;  ///< Told when space that waited for a reader has been freed.
+};
+
+/// A segment as its disk knows it; guarded by the disk's mutex.
+struct Segment {
+  std::uint32_t number = 0;
+  std::shared_ptr<LinkState> link;
+  FileDescriptor writer;      ///< While it is open for new records.
+  std::uint64_t tail = 0;     ///< Where the next record goes.
+  std::uint64_t kicked = 0;   ///< Write-back has begun up to here…
+  std::uint64_t awaited = 0;  ///< …and has ended up to here.
+  std::uint32_t writers = 0;  ///< Records that are being written.
+  bool sealed = false;        ///< No new records.
+  std::uint32_t live_blocks = 0;
+  std::uint64_t live_bytes = 0;     ///< Their records on disk.
+  std::uint64_t slack_bytes = 0;    ///< Freed, but the file system could not take it back.
+  std::vector<BlockHandle> blocks;  ///< Oldest first; those of removed blocks are stale.
+  std::size_t oldest = 0;  ///< All of `blocks` before this have been handed to the evictor.
+};
+
+/// One cache directory: its segments, their space, and the state of the disk below. All I/O blocks:
+/// the store calls it on its Offload, except where said otherwise. Thread-safe.
+class Disk {
+ public:
+  /// Recovers the directory. `number` names it in the index. kInvalid as BlockStore::Open.
+  static Result<std::unique_ptr<Disk>> Open(const CacheDirOptions& options, const Uuid& cluster,
+                                            std::uint8_t number, StoreParts& parts);
+
+  // --- Writing: Reserve, Write, Commit; Write and Commit give the space back when they fail.
+
+  struct Place {
+    std::shared_ptr<Segment> segment;
+    std::uint64_t position = 0;
+    std::uint64_t bytes = 0;
+  };
+  /// kOverloaded: no room without evicting. kInternal: the disk refuses to write.
+  Result<Place> Reserve(const std::shared_ptr<LinkState>& link, std::uint32_t length);
+  Status Write(const Place& place, const BlockId& block, ByteView data,
+               const std::vector<std::uint64_t>& checksums);
+  /// Durable index, then memory: from then on the block can be read.
+  Status Commit(const Place& place, const BlockId& block);
+
+  // --- Removing. A block that is being read is removed at once and freed by its last reader.
+
+  struct Removal {
+    Evicted evicted;
+    std::vector<BlockPlace> waiting;  ///< Not freed yet.
+  };
+  /// `leaving` come from BlockIndex::BeginRemove and lie on this disk.
+  Result<Removal> Remove(const std::vector<BlockIndex::Found>& leaving);
+  /// The oldest block of a link that can still be removed; begins its removal.
+  std::optional<BlockIndex::Found> BeginRemoveOldest(const Uuid& link);
+  /// A block's last reader has gone. Does not block; FreeReleased does the work.
+  void Release(const BlockPlace& place, std::uint32_t length);
+  void FreeReleased();
+  bool IsFreed(const BlockPlace& place) const;
+  /// Takes a leaving block out of memory alone: the disk below is not to be touched.
+  void Forget(const BlockIndex::Found& leaving);
+
+  // --- Reading.
+
+  /// What the record at `found` must say. `link` is its segment's.
+  ExpectedRecord Expect(const BlockIndex::Found& found, const Uuid& link) const;
+  /// Opens the segment, or finds it open. Null: it cannot be opened.
+  std::shared_ptr<const SegmentFile> OpenSegment(std::uint32_t segment);
+  /// Counts an I/O error; one too many quarantines the disk.
+  void IoFailed();
+
+  // --- Space. Only HasRoom may block.
+
+  bool HasRoom(std::uint64_t bytes);
+  /// False: not even if all else were evicted.
+  bool CanHold(std::uint64_t bytes) const { return bytes <= Limit(); }
+  /// The part of the capacity that is free, for choosing a disk.
+  double FreeShare() const;
+  /// The links with blocks here.
+  std::vector<LinkUse> Links() const;
+  DiskState state() const { return state_.load(std::memory_order_relaxed); }
+  DiskUsage Usage() const;
+  std::uint8_t number() const { return number_; }
+
+  /// Makes everything durable and closes. No other call after it.
+  Status Close();
+
+ private:
+  using Segments = std::map<std::uint32_t, std::shared_ptr<Segment>>;
+  struct Freed {
+    BlockPlace place;
+    std::uint64_t bytes = 0;
+  };
+  /// A record that recovery keeps, by its segment.
+  struct Kept {
+    std::uint32_t unit = 0;
+    std::uint32_t length = 0;
+    BlockHandle handle = 0;
+  };
+
+  Disk(const CacheDirOptions& options, CacheDirectory directory, std::uint8_t number,
+       StoreParts& parts);
+
+  // disk_recovery.cc
+  Status SetCapacity();
+  Status Recover();
+  void Adopt(const SegmentOnDisk& on_disk, std::vector<Kept>& records);
+  /// Answers the bytes that could not be given back.
+  std::uint64_t PunchGaps(const SegmentOnDisk& on_disk, const std::vector<Kept>& records);
+  Status ShrinkToCapacity();
+
+  // disk.cc
+  std::shared_ptr<Segment> OpenForWriting(const std::shared_ptr<LinkState>& link);
+  void Abandon(const Place& place);
+  void FinishWriter(const std::shared_ptr<Segment>& segment);
+  void Seal(const std::shared_ptr<Segment>& segment);
+  void WriteBackBehind(const Place& place);
+  void CountWriteError(int error);
+  Status WriteFailed(int error, const std::string& step);
+
+  // disk_space.cc
+  std::uint64_t WriteBufferBytes() const;
+  std::uint64_t Limit() const;
+  void MeasureIndex();
+  void Squeeze();
+  void Unsqueeze();
+  void Free(std::span<const Freed> freed);
+  void Uncount(const BlockIndex::Found& leaving);
+  bool Detach(const Freed& freed, std::shared_ptr<Segment>& segment);
+  void ForgetSegment(const Segment& segment);
+  void Drop(const std::shared_ptr<Segment>& segment);
+
+  const std::string path_;
+  const std::uint8_t number_;
+  const CacheDirectory directory_;
+  const std::uint64_t seed_;
+  StoreParts& parts_;
+  std::uint64_t capacity_;
+  std::unique_ptr<IndexDb> db_;
+
+  std::atomic<DiskState> state_{DiskState::kOk};
+  std::atomic<std::uint64_t> used_{0};  ///< Records, slack and reservations.
+  std::atomic<std::uint64_t> index_bytes_{0};
+  /// When other users have filled the file system: what we may use at most.
+  std::atomic<std::uint64_t> squeezed_to_{UINT64_MAX};
+  std::atomic<Duration> unsqueeze_at_{};
+  std::atomic<std::uint64_t> written_since_measured_{0};
+  std::atomic<bool> sync_failed_{false};
+
+  mutable std::mutex mutex_;
+  DiskHealth health_;
+  Segments segments_;
+  std::unordered_map<Uuid, std::set<std::uint32_t>> by_link_;
+  std::unordered_map<Uuid, std::shared_ptr<Segment>> open_;
+  std::uint32_t next_segment_ = 0;
+
+  mutable std::mutex release_mutex_;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> waiting_;  // (segment, unit) with readers
+  std::vector<Freed> released_;
+};
+
+}  // namespace forebay

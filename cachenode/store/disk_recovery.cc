@@ -1,0 +1,169 @@
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <unordered_map>
+
+#include "cachenode/store/disk.h"
+#include "cachenode/store/recovery.h"
+
+// How a disk comes back: its capacity, its records, and the space that no record owns.
+namespace forebay {
+namespace {
+
+/// Less does not hold one block of the default size, the index and its log.
+constexpr std::uint64_t kMinCapacity = 8ULL << 20;
+constexpr std::size_t kRemoveAtOnce = 256;
+
+std::uint64_t Aligned(std::uint64_t bytes) {
+  return (bytes + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment;
+}
+
+/// What a file system may count beside the records themselves: a block of extents for each 100
+/// holes (ext4 puts 340 into one) and two more.
+std::uint64_t MetadataAllowance(std::size_t records) { return 4096 * (2 + records / 100); }
+
+}  // namespace
+
+Status Disk::SetCapacity() {
+  const Result<CacheDirectory::Space> space = directory_.FileSystemSpace();
+  if (!space) return Fail(space.error());
+  if (capacity_ == 0) capacity_ = space->size / 10 * 8;
+  if (capacity_ > space->size) {
+    return Fail(Code::kInvalid, "cache directory " + path_ + " may use " +
+                                    std::to_string(capacity_) + " bytes and its file system has " +
+                                    std::to_string(space->size) + "; choose a smaller size");
+  }
+  if (capacity_ < kMinCapacity) {
+    return Fail(Code::kInvalid, "cache directory " + path_ + " may use " +
+                                    std::to_string(capacity_) + " bytes; at least " +
+                                    std::to_string(kMinCapacity) + " are needed");
+  }
+  return {};
+}
+
+Status Disk::Recover() {
+  Result<std::vector<SegmentOnDisk>> segments = directory_.ListSegments();
+  if (!segments) return Fail(std::move(segments.error()));
+  // One number in the folders of two links: somebody copied files. Neither can be told from the
+  // other by an index row, so only the first is looked at.
+  const auto copies = std::ranges::unique(*segments, {}, &SegmentOnDisk::number);
+  segments->erase(copies.begin(), copies.end());
+
+  std::unordered_map<std::uint32_t, std::vector<Kept>> kept;
+  const RecoverySink sink{
+      .keep =
+          [&](const IndexedRecord& record) {
+            const auto handle =
+                parts_.index.Insert(record.block, {number_, record.segment, record.unit});
+            if (handle) kept[record.segment].push_back({record.unit, record.block.length, *handle});
+            return handle.has_value();
+          },
+      .start_again =
+          [&] {
+            parts_.index.ForgetDisk(number_);
+            kept.clear();
+          }};
+  Result<RecoveredIndex> recovered = RecoverIndex(directory_, *segments, WriteBufferBytes(), sink);
+  if (!recovered) {
+    parts_.index.ForgetDisk(number_);
+    return Fail(std::move(recovered.error()));
+  }
+  db_ = std::move(recovered->db);
+  next_segment_ = recovered->next_segment;
+  if (Status noted = db_->SetNextSegment(next_segment_); !noted) {
+    return Fail(Code::kInvalid, "cache directory " + path_ + " cannot be used: " +
+                                    noted.error().message + "; make room or make it writable");
+  }
+  parts_.counters.recovered_blocks.fetch_add(recovered->kept, std::memory_order_relaxed);
+  parts_.counters.dropped_at_recovery.fetch_add(recovered->dropped, std::memory_order_relaxed);
+  for (const SegmentOnDisk& segment : *segments) Adopt(segment, kept[segment.number]);
+  if (recovered->kept > 0 || recovered->dropped > 0) {
+    spdlog::info("{}: {} blocks recovered{}, {} dropped", path_, recovered->kept,
+                 recovered->rebuilt ? " from their segments" : "", recovered->dropped);
+  }
+  MeasureIndex();
+  return ShrinkToCapacity();
+}
+
+/// A segment from before: it takes no new records, and what no row of the index owns (a record that
+/// was never committed, or removed and not yet punched) is given back.
+void Disk::Adopt(const SegmentOnDisk& on_disk, std::vector<Kept>& records) {
+  if (records.empty()) {
+    if (!directory_.UnlinkSegment(on_disk.link, on_disk.number)) {
+      CountWriteError(errno);
+      used_.fetch_add(on_disk.allocated, std::memory_order_relaxed);
+    }
+    return;
+  }
+  std::ranges::sort(records, {}, &Kept::unit);
+  auto segment = std::make_shared<Segment>();
+  segment->number = on_disk.number;
+  segment->link = parts_.links.Get(on_disk.link);
+  segment->tail = Aligned(on_disk.size);
+  segment->sealed = true;
+  segment->blocks.reserve(records.size());
+  std::uint64_t block_bytes = 0;
+  for (const Kept& record : records) {
+    segment->blocks.push_back(record.handle);
+    segment->live_bytes += RecordDiskBytes(record.length);
+    block_bytes += record.length;
+  }
+  segment->live_blocks = static_cast<std::uint32_t>(records.size());
+  segment->link->blocks.fetch_add(records.size(), std::memory_order_relaxed);
+  segment->link->bytes.fetch_add(block_bytes, std::memory_order_relaxed);
+  if (on_disk.allocated > segment->live_bytes + MetadataAllowance(records.size()) &&
+      PunchGaps(on_disk, records) > 0) {
+    segment->slack_bytes = on_disk.allocated - segment->live_bytes;
+  }
+  used_.fetch_add(segment->live_bytes + segment->slack_bytes, std::memory_order_relaxed);
+  const std::scoped_lock lock(mutex_);
+  by_link_[on_disk.link].insert(on_disk.number);
+  segments_.emplace(on_disk.number, std::move(segment));
+}
+
+std::uint64_t Disk::PunchGaps(const SegmentOnDisk& on_disk, const std::vector<Kept>& records) {
+  const FileDescriptor fd = directory_.OpenSegment(on_disk.link, on_disk.number, O_WRONLY);
+  std::uint64_t left = 0;
+  std::uint64_t end = 0;
+  const auto punch_to = [&](std::uint64_t begin) {
+    if (begin <= end) return;
+    const int error = fd ? PunchHole(fd.get(), end, begin - end) : EBADF;
+    if (error != 0) left += begin - end;
+  };
+  for (const Kept& record : records) {
+    const std::uint64_t begin = std::uint64_t{record.unit} * kRecordAlignment;
+    punch_to(begin);
+    end = std::max(end, begin + RecordDiskBytes(record.length));
+  }
+  punch_to(Aligned(on_disk.size));
+  return left;
+}
+
+/// The configuration may allow less than before: the oldest segments go first.
+Status Disk::ShrinkToCapacity() {
+  while (used_.load(std::memory_order_relaxed) > Limit() && !segments_.empty()) {
+    std::vector<BlockIndex::Found> oldest;
+    std::uint64_t bytes = 0;
+    const Uuid link = segments_.begin()->second->link->id;
+    while (oldest.size() < kRemoveAtOnce &&
+           used_.load(std::memory_order_relaxed) - bytes > Limit()) {
+      const auto found = BeginRemoveOldest(link);
+      if (!found) break;
+      bytes += RecordDiskBytes(found->block.length);
+      oldest.push_back(*found);
+    }
+    if (oldest.empty()) break;
+    const Result<Removal> removed = Remove(oldest);
+    if (!removed) return Fail(Code::kInvalid, removed.error().message);
+    parts_.counters.evicted_blocks.fetch_add(removed->evicted.blocks, std::memory_order_relaxed);
+    parts_.counters.evicted_bytes.fetch_add(removed->evicted.bytes, std::memory_order_relaxed);
+    parts_.links.Get(link)->evicted_bytes.fetch_add(removed->evicted.bytes,
+                                                    std::memory_order_relaxed);
+  }
+  return {};
+}
+
+}  // namespace forebay

@@ -1,0 +1,250 @@
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "cachenode/store/disk.h"
+#include "common/base/failpoint.h"
+
+// How much of a disk may be used, and how space comes back.
+namespace forebay {
+namespace {
+
+/// The index's own room: its tables twice (a compaction writes them anew before it drops the old
+/// ones), four write buffers (two in memory have a log each, and a table is being made of one), and
+/// its small files.
+std::uint64_t IndexReserve(std::uint64_t index_bytes, std::uint64_t write_buffer) {
+  return 2 * index_bytes + 4 * write_buffer + (1ULL << 20);
+}
+
+/// Left to others, and to the index, when others have filled the file system.
+constexpr std::uint64_t kSqueezeMargin = 4ULL << 20;
+constexpr std::chrono::seconds kUnsqueezeEvery{1};
+
+}  // namespace
+
+/// RocksDB's own lower bound is 64 KiB; more than 16 MiB gains nothing for rows of 40 bytes.
+std::uint64_t Disk::WriteBufferBytes() const {
+  return std::clamp<std::uint64_t>(capacity_ / 512, 64ULL << 10, 16ULL << 20);
+}
+
+std::uint64_t Disk::Limit() const {
+  const std::uint64_t reserve =
+      IndexReserve(index_bytes_.load(std::memory_order_relaxed), WriteBufferBytes());
+  const std::uint64_t limit = capacity_ > reserve ? capacity_ - reserve : 0;
+  return std::min(limit, squeezed_to_.load(std::memory_order_relaxed));
+}
+
+void Disk::MeasureIndex() {
+  written_since_measured_.store(0, std::memory_order_relaxed);
+  index_bytes_.store(db_->DiskBytes(), std::memory_order_relaxed);
+}
+
+bool Disk::HasRoom(std::uint64_t bytes) {
+  if (used_.load(std::memory_order_relaxed) + bytes <= Limit()) return true;
+  Unsqueeze();
+  return used_.load(std::memory_order_relaxed) + bytes <= Limit();
+}
+
+/// The file system has no space left although we are within our capacity: others use it. Room for
+/// a margin is made at the next admissions.
+void Disk::Squeeze() {
+  const std::uint64_t used = used_.load(std::memory_order_relaxed);
+  const std::uint64_t limit = used > kSqueezeMargin ? used - kSqueezeMargin : 0;
+  if (squeezed_to_.exchange(limit, std::memory_order_relaxed) == UINT64_MAX) {
+    spdlog::warn("{} has no space left at {} of {} bytes: others use its file system", path_, used,
+                 capacity_);
+  }
+  unsqueeze_at_.store((Clock::now() + kUnsqueezeEvery).time_since_epoch(),
+                      std::memory_order_relaxed);
+}
+
+/// Looks at most once a second whether others have given space back.
+void Disk::Unsqueeze() {
+  if (squeezed_to_.load(std::memory_order_relaxed) == UINT64_MAX) return;
+  const Duration now = Clock::now().time_since_epoch();
+  if (now < unsqueeze_at_.load(std::memory_order_relaxed)) return;
+  unsqueeze_at_.store(now + Duration(kUnsqueezeEvery), std::memory_order_relaxed);
+  const Result<CacheDirectory::Space> space = directory_.FileSystemSpace();
+  if (!space || space->available <= kSqueezeMargin) return;
+  const std::uint64_t limit =
+      used_.load(std::memory_order_relaxed) + space->available - kSqueezeMargin;
+  squeezed_to_.store(limit < capacity_ ? limit : UINT64_MAX, std::memory_order_relaxed);
+}
+
+double Disk::FreeShare() const {
+  const std::uint64_t used = used_.load(std::memory_order_relaxed);
+  const std::uint64_t limit = Limit();
+  return used >= limit ? 0.0 : static_cast<double>(limit - used) / static_cast<double>(limit);
+}
+
+std::vector<LinkUse> Disk::Links() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<LinkUse> links;
+  for (const auto& [id, numbers] : by_link_) {
+    if (numbers.empty()) continue;
+    links.push_back({id, segments_.at(*numbers.begin())->link->LastUse()});
+  }
+  return links;
+}
+
+DiskUsage Disk::Usage() const {
+  return {.path = path_,
+          .state = state(),
+          .used_bytes = used_.load(std::memory_order_relaxed),
+          .capacity_bytes = capacity_};
+}
+
+std::optional<BlockIndex::Found> Disk::BeginRemoveOldest(const Uuid& link) {
+  const std::scoped_lock lock(mutex_);
+  const auto numbers = by_link_.find(link);
+  if (numbers == by_link_.end()) return std::nullopt;
+  for (const std::uint32_t number : numbers->second) {
+    Segment& segment = *segments_.at(number);
+    while (segment.oldest < segment.blocks.size()) {
+      const BlockHandle handle = segment.blocks[segment.oldest++];
+      if (auto found = parts_.index.BeginRemove(handle, number_, number)) return found;
+    }
+    segment.blocks.clear();
+    segment.oldest = 0;
+  }
+  return std::nullopt;
+}
+
+Result<Disk::Removal> Disk::Remove(const std::vector<BlockIndex::Found>& leaving) {
+  std::vector<BlockId> blocks;
+  blocks.reserve(leaving.size());
+  for (const BlockIndex::Found& found : leaving) blocks.push_back(found.block);
+  // The index first, so that no entry ever points at freed space.
+  if (Status deleted = db_->Delete(blocks); !deleted) {
+    const std::scoped_lock lock(mutex_);
+    for (const BlockIndex::Found& found : leaving) {
+      parts_.index.CancelRemove(found.handle);
+      const auto segment = segments_.find(found.place.segment);
+      if (segment != segments_.end()) segment->second->blocks.push_back(found.handle);
+    }
+    return Fail(std::move(deleted.error()));
+  }
+  failpoint("store.before_punch");
+  Removal removal;
+  std::vector<Freed> freed;
+  for (const BlockIndex::Found& found : leaving) {
+    const std::uint64_t bytes = RecordDiskBytes(found.block.length);
+    ++removal.evicted.blocks;
+    removal.evicted.bytes += bytes;
+    Uncount(found);
+    // Under the lock that Release takes: the last reader must find the place in `waiting_`.
+    const std::scoped_lock lock(release_mutex_);
+    if (parts_.index.FinishRemove(found.handle)) {
+      freed.push_back({found.place, bytes});
+    } else {
+      waiting_.emplace(found.place.segment, found.place.unit);
+      removal.waiting.push_back(found.place);
+    }
+  }
+  Free(freed);
+  return removal;
+}
+
+void Disk::Uncount(const BlockIndex::Found& leaving) {
+  const std::scoped_lock lock(mutex_);
+  LinkState& link = *segments_.at(leaving.place.segment)->link;
+  link.blocks.fetch_sub(1, std::memory_order_relaxed);
+  link.bytes.fetch_sub(leaving.block.length, std::memory_order_relaxed);
+}
+
+void Disk::Forget(const BlockIndex::Found& leaving) {
+  Uncount(leaving);
+  parts_.index.FinishRemove(leaving.handle);
+}
+
+void Disk::Release(const BlockPlace& place, std::uint32_t length) {
+  const std::scoped_lock lock(release_mutex_);
+  released_.push_back({place, RecordDiskBytes(length)});
+}
+
+void Disk::FreeReleased() {
+  std::vector<Freed> released;
+  {
+    const std::scoped_lock lock(release_mutex_);
+    released.swap(released_);
+  }
+  if (released.empty()) return;
+  Free(released);
+  {
+    const std::scoped_lock lock(release_mutex_);
+    for (const Freed& freed : released) waiting_.erase({freed.place.segment, freed.place.unit});
+  }
+  parts_.freed.NotifyAll();
+}
+
+bool Disk::IsFreed(const BlockPlace& place) const {
+  const std::scoped_lock lock(release_mutex_);
+  return !waiting_.contains({place.segment, place.unit});
+}
+
+/// From now on nobody finds the segment. Under the mutex.
+void Disk::ForgetSegment(const Segment& segment) {
+  const Uuid& link = segment.link->id;
+  const auto open = open_.find(link);
+  if (open != open_.end() && open->second.get() == &segment) open_.erase(open);
+  const auto numbers = by_link_.find(link);
+  numbers->second.erase(segment.number);
+  if (numbers->second.empty()) by_link_.erase(numbers);
+  segments_.erase(segment.number);
+}
+
+/// Takes the record out of its segment's counts. True: the segment is empty and nobody's any more;
+/// the record's space goes with it.
+bool Disk::Detach(const Freed& freed, std::shared_ptr<Segment>& segment) {
+  const std::scoped_lock lock(mutex_);
+  segment = segments_.at(freed.place.segment);
+  --segment->live_blocks;
+  segment->live_bytes -= freed.bytes;
+  if (segment->live_blocks > 0 || segment->writers > 0) return false;
+  segment->slack_bytes += freed.bytes;
+  ForgetSegment(*segment);
+  return true;
+}
+
+void Disk::Free(std::span<const Freed> freed) {
+  // A quarantined disk is left alone; its next recovery frees what no entry points at.
+  if (state() == DiskState::kQuarantined) return;
+  FileDescriptor fd;
+  std::uint32_t fd_of = 0;
+  for (const Freed& one : freed) {
+    std::shared_ptr<Segment> segment;
+    if (Detach(one, segment)) {
+      Drop(segment);
+      failpoint("store.after_punch");
+      continue;
+    }
+    if (!fd || fd_of != segment->number) {
+      fd = directory_.OpenSegment(segment->link->id, segment->number, O_WRONLY);
+      fd_of = segment->number;
+    }
+    const int error = fd ? PunchHole(fd.get(), one.place.position(), one.bytes) : errno;
+    failpoint("store.after_punch");
+    if (error == 0) {
+      used_.fetch_sub(one.bytes, std::memory_order_relaxed);
+      continue;
+    }
+    if (error != EOPNOTSUPP) CountWriteError(error);
+    const std::scoped_lock lock(mutex_);
+    segment->slack_bytes += one.bytes;
+  }
+}
+
+/// Unlinks an empty segment that nobody finds any more.
+void Disk::Drop(const std::shared_ptr<Segment>& segment) {
+  parts_.files.Erase(number_, segment->number);
+  if (!directory_.UnlinkSegment(segment->link->id, segment->number)) {
+    CountWriteError(errno);  // its space stays counted: it is still taken
+    return;
+  }
+  used_.fetch_sub(segment->slack_bytes, std::memory_order_relaxed);
+}
+
+}  // namespace forebay

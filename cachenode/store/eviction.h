@@ -1,0 +1,43 @@
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include "common/base/deadline.h"
+#include "common/model/object_version.h"
+
+namespace forebay {
+
+/// A link as the choice of victims sees it.
+struct LinkUse {
+  Uuid link;
+  TimePoint last_use;  ///< Its last read or admission.
+};
+
+/// Who gives way when a disk is full. Pure: time and facts come from the caller.
+class EvictionPolicy {
+ public:
+  virtual ~EvictionPolicy() = default;
+
+  /// The links among `cached` whose blocks, oldest first, may make room for a block of `newcomer`;
+  /// best victims first. Empty: the block is not worth keeping.
+  virtual std::vector<Uuid> VictimLinks(const LinkUse& newcomer, std::vector<LinkUse> cached,
+                                        TimePoint now) const = 0;
+};
+
+/// Links that nobody uses go first, the longest unused one before the others. Nothing that is in
+/// use is replaced, and a link never replaces blocks of its own: when every epoch is a new
+/// permutation, keeping what is there hits best (DESIGN 6.7).
+class IdleLinksFirst final : public EvictionPolicy {
+ public:
+  /// A link is in use for this long after its last use.
+  explicit IdleLinksFirst(std::chrono::seconds in_use_for) : in_use_for_(in_use_for) {}
+
+  std::vector<Uuid> VictimLinks(const LinkUse& newcomer, std::vector<LinkUse> cached,
+                                TimePoint now) const override;
+
+ private:
+  std::chrono::seconds in_use_for_;
+};
+
+}  // namespace forebay

@@ -1,0 +1,256 @@
+#include "cachenode/store/index_db.h"
+
+#include <rocksdb/db.h>
+#include <rocksdb/options.h>
+#include <rocksdb/table.h>
+#include <rocksdb/write_batch.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "cachenode/store/cache_directory.h"
+
+namespace forebay {
+namespace {
+
+constexpr char kBlockPrefix = 'b';
+constexpr std::size_t kKeyBytes = 1 + 8 + 8 + 8 + 4;
+constexpr char kRowFormat = 1;
+constexpr std::size_t kRowBytes = 1 + 4 + 4;
+constexpr std::string_view kCompleteKey = "m/complete";
+constexpr std::string_view kNextSegmentKey = "m/next_segment";
+
+void AppendBig(std::string& out, std::uint64_t value, int bytes) {
+  for (int i = bytes - 1; i >= 0; --i) out.push_back(static_cast<char>(value >> (8 * i)));
+}
+
+void AppendLittle(std::string& out, std::uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
+}
+
+std::uint64_t ReadBig(const char* at, int bytes) {
+  std::uint64_t value = 0;
+  for (int i = 0; i < bytes; ++i) value = value << 8 | static_cast<std::uint8_t>(at[i]);
+  return value;
+}
+
+std::uint64_t ReadLittle(const char* at, int bytes) {
+  std::uint64_t value = 0;
+  for (int i = bytes - 1; i >= 0; --i) value = value << 8 | static_cast<std::uint8_t>(at[i]);
+  return value;
+}
+
+std::string KeyOf(const BlockId& block) {
+  std::string key;
+  key.reserve(kKeyBytes);
+  key.push_back(kBlockPrefix);
+  AppendBig(key, block.version.high, 8);
+  AppendBig(key, block.version.low, 8);
+  AppendBig(key, block.offset, 8);
+  AppendBig(key, block.length, 4);
+  return key;
+}
+
+std::string RowOf(const IndexedRecord& record) {
+  std::string row;
+  row.reserve(kRowBytes);
+  row.push_back(kRowFormat);
+  AppendLittle(row, record.segment, 4);
+  AppendLittle(row, record.unit, 4);
+  return row;
+}
+
+IndexedRecord RecordOf(const char* key, const char* row) {
+  const BlockId block{{ReadBig(key + 1, 8), ReadBig(key + 9, 8)},
+                      ReadBig(key + 17, 8),
+                      static_cast<std::uint32_t>(ReadBig(key + 25, 4))};
+  return {block, static_cast<std::uint32_t>(ReadLittle(row + 1, 4)),
+          static_cast<std::uint32_t>(ReadLittle(row + 5, 4))};
+}
+
+rocksdb::Slice SliceOf(std::string_view text) { return {text.data(), text.size()}; }
+
+Code CodeOf(const rocksdb::Status& status) {
+  if (status.IsNoSpace()) return Code::kOverloaded;
+  switch (status.code()) {
+    case rocksdb::Status::kNotFound:
+      return Code::kNotFound;
+    case rocksdb::Status::kCorruption:
+      return Code::kCorrupt;
+    case rocksdb::Status::kBusy:
+    case rocksdb::Status::kTryAgain:
+    case rocksdb::Status::kTimedOut:
+      return Code::kOverloaded;
+    case rocksdb::Status::kOk:
+    case rocksdb::Status::kNotSupported:
+    case rocksdb::Status::kInvalidArgument:
+    case rocksdb::Status::kIOError:
+    case rocksdb::Status::kMergeInProgress:
+    case rocksdb::Status::kIncomplete:
+    case rocksdb::Status::kShutdownInProgress:
+    case rocksdb::Status::kAborted:
+    case rocksdb::Status::kExpired:
+    case rocksdb::Status::kCompactionTooLarge:
+    case rocksdb::Status::kColumnFamilyDropped:
+    case rocksdb::Status::kMaxCode:
+      return Code::kInternal;
+  }
+  return Code::kInternal;
+}
+
+rocksdb::Options RocksOptions(const IndexDbOptions& options, bool create) {
+  rocksdb::Options rocks;
+  rocks.create_if_missing = create;
+  rocks.error_if_exists = create;
+  rocks.write_buffer_size = options.write_buffer_bytes;
+  rocks.max_write_buffer_number = 2;
+  rocks.max_background_jobs = 2;
+  rocks.max_open_files = 64;
+  rocks.compression = rocksdb::kNoCompression;  // keys are hashes
+  // A record that a kill cut short at the log's end is expected; damage before it is not.
+  rocks.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  rocks.info_log_level = rocksdb::InfoLogLevel::ERROR_LEVEL;
+  rocks.keep_log_file_num = 1;
+  rocks.max_log_file_size = 1 << 20;
+  rocks.stats_dump_period_sec = 0;
+  rocks.stats_persist_period_sec = 0;
+  rocks.skip_stats_update_on_db_open = true;
+  rocksdb::BlockBasedTableOptions table;
+  table.no_block_cache = true;  // read once, at recovery
+  table.block_size = 16 << 10;
+  rocks.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  return rocks;
+}
+
+}  // namespace
+
+IndexDb::IndexDb(const IndexDbOptions& options, std::unique_ptr<rocksdb::DB> db)
+    : options_(options), db_(std::move(db)) {}
+
+IndexDb::~IndexDb() = default;
+
+Status IndexDb::Checked(const rocksdb::Status& status) const {
+  if (status.ok()) return {};
+  return Fail(CodeOf(status), "index " + options_.path + ": " + status.ToString());
+}
+
+Result<std::unique_ptr<IndexDb>> IndexDb::OpenAt(const IndexDbOptions& options, bool create) {
+  rocksdb::DB* raw = nullptr;
+  const rocksdb::Status status =
+      rocksdb::DB::Open(RocksOptions(options, create), options.path, &raw);
+  std::unique_ptr<rocksdb::DB> db(raw);
+  if (!status.ok()) {
+    return Fail(CodeOf(status), "opening the index " + options.path + ": " + status.ToString());
+  }
+  return std::unique_ptr<IndexDb>(new IndexDb(options, std::move(db)));
+}
+
+Result<std::unique_ptr<IndexDb>> IndexDb::Open(const IndexDbOptions& options) {
+  struct stat found;
+  if (::stat((options.path + "/CURRENT").c_str(), &found) != 0) {
+    return Fail(Code::kCorrupt, "there is no index in " + options.path);
+  }
+  Result<std::unique_ptr<IndexDb>> opened = OpenAt(options, false);
+  if (!opened) {
+    Error error = std::move(opened.error());
+    // A table that is missing is an I/O error to RocksDB; for us the index is damaged.
+    if (error.code != Code::kOverloaded) error.code = Code::kCorrupt;
+    return Fail(std::move(error));
+  }
+  std::string owner;
+  const rocksdb::Status complete =
+      (*opened)->db_->Get(rocksdb::ReadOptions(), SliceOf(kCompleteKey), &owner);
+  if (!complete.ok() || owner != options.directory.ToString()) {
+    return Fail(Code::kCorrupt, "the index " + options.path + " is incomplete or not this one's");
+  }
+  return opened;
+}
+
+Result<std::unique_ptr<IndexDb>> IndexDb::Create(const IndexDbOptions& options) {
+  std::error_code error;
+  std::filesystem::remove_all(options.path, error);
+  if (error) {
+    return Fail(Code::kInternal, "removing the index " + options.path + ": " + error.message());
+  }
+  if (::mkdir(options.path.c_str(), 0700) != 0) {
+    return Fail(Code::kInternal, "creating the index " + options.path + ": " + ErrnoText(errno));
+  }
+  return OpenAt(options, true);
+}
+
+Status IndexDb::Write(rocksdb::WriteBatch& batch, bool sync) {
+  rocksdb::WriteOptions options;
+  options.sync = sync;
+  rocksdb::Status status = db_->Write(options, &batch);
+  // After a failed write RocksDB refuses all others until it is told that the cause may be gone.
+  if (!status.ok() && db_->Resume().ok()) status = db_->Write(options, &batch);
+  return Checked(status);
+}
+
+Status IndexDb::MarkComplete() {
+  rocksdb::WriteBatch batch;
+  batch.Put(SliceOf(kCompleteKey), options_.directory.ToString());
+  return Write(batch, true);
+}
+
+Status IndexDb::Put(std::span<const IndexedRecord> records) {
+  rocksdb::WriteBatch batch;
+  for (const IndexedRecord& record : records) batch.Put(KeyOf(record.block), RowOf(record));
+  return Write(batch, false);
+}
+
+Status IndexDb::Delete(std::span<const BlockId> blocks) {
+  rocksdb::WriteBatch batch;
+  for (const BlockId& block : blocks) batch.Delete(KeyOf(block));
+  return Write(batch, false);
+}
+
+Status IndexDb::ForEach(const std::function<void(const IndexedRecord&)>& visit) {
+  rocksdb::ReadOptions options;
+  options.readahead_size = 2 << 20;
+  const std::unique_ptr<rocksdb::Iterator> rows(db_->NewIterator(options));
+  for (rows->Seek(rocksdb::Slice(&kBlockPrefix, 1)); rows->Valid(); rows->Next()) {
+    const rocksdb::Slice key = rows->key();
+    const rocksdb::Slice row = rows->value();
+    if (key[0] != kBlockPrefix) break;
+    if (key.size() != kKeyBytes || row.size() != kRowBytes || row[0] != kRowFormat) continue;
+    visit(RecordOf(key.data(), row.data()));
+  }
+  return Checked(rows->status());
+}
+
+Result<std::uint32_t> IndexDb::NextSegment() {
+  std::string value;
+  const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), SliceOf(kNextSegmentKey), &value);
+  if (status.IsNotFound()) return 0;
+  if (Status checked = Checked(status); !checked) return Fail(std::move(checked.error()));
+  if (value.size() != 4) return Fail(Code::kCorrupt, "index " + options_.path + ": a bad number");
+  return static_cast<std::uint32_t>(ReadLittle(value.data(), 4));
+}
+
+Status IndexDb::SetNextSegment(std::uint32_t number) {
+  std::string value;
+  AppendLittle(value, number, 4);
+  rocksdb::WriteBatch batch;
+  batch.Put(SliceOf(kNextSegmentKey), value);
+  return Write(batch, false);
+}
+
+Status IndexDb::Sync() { return Checked(db_->SyncWAL()); }
+
+Status IndexDb::Flush() {
+  if (Status synced = Sync(); !synced) return synced;
+  return Checked(db_->Flush(rocksdb::FlushOptions()));
+}
+
+std::uint64_t IndexDb::DiskBytes() const {
+  std::uint64_t tables = 0;
+  std::uint64_t logged = 0;
+  db_->GetIntProperty(rocksdb::DB::Properties::kTotalSstFilesSize, &tables);
+  db_->GetIntProperty(rocksdb::DB::Properties::kCurSizeAllMemTables, &logged);
+  return tables + logged;
+}
+
+}  // namespace forebay

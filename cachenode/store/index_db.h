@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "common/base/result.h"
+#include "common/model/block_id.h"
+#include "common/model/object_version.h"
+
+namespace rocksdb {
+class DB;
+class Status;
+class WriteBatch;
+}  // namespace rocksdb
+
+namespace forebay {
+
+/// A row of the durable index.
+struct IndexedRecord {
+  BlockId block;
+  std::uint32_t segment = 0;
+  std::uint32_t unit = 0;  ///< Position in the segment / kRecordAlignment.
+};
+
+struct IndexDbOptions {
+  std::string path;
+  Uuid directory;  ///< The cache directory's: an index that was copied from elsewhere is refused.
+  std::uint64_t write_buffer_bytes = 16ULL << 20;
+};
+
+/// The durable copy of a directory's index (docs/STORE_FORMAT.md). Every write is in RocksDB's log
+/// when the call returns, so it survives the process; it survives a power cut after Sync. The only
+/// user of RocksDB in the store. Errors: kOverloaded no space; kCorrupt; kInternal. Thread-safe.
+class IndexDb {
+ public:
+  /// kCorrupt: missing, damaged, another directory's, or never completed: rebuild it.
+  static Result<std::unique_ptr<IndexDb>> Open(const IndexDbOptions& options);
+  /// Removes what is there and begins an empty one, which Open refuses until MarkComplete.
+  static Result<std::unique_ptr<IndexDb>> Create(const IndexDbOptions& options);
+  ~IndexDb();
+
+  /// From now on Open accepts it. Durable.
+  Status MarkComplete();
+
+  Status Put(std::span<const IndexedRecord> records);
+  Status Delete(std::span<const BlockId> blocks);
+
+  /// Every row, by version and offset. kCorrupt: damaged, stop believing it. Rows of unknown
+  /// formats are skipped.
+  Status ForEach(const std::function<void(const IndexedRecord&)>& visit);
+
+  /// The lowest number that no segment had when this was last called with a new one; 0 at first.
+  Result<std::uint32_t> NextSegment();
+  Status SetNextSegment(std::uint32_t number);
+
+  /// Makes all writes so far durable.
+  Status Sync();
+  /// As Sync, and writes the log into tables, so that the next Open is quick.
+  Status Flush();
+
+  /// Bytes on disk, roughly.
+  std::uint64_t DiskBytes() const;
+
+ private:
+  IndexDb(const IndexDbOptions& options, std::unique_ptr<rocksdb::DB> db);
+  static Result<std::unique_ptr<IndexDb>> OpenAt(const IndexDbOptions& options, bool create);
+  Status Write(rocksdb::WriteBatch& batch, bool sync);
+  Status Checked(const rocksdb::Status& status) const;
+
+  const IndexDbOptions options_;
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
+}  // namespace forebay

@@ -1,0 +1,68 @@
+#include "cachenode/store/record_reader.h"
+
+#include <fcntl.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "cachenode/store/segment_file.h"
+
+namespace forebay {
+
+RecordReader::RecordReader(const ExpectedRecord& expected, BlockRange range)
+    : expected_(expected),
+      cells_(EnclosingCells(range, expected.block.length)),
+      header_(RecordHeaderBytes(expected.block.length)),
+      data_(std::make_shared<Buffer>(cells_.size())) {}
+
+RecordReader::Outcome RecordReader::Read(int fd, bool nowait) {
+  iovec header{header_.data(), header_.size()};
+  iovec data{data_->data(), data_->size()};
+  int error = 0;
+  if (cells_.begin == 0) {
+    std::array<iovec, 2> both = {header, data};
+    error = ReadExactly(fd, both, expected_.position, nowait);
+  } else {
+    error = ReadExactly(fd, {&header, 1}, expected_.position, nowait);
+    if (error == 0) {
+      const std::uint64_t first = expected_.position + header_.size() + cells_.begin;
+      error = ReadExactly(fd, {&data, 1}, first, nowait);
+    }
+  }
+  if (error == EAGAIN) return Outcome::kNotInMemory;
+  if (error == ENODATA) return Outcome::kMismatch;
+  if (error != 0) return Outcome::kIoError;
+  if (!HeaderMatches()) return Outcome::kMismatch;
+  const Cells read{.begin = cells_.begin, .bytes = Slice::Of(data_), .checksums = checksums_};
+  return read.Verify() ? Outcome::kOk : Outcome::kMismatch;
+}
+
+bool RecordReader::HeaderMatches() {
+  const Result<RecordHeader> header = DecodeRecordHeader(header_, expected_.seed);
+  if (!header || header->block != expected_.block || header->link != expected_.link ||
+      header->segment != expected_.segment || header->position != expected_.position ||
+      (header->cluster != expected_.cluster && !header->cluster.IsZero())) {
+    return false;
+  }
+  const auto first =
+      header->checksums.begin() + static_cast<std::ptrdiff_t>(cells_.begin / kCellBytes);
+  const auto count = static_cast<std::ptrdiff_t>((cells_.size() + kCellBytes - 1) / kCellBytes);
+  checksums_.assign(first, first + count);
+  return true;
+}
+
+void RecordReader::DropFromMemory(int fd) const {
+  ::posix_fadvise(fd, static_cast<off_t>(expected_.position),
+                  static_cast<off_t>(RecordDiskBytes(expected_.block.length)), POSIX_FADV_DONTNEED);
+}
+
+Cells RecordReader::Take() {
+  return Cells{.begin = cells_.begin,
+               .bytes = Slice::Of(std::move(data_)),
+               .checksums = std::move(checksums_),
+               .tier = Tier::kLocal};
+}
+
+}  // namespace forebay

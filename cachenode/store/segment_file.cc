@@ -1,0 +1,127 @@
+#include "cachenode/store/segment_file.h"
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "common/base/failpoint.h"
+
+namespace forebay {
+namespace {
+
+/// Drops the first `done` bytes of the parts; answers the parts that are left.
+std::span<iovec> Advance(std::span<iovec> parts, std::size_t done) {
+  while (!parts.empty() && done >= parts.front().iov_len) {
+    done -= parts.front().iov_len;
+    parts = parts.subspan(1);
+  }
+  if (!parts.empty()) {
+    parts.front().iov_base = static_cast<char*>(parts.front().iov_base) + done;
+    parts.front().iov_len -= done;
+  }
+  return parts;
+}
+
+/// iovec is for reading and writing; nothing is written through these.
+iovec Part(ByteView bytes) { return {const_cast<std::byte*>(bytes.data()), bytes.size()}; }
+
+int WriteExactly(int fd, std::span<iovec> parts, std::uint64_t position) {
+  while (!parts.empty()) {
+    const ssize_t n =
+        ::pwritev(fd, parts.data(), static_cast<int>(parts.size()), static_cast<off_t>(position));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno;
+    if (n == 0) return EIO;
+    position += static_cast<std::uint64_t>(n);
+    parts = Advance(parts, static_cast<std::size_t>(n));
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::shared_ptr<const SegmentFile> SegmentFiles::Find(std::uint8_t disk, std::uint32_t segment) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = open_.find(Key(disk, segment));
+  if (found == open_.end()) return nullptr;
+  by_use_.splice(by_use_.begin(), by_use_, found->second);
+  return found->second->file;
+}
+
+void SegmentFiles::Insert(std::uint8_t disk, std::uint32_t segment,
+                          std::shared_ptr<const SegmentFile> file) {
+  const std::scoped_lock lock(mutex_);
+  const std::uint64_t key = Key(disk, segment);
+  if (open_.contains(key)) return;
+  by_use_.push_front({key, std::move(file)});
+  open_.emplace(key, by_use_.begin());
+  if (open_.size() <= limit_) return;
+  open_.erase(by_use_.back().key);
+  by_use_.pop_back();
+}
+
+void SegmentFiles::Erase(std::uint8_t disk, std::uint32_t segment) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = open_.find(Key(disk, segment));
+  if (found == open_.end()) return;
+  by_use_.erase(found->second);
+  open_.erase(found);
+}
+
+int WriteRecord(int fd, ByteView header, ByteView data, std::uint64_t position) {
+  if (failpoint("store.write_io_error")) return EIO;
+  if (failpoint("store.write_no_space")) return ENOSPC;
+  if (failpoint("store.write_read_only")) return EROFS;
+  if (failpoint_armed("store.in_record")) {
+    const std::size_t half = data.size() / 2;
+    std::array<iovec, 2> first = {Part(header), Part(data.first(half))};
+    if (const int error = WriteExactly(fd, first, position)) return error;
+    if (failpoint("store.in_record")) return EIO;
+    std::array<iovec, 1> second = {Part(data.subspan(half))};
+    return WriteExactly(fd, second, position + header.size() + half);
+  }
+  std::array<iovec, 2> parts = {Part(header), Part(data)};
+  return WriteExactly(fd, parts, position);
+}
+
+int ReadExactly(int fd, std::span<iovec> parts, std::uint64_t position, bool nowait) {
+  if (failpoint("store.read_io_error")) return EIO;
+  while (!parts.empty()) {
+    const ssize_t n = ::preadv2(fd, parts.data(), static_cast<int>(parts.size()),
+                                static_cast<off_t>(position), nowait ? RWF_NOWAIT : 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return nowait && (errno == EOPNOTSUPP || errno == EINVAL) ? EAGAIN : errno;
+    if (n == 0) return ENODATA;
+    position += static_cast<std::uint64_t>(n);
+    parts = Advance(parts, static_cast<std::size_t>(n));
+    // A short answer means that the next page is not in memory.
+    if (nowait && !parts.empty()) return EAGAIN;
+  }
+  return 0;
+}
+
+int PunchHole(int fd, std::uint64_t position, std::uint64_t bytes) {
+  while (::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(position),
+                     static_cast<off_t>(bytes)) != 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+
+int WriteBack(int fd, std::uint64_t previous, std::uint64_t begin, std::uint64_t end) {
+  const auto sync = [fd](std::uint64_t from, std::uint64_t to, unsigned flags) {
+    if (to <= from) return 0;
+    return ::sync_file_range(fd, static_cast<off64_t>(from), static_cast<off64_t>(to - from), flags)
+               ? errno
+               : 0;
+  };
+  if (const int error = sync(begin, end, SYNC_FILE_RANGE_WRITE)) return error;
+  return sync(previous, begin,
+              SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+}
+
+}  // namespace forebay

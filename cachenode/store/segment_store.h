@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "cachenode/store/block_store.h"
+#include "cachenode/store/disk.h"
+#include "cachenode/store/eviction.h"
+#include "common/base/notifier.h"
+#include "common/base/single_flight.h"
+
+namespace forebay {
+
+/// BlockStore over disks: chooses the disk of a new block and the victims that make room for it,
+/// and reads a block where it lies. Built with BlockStore::Open.
+class SegmentStore final : public BlockStore {
+ public:
+  static Result<std::unique_ptr<SegmentStore>> Open(const BlockStoreOptions& options,
+                                                    const Uuid& cluster, Offload& offload);
+
+  Task<Result<Cells>> Read(BlockId block, BlockRange range) override;
+  Task<Status> Admit(Uuid link, BlockId block, Slice data,
+                     std::vector<std::uint64_t> checksums) override;
+  bool Contains(const BlockId& block) const override;
+  Task<Result<Evicted>> Evict(std::vector<BlockId> blocks) override;
+  Task<Result<Evicted>> EvictLink(Uuid link) override;
+  std::unordered_map<Uuid, LinkUsage> UsageByLink() const override;
+  std::vector<DiskUsage> Disks() const override;
+  std::uint64_t BlockCount() const override;
+  const Counters& counters() const override { return parts_.counters; }
+  std::unordered_map<Uuid, std::uint64_t> EvictedBytesByLink() const override;
+  Status Close() override;
+
+ private:
+  /// An admission that others of the same block wait for.
+  struct Flight {
+    std::mutex mutex;
+    std::optional<Status> landed;
+    Notifier done;
+  };
+  class ReadPin;
+  struct NewBlock {
+    Uuid link;
+    BlockId block;
+    Slice data;
+    std::vector<std::uint64_t> checksums;
+  };
+
+  SegmentStore(const BlockStoreOptions& options, Offload& offload);
+
+  // Reading.
+  Result<Cells> ReadFromDisk(const BlockIndex::Found& found, BlockRange range,
+                             std::unique_ptr<RecordReader> reader);
+  void DropBroken(const BlockIndex::Found& found);
+  Result<Cells> Absent(const BlockId& block) const;
+
+  // Admitting; all of it blocks.
+  Status AdmitNow(const NewBlock& block);
+  Status AdmitWithoutEvicting(const NewBlock& block, const std::shared_ptr<LinkState>& link);
+  bool MakeRoom(const std::shared_ptr<LinkState>& newcomer, std::uint32_t length);
+  bool MakeRoomOn(Disk& disk, const std::vector<Uuid>& victims, std::uint64_t bytes);
+  void ForgetOnLostDisk(const BlockId& block);
+  std::vector<Disk*> WritableDisks() const;
+
+  // Evicting.
+  using Waiting = std::vector<BlockPlace>;
+  struct Removed {
+    Evicted evicted;
+    Waiting waiting;
+  };
+  Result<Removed> RemoveAll(const std::vector<BlockIndex::Found>& leaving);
+  Result<Removed> RemoveBlocks(const std::vector<BlockId>& blocks);
+  Result<Removed> RemoveOldestOf(const Uuid& link);
+  Task<Status> WaitUntilFreed(Waiting waiting);
+
+  const BlockStoreOptions options_;
+  Offload& offload_;
+  StoreParts parts_;
+  const std::unique_ptr<const EvictionPolicy> policy_;
+  std::vector<std::unique_ptr<Disk>> disks_;
+  SingleFlight<BlockId, Flight> admissions_;
+};
+
+}  // namespace forebay

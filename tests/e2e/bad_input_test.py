@@ -1,0 +1,206 @@
+#!/usr/bin/python3
+"""Everything a user gets wrong has one clear sentence, and changes nothing."""
+
+import json
+import os
+import subprocess
+import time
+
+from e2e import PROGRAMS, Daemon, E2eTest, eventually, main
+
+
+class BadInput(E2eTest):
+    NODES = ("n1",)
+
+    def refused(self, *words, code=1, says=()):
+        """The CLI refuses, in one sentence that names what matters."""
+        result = self.cluster.cli(*words, check=False, timeout=60)
+        self.assertEqual(result.returncode, code, (words, result.stdout, result.stderr))
+        self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
+        for word in says:
+            self.assertIn(word, result.stderr)
+        return result.stderr
+
+    def program(self, name, *words, env=None, timeout=60):
+        command = [str(PROGRAMS / name), *map(str, words)]
+        return subprocess.run(command, env=env or self.cluster.client_env, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=timeout, check=False)
+
+    def coordinator_with(self, **environment):
+        self.cluster.server_env = {**self.cluster.server_env, **environment}
+        self.cluster.start_coordinator()
+
+    def test_links_that_cannot_be_made(self):
+        self.put({"some/key": b"x"})
+        self.start()
+        self.refused("link", "s3://no-such-bucket-here/x/", says=["no-such-bucket-here"])
+        self.refused("link", f"s3://{self.bucket}/nothing/here/", says=["nothing/here/"])
+        self.refused("link", f"s3://{self.bucket}/some/", "--endpoint-url", "http://127.0.0.1:9", says=["127.0.0.1:9"])
+        self.refused("link", f"s3://{self.bucket}/some/", "--as", "a/b", says=["a/b"], code=2)
+        self.refused("link", self.bucket, says=["s3://"], code=2)
+        self.refused("link", f"s3://{self.bucket}/some/", "--block-size", "5", says=["5"], code=2)
+        self.assertEqual(self.cluster.json("links")["links"], [])
+        self.assertEqual(self.gets()["gets"], 0)
+
+    def test_a_link_is_made_once(self):
+        self.put({"some/key": b"x"})
+        self.start()
+        self.link("data", "some/")
+        self.link("data", "some/")
+        self.refused("link", f"s3://{self.bucket}/some/", "--as", "data", "--block-size", "1MiB", code=2,
+                     says=["data"])
+        self.assertEqual([link["name"] for link in self.cluster.json("links")["links"]], ["data"])
+
+    def test_wrong_credentials_name_the_key_and_no_secret(self):
+        self.put({"some/key": b"x"})
+        secret = "wrong-secret-0123456789"
+        self.coordinator_with(AWS_SECRET_ACCESS_KEY=secret)
+        said = self.refused("link", f"s3://{self.bucket}/some/", says=[self.rgw.env["AWS_ACCESS_KEY_ID"]])
+        self.assertNotIn(secret, said)
+        for log in self.folder.glob("*.log"):
+            self.assertNotIn(secret, log.read_text())
+
+    def test_an_expired_session_token(self):
+        self.put({"some/key": b"x"})
+        self.coordinator_with(AWS_SESSION_TOKEN="this-token-is-long-gone")
+        said = self.refused("link", f"s3://{self.bucket}/some/")
+        self.assertNotIn("this-token-is-long-gone", said)
+
+    def test_unknown_links_name_the_nearest(self):
+        self.put({"some/key": b"x"})
+        self.start()
+        self.link("imagenet", "some/")
+        self.refused("check", "imagnet", says=["imagnet", "imagenet"])
+        self.refused("ls", "imagenet/nothing", says=["nothing"])
+        self.refused("evict", "imagnet", "--yes", says=["imagenet"])
+        folder = self.folder / "m"
+        folder.mkdir()
+        result = self.program("forebay-mount", "imagnet", folder, "--coordinator", self.cluster.address,
+                              "--state-dir", self.folder / "s", "--foreground")
+        self.assertEqual(result.returncode, 1, result)
+        self.assertIn("imagenet", result.stderr)
+        self.assertFalse(os.path.ismount(folder))
+
+    def test_mountpoints_that_cannot_be_used(self):
+        self.put({"some/key": b"x"})
+        self.start()
+        self.link("data", "some/")
+        mount = self.cluster.mount("data", "m1")
+
+        def attempt(path):
+            return self.program("forebay-mount", "data", path, "--coordinator", self.cluster.address,
+                                "--state-dir", self.folder / "s", "--foreground")
+
+        missing, taken = attempt(self.folder / "missing"), attempt(mount)
+        self.assertNotEqual(missing.returncode, 0)
+        self.assertIn(str(self.folder / "missing"), missing.stderr)
+        self.assertNotEqual(taken.returncode, 0)
+        self.assertIn(str(mount), taken.stderr)
+        self.assertEqual((mount / "key").read_bytes(), b"x")
+        file = self.folder / "file"
+        file.write_text("")
+        self.assertIn(str(file), attempt(file).stderr)
+
+    def test_a_busy_mount_stays_until_it_is_free(self):
+        self.put({"some/key": b"x"})
+        self.start()
+        self.link("data", "some/")
+        mount = self.cluster.mount("data", "m1")
+        with open(mount / "key", "rb") as held:
+            busy = subprocess.run(["umount", mount], capture_output=True, text=True, check=False)
+            self.assertNotEqual(busy.returncode, 0)
+            self.assertIn("busy", busy.stderr)
+            self.assertEqual(held.read(), b"x")
+        subprocess.run(["umount", mount], check=True)
+        self.assertEqual(self.cluster.mounts["m1"].wait(), 0)
+
+    def test_writes_fail_at_once_as_read_only(self):
+        self.put({"some/key": b"x"})
+        self.start()
+        self.link("data", "some/")
+        mount = self.cluster.mount("data", "m1")
+        for attempt in (lambda: (mount / "new").write_bytes(b"y"), lambda: (mount / "key").unlink(),
+                        lambda: (mount / "dir").mkdir(), lambda: (mount / "key").rename(mount / "other"),
+                        lambda: os.truncate(mount / "key", 0), lambda: os.chmod(mount / "key", 0o600)):
+            with self.assertRaises(OSError) as caught:
+                attempt()
+            self.assertEqual(caught.exception.strerror, "Read-only file system")
+
+    def test_a_configuration_lists_all_its_faults_at_once(self):
+        config = self.folder / "forebay.toml"
+        config.write_text('[node]\ncache_dir = ["/tmp/x=12parsecs"]\nlisten = "0.0.0.0:1"\nthraeds = 2\n')
+        result = self.program("forebay-node", "--config", config)
+        self.assertEqual(result.returncode, 2)
+        for word in ("12parsecs", "0.0.0.0:1", "thraeds", "threads"):
+            self.assertIn(word, result.stderr)
+        self.assertGreaterEqual(len(result.stderr.strip().splitlines()), 3)
+
+    def node(self, directory, *words):
+        return self.program("forebay-node", "--cache-dir", directory, "--coordinator", self.cluster.address, "--listen",
+                            "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--node-id", "bad", *words,
+                            env=self.cluster.server_env)
+
+    def test_cache_directories_that_cannot_be_used(self):
+        self.cluster.start_coordinator()
+        disk = self.folder / "disk"
+        disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=20", "tmpfs", disk], check=True)
+        self.addCleanup(subprocess.run, ["umount", disk], check=False)
+        (disk / "filler").write_bytes(b"\0" * 50_000)
+        full = self.node(disk / "cache")
+        self.assertEqual(full.returncode, 1, full)
+        self.assertIn(str(disk / "cache"), full.stderr)
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        read_only = self.node(disk / "cache2")
+        self.assertEqual(read_only.returncode, 1, read_only)
+        self.assertIn("Read-only", read_only.stderr)
+
+    def test_one_directory_serves_one_node(self):
+        self.start()
+        taken = self.node(self.folder / "n1")
+        self.assertEqual(taken.returncode, 1, taken)
+        self.assertIn(str(self.folder / "n1"), taken.stderr)
+
+    def test_a_node_waits_for_its_coordinator_and_says_so(self):
+        self.cluster.start_coordinator()
+        address = self.cluster.address
+        self.cluster.coordinator.stop()
+        node = self.cluster.start_node("n1", "64MiB", wait=False)
+        eventually(lambda: address in node.log.read_text(), "it says what it waits for")
+        self.assertTrue(node.running())
+        self.cluster.start_coordinator()
+        node.wait_ready()
+        eventually(lambda: [n["id"] for n in self.cluster.json("nodes")["nodes"]] == ["n1"], "the node is registered")
+
+    def test_a_mount_waits_for_its_coordinator_and_says_so(self):
+        self.put({"some/key": b"x"})
+        self.start()
+        self.link("data", "some/")
+        address = self.cluster.address
+        self.assertEqual(self.cluster.coordinator.stop(), 0)
+        self.cluster.mount("data", "m1", wait=False)
+        mount = self.cluster.mounts["m1"]
+        eventually(lambda: address in mount.log.read_text(), "it says what it waits for")
+        self.cluster.start_coordinator()
+        mount.wait_ready()
+        self.assertEqual((self.folder / "m1" / "key").read_bytes(), b"x")
+
+    def test_nobody_answers_the_cli(self):
+        self.cluster.start_coordinator()
+        address = self.cluster.address
+        self.cluster.coordinator.stop()
+        begin = time.monotonic()
+        self.refused("status", says=[address])
+        self.assertLess(time.monotonic() - begin, 30)
+        error = self.cluster.cli("-o", "json", "status", check=False)
+        self.assertEqual(set(json.loads(error.stderr)["error"]), {"code", "message", "hint"})
+        self.cluster.coordinator = Daemon("coordinator", [], {}, self.folder / "none.log")
+
+    def test_words_that_do_not_exist_name_the_nearest(self):
+        self.start()
+        self.refused("lnik", code=2, says=["link"])
+        self.refused("stats", "--lniks", code=2, says=["--links"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""What the end-to-end tests share: a real S3 (Ceph RGW), real processes, a real mount, everything below one folder that
+is gone afterwards. FOREBAY_BIN names the folder of the programs."""
+
+import contextlib
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.request
+
+import boto3
+import botocore.config
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "ops"))
+from local_cluster import Cluster, ClusterError, Daemon, Rgw, remove  # noqa: E402
+
+PROGRAMS = pathlib.Path(os.environ.get("FOREBAY_BIN", "")).resolve()
+BLOCK = 4 << 20
+PATIENCE_SECONDS = 60
+
+
+def eventually(condition, what, seconds=PATIENCE_SECONDS):
+    """Waits until condition() is true and answers what it answered."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within {seconds} s")
+        time.sleep(0.05)
+    return value
+
+
+def blocks_of(sizes, block=BLOCK):
+    return sum(-(-size // block) for size in sizes)
+
+
+def tree_of(folder):
+    """Relative path to bytes."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def read_all(folder, order=None):
+    """Reads every file below the folder once; answers the bytes read."""
+    paths = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
+    if order is not None:
+        random.Random(order).shuffle(paths)
+    total = 0
+    for path in paths:
+        with open(path, "rb", buffering=0) as file:
+            while part := file.read(1 << 20):
+                total += len(part)
+    return total
+
+
+def drop_page_cache():
+    os.sync()
+    pathlib.Path("/proc/sys/vm/drop_caches").write_text("3\n")
+
+
+class E2eTest(unittest.TestCase):
+    """One RGW and one folder for each class, one cluster for each test."""
+
+    NODES = ("n1", "n2", "n3")
+    CACHE = "1GiB"
+
+    @classmethod
+    def setUpClass(cls):
+        # Short: the path of a UNIX socket has room for 107 bytes.
+        cls.home = pathlib.Path(tempfile.mkdtemp(prefix="forebay-e2e-"))
+        cls.addClassCleanup(remove, cls.home)
+        cls.rgw = Rgw(cls.home / "rgw").start()
+        cls.addClassCleanup(cls.rgw.stop)
+        cls.s3 = boto3.client(
+            "s3", endpoint_url=cls.rgw.env["AWS_ENDPOINT_URL"], region_name="us-east-1",
+            aws_access_key_id=cls.rgw.env["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=cls.rgw.env["AWS_SECRET_ACCESS_KEY"], verify=False,
+            config=botocore.config.Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}))
+
+    def setUp(self):
+        self.folder = self.home / "c"
+        self.cluster = Cluster(self.folder, PROGRAMS, self.rgw.env)
+        self.addCleanup(self.end_cluster)
+        self.bucket = "b" + re.sub(r"[^a-z0-9]", "", self._testMethodName.lower())[-40:] + str(os.getpid())
+
+    def end_cluster(self):
+        logs = {path.name: path.read_text(errors="replace") for path in self.folder.glob("*.log")}
+        codes = self.cluster.stop()
+        remove(self.folder)
+        failed = any(error for _, error in getattr(self._outcome, "errors", [])) or (
+            hasattr(self._outcome, "result") and any(
+                test is self for test, _ in self._outcome.result.errors + self._outcome.result.failures))
+        if failed:
+            for name, text in logs.items():
+                print(f"== {name}\n" + "\n".join(text.splitlines()[-40:]), file=sys.stderr)
+        self.assertEqual({name: code for name, code in codes.items() if code != 0}, {}, "daemons ended badly")
+
+    def start(self, nodes=None, cache=None, node_options=()):
+        self.cluster.start_coordinator()
+        for name in nodes or self.NODES:
+            self.cluster.start_node(name, cache or self.CACHE, *node_options)
+
+    def put(self, objects, prefix=""):
+        """Makes the bucket and puts {key: bytes}."""
+        with contextlib.suppress(self.s3.exceptions.BucketAlreadyOwnedByYou):
+            self.s3.create_bucket(Bucket=self.bucket)
+        for key, body in objects.items():
+            self.s3.put_object(Bucket=self.bucket, Key=prefix + key, Body=body)
+
+    def gets(self):
+        return self.rgw.gets(self.bucket)
+
+    def link(self, name="data", prefix="", *options):
+        return self.cluster.cli("link", f"s3://{self.bucket}/{prefix}", "--as", name, *options)
+
+    def link_stats(self, name="data"):
+        return next(link for link in self.cluster.json("stats")["links"] if link["name"] == name)
+
+    def metrics(self, daemon):
+        """{(name, labels): value} of a daemon's /metrics."""
+        with urllib.request.urlopen(f"http://{daemon.addresses['metrics']}/metrics", timeout=10) as reply:
+            text = reply.read().decode()
+        values = {}
+        for line in text.splitlines():
+            match = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
+            if match and not line.startswith("#"):
+                values[match[1], match[2] or ""] = float(match[3])
+        return values
+
+    def fuse_ops(self, mount):
+        """Requests of the kernel so far, by operation."""
+        ops = {}
+        for (name, labels), value in self.metrics(self.cluster.mounts[mount]).items():
+            if name == "forebay_fuse_ops_total":
+                op = re.search(r'op="(\w+)"', labels)[1]
+                ops[op] = ops.get(op, 0) + int(value)
+        return ops
+
+    def assert_same_tree(self, source, mount):
+        result = subprocess.run(["diff", "-r", source, mount], capture_output=True, text=True, check=False)
+        self.assertEqual((result.returncode, result.stdout[:2000]), (0, ""), result.stderr[:2000])
+
+
+def main():
+    if not (PROGRAMS / "forebay-node").exists():
+        sys.exit("set FOREBAY_BIN to the folder of the programs (build/release/bin)")
+    unittest.main(verbosity=2)
+
+
+__all__ = ["BLOCK", "ClusterError", "Daemon", "E2eTest", "PROGRAMS", "blocks_of", "drop_page_cache", "eventually", "main", "read_all",
+           "shutil", "tree_of"]
