@@ -1,0 +1,50 @@
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string_view>
+
+#include "cli/outcome.h"
+#include "cli/session.h"
+#include "cli/table.h"
+#include "common/base/result.h"
+#include "proto/coordinator.pb.h"
+
+// The coordinator's counters, as several verbs show them. The JSON names are those of
+// `forebay stats -o json` (docs/JSON.md).
+namespace forebay {
+
+/// `window_seconds` 0 = the coordinator's default, a minute.
+std::expected<proto::StatsReply, Failure> AskStats(Session& session,
+                                                   std::uint32_t window_seconds = 0);
+
+/// "listing", "ready", "failed", of LinkStats.state.
+std::string_view LinkStateName(std::uint32_t state);
+/// "up", "suspect", "draining", "out", of NodeInfo.state.
+std::string_view NodeStateName(std::uint32_t state);
+Tone LinkTone(std::uint32_t state);
+Tone NodeTone(std::uint32_t state);
+
+/// Sums over the node's disks.
+struct DiskSpace {
+  std::uint64_t used_bytes = 0;
+  std::uint64_t capacity_bytes = 0;
+};
+DiskSpace SpaceOf(const proto::NodeStats& node);
+
+/// `cached_objects` is null when it is not known.
+boost::json::object LinkJson(const proto::LinkStats& link,
+                             std::optional<std::uint64_t> cached_objects,
+                             std::uint32_t window_seconds);
+boost::json::object NodeJson(const proto::NodeStats& node);
+boost::json::object JobJson(const proto::JobStats& job);
+boost::json::object AlertJson(const proto::Alert& alert);
+/// What nodes freed: id, blocks, bytes, error.
+boost::json::object EvictedJson(const proto::NodeEvicted& node);
+
+/// The cluster's id as people write it.
+std::string ClusterName(const proto::StatsReply& stats);
+
+}  // namespace forebay

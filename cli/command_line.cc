@@ -1,0 +1,283 @@
+#include "cli/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <deque>
+#include <sstream>
+#include <utility>
+
+#include "cli/verb_table.h"
+#include "common/base/host_port.h"
+#include "common/base/nearest.h"
+#include "common/base/units.h"
+
+namespace forebay {
+namespace {
+
+constexpr const char* kDefaultCoordinator = "127.0.0.1:7440";
+
+Status TakeOutput(const std::string& text, OutputFormat& out) {
+  if (text == "table") {
+    out = OutputFormat::kTable;
+  } else if (text == "wide") {
+    out = OutputFormat::kWide;
+  } else if (text == "json") {
+    out = OutputFormat::kJson;
+  } else {
+    return Fail(Code::kInvalid, fmt::format("\"{}\" is none of table, wide and json; {}", text,
+                                            Suggest(text, {"table", "wide", "json"})));
+  }
+  return {};
+}
+
+Status TakeCoordinators(const std::string& text, std::vector<std::string>& out) {
+  out.clear();
+  std::istringstream list(text);
+  std::string address;
+  while (std::getline(list, address, ',')) {
+    if (!address.starts_with("unix:")) {
+      Result<HostPort> place = HostPort::Parse(address);
+      if (!place) return Fail(place.error());
+    }
+    out.push_back(address);
+  }
+  if (out.empty()) return Fail(Code::kInvalid, "it is empty; give HOST:PORT[,HOST:PORT…]");
+  return {};
+}
+
+Options GlobalOptions(CommandLine& line, OutputFormat& output) {
+  Options options;
+  options.Flag(
+      "--coordinator", "HOST:PORT[,…]",
+      "where the coordinator is (default 127.0.0.1:7440, or FOREBAY_COORDINATOR)",
+      [&line](const std::string& text) { return TakeCoordinators(text, line.coordinators); });
+  options.Add({.name = "--output",
+               .short_name = "-o",
+               .value = "table|wide|json",
+               .help = "how results are printed; json is described in docs/JSON.md",
+               .required = false,
+               .take = [&output](const std::string& text) { return TakeOutput(text, output); }});
+  options.Flag("--timeout", "TIME", "give up after this time, with exit 4: 30s, 5m",
+               [&line](const std::string& text) -> Status {
+                 Result<std::chrono::milliseconds> timeout = ParseDuration(text);
+                 if (!timeout) return Fail(timeout.error());
+                 if (timeout->count() == 0) return Fail(Code::kInvalid, "0 is no time to wait");
+                 line.timeout = *timeout;
+                 return {};
+               });
+  options.Switch("--version", "print the version", line.version);
+  options.Add({.name = "--help",
+               .short_name = "-h",
+               .value = "",
+               .help = "print this text",
+               .required = false,
+               .take = [&line](const std::string&) -> Status {
+                 line.help = true;
+                 return {};
+               }});
+  return options;
+}
+
+bool IsFlag(const std::string& word) { return word.size() > 1 && word.starts_with('-'); }
+
+/// The place of the verb: the first word that is neither a flag nor a global flag's value.
+std::size_t FindVerbWord(const std::vector<std::string>& words, const Options& global) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (!IsFlag(words[i])) return i;
+    const bool takes_next = std::ranges::any_of(global.all(), [&](const Option& option) {
+      return !option.value.empty() && (words[i] == option.name || words[i] == option.short_name);
+    });
+    if (takes_next) ++i;
+  }
+  return words.size();
+}
+
+std::vector<std::string> VerbNames() {
+  std::vector<std::string> names;
+  for (const VerbRow& row : VerbTable()) names.push_back(row.name);
+  return names;
+}
+
+/// An option and the texts that were given for it.
+struct Collected {
+  const Option* option;
+  std::vector<std::string> texts;
+};
+
+void Declare(CLI::App& app, Collected& collected) {
+  const Option& option = *collected.option;
+  const std::string names =
+      option.short_name.empty() ? option.name : option.short_name + "," + option.name;
+  if (!option.positional() && option.value.empty()) {
+    app.add_flag(names)->each([&collected](const std::string&) { collected.texts = {""}; });
+    return;
+  }
+  const CLI::callback_t collect = [&collected](const std::vector<std::string>& texts) {
+    collected.texts = texts;
+    return true;
+  };
+  app.add_option(names, collect)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+}
+
+Failure Unexpected(const std::string& word, const std::deque<Collected>& all,
+                   const std::string& help) {
+  if (!IsFlag(word)) {
+    return Failure(Error{Code::kInvalid, fmt::format("\"{}\" is not expected here", word)},
+                   "see " + help, Exit::kUsage);
+  }
+  std::vector<std::string> known;
+  for (const Collected& collected : all) {
+    if (!collected.option->positional()) known.push_back(collected.option->name);
+  }
+  const std::string name = word.substr(0, word.find('='));
+  return Failure(Error{Code::kInvalid, fmt::format("there is no flag {}", name)},
+                 Suggest(name, known), Exit::kUsage);
+}
+
+/// Gives every option its text; the first thing that is wrong ends it.
+std::expected<void, Failure> Parse(std::vector<std::string> words, const Options& global,
+                                   const Options& own, const std::string& help) {
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  std::deque<Collected> all;
+  for (const Options* options : {&own, &global}) {
+    for (const Option& option : options->all()) Declare(app, all.emplace_back(&option));
+  }
+  std::ranges::reverse(words);
+  std::optional<Failure> failure;
+  try {
+    app.parse(std::move(words));
+    const std::vector<std::string> extras = app.remaining();
+    const auto flag = std::ranges::find_if(extras, IsFlag);
+    // A word behind an unknown flag is probably its value.
+    if (!extras.empty()) {
+      failure = Unexpected(flag == extras.end() ? extras.front() : *flag, all, help);
+    }
+  } catch (const CLI::ParseError& error) {
+    failure = Failure(Error{Code::kInvalid, error.what()}, "see " + help, Exit::kUsage);
+  }
+  for (const Collected& collected : all) {
+    const Option& option = *collected.option;
+    for (const std::string& text : collected.texts) {
+      Status taken = option.take(text);
+      if (taken || failure) continue;
+      failure = Failure(taken.error().Within(option.name), "", Exit::kUsage);
+    }
+  }
+  if (failure) return std::unexpected(std::move(*failure));
+  return {};
+}
+
+std::expected<void, Failure> CheckRequired(const Options& own, const std::vector<bool>& given,
+                                           const std::string& help) {
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (!own.all()[i].required || given[i]) continue;
+    return UsageError(fmt::format("{} is missing", own.all()[i].name), "see " + help);
+  }
+  return {};
+}
+
+std::string OptionLines(const Options& options) {
+  std::string text;
+  for (const Option& option : options.all()) {
+    std::string left = option.name;
+    if (!option.short_name.empty()) left = option.short_name + ", " + left;
+    if (!option.value.empty()) left += " " + option.value;
+    text += fmt::format("  {:<30}  {}\n", left, option.help);
+  }
+  return text;
+}
+
+std::string GlobalHelp() {
+  CommandLine line;
+  OutputFormat output = OutputFormat::kTable;
+  return OptionLines(GlobalOptions(line, output));
+}
+
+}  // namespace
+
+std::expected<CommandLine, Failure> ReadCommandLine(const std::vector<std::string>& words,
+                                                    const std::string& coordinators,
+                                                    OutputFormat& output) {
+  CommandLine line;
+  Status taken = TakeCoordinators(coordinators.empty() ? kDefaultCoordinator : coordinators,
+                                  line.coordinators);
+  if (!taken) return std::unexpected(Failure(taken.error().Within("FOREBAY_COORDINATOR")));
+  const Options global = GlobalOptions(line, output);
+  const std::size_t place = FindVerbWord(words, global);
+  std::vector<std::string> rest = words;
+  if (place < words.size()) {
+    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(place));
+    line.row = FindVerb(words[place]);
+  }
+  if (place < words.size() && line.row == nullptr) {
+    // Only for -o, which says how the failure is printed.
+    (void)Parse(std::move(rest), global, Options(), "");
+    return UsageError(fmt::format("there is no verb \"{}\"", words[place]),
+                      Suggest(words[place], VerbNames()));
+  }
+  Options own;
+  if (line.row != nullptr) {
+    line.verb = line.row->make();
+    line.verb->Declare(own);
+  }
+  const std::string help =
+      line.row == nullptr ? "`forebay --help`" : fmt::format("`forebay {} --help`", line.row->name);
+  std::vector<bool> given(own.all().size(), false);
+  Options watched;
+  for (std::size_t i = 0; i < own.all().size(); ++i) {
+    Option option = own.all()[i];
+    option.take = [&given, i, take = option.take](const std::string& text) {
+      given[i] = true;
+      return take(text);
+    };
+    watched.Add(std::move(option));
+  }
+  std::expected<void, Failure> parsed = Parse(std::move(rest), global, watched, help);
+  if (!parsed) return std::unexpected(parsed.error());
+  if (line.help || line.version) return line;
+  if (line.row == nullptr) {
+    return UsageError("a verb is missing", "`forebay --help` shows them all");
+  }
+  std::expected<void, Failure> complete = CheckRequired(own, given, help);
+  if (!complete) return std::unexpected(complete.error());
+  return line;
+}
+
+std::string ProgramHelp() {
+  std::string text =
+      "forebay [OPTIONS] VERB …\n"
+      "Administers a Forebay cluster: a read cache between S3 and training jobs.\n\nVerbs\n";
+  for (const VerbRow& row : VerbTable()) {
+    text += fmt::format("  {:<10}  {}\n", row.name, row.summary);
+  }
+  text +=
+      "\nA TARGET is NAME, NAME/sub/path, s3://bucket/prefix or a path inside a mount.\n"
+      "\nOptions, before or after the verb\n";
+  text += GlobalHelp();
+  text +=
+      "\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 partly (check: not all cached; status:\n"
+      "degraded), 4 not done in --timeout. `forebay VERB --help` says more.\n";
+  return text;
+}
+
+std::string VerbHelp(const VerbRow& row) {
+  const std::unique_ptr<Verb> verb = row.make();
+  Options options;
+  verb->Declare(options);
+  std::string arguments;
+  for (const Option& option : options.all()) {
+    if (option.positional()) arguments += " " + option.name;
+  }
+  return fmt::format("forebay {}{} [OPTIONS]\n{}\n\n{}\nOptions of every verb\n{}", row.name,
+                     arguments, row.summary, OptionLines(options), GlobalHelp());
+}
+
+}  // namespace forebay

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/console.h"
+#include "cli/outcome.h"
+#include "cli/verb.h"
+#include "common/base/deadline.h"
+
+namespace forebay {
+
+/// What the command line asks for.
+struct CommandLine {
+  const VerbRow* row = nullptr;  ///< Null: --help or --version of the program itself.
+  std::unique_ptr<Verb> verb;    ///< With its options filled in.
+  bool help = false;
+  bool version = false;
+  std::optional<Duration> timeout;
+  std::vector<std::string> coordinators;
+};
+
+/// Reads the words after the program's name; global options may stand before and after the verb.
+/// `coordinators` is FOREBAY_COORDINATOR or "". An unknown verb or flag is exit 2 and names the
+/// nearest one. `output` is set as soon as it is known, so that also a later error is printed so.
+std::expected<CommandLine, Failure> ReadCommandLine(const std::vector<std::string>& words,
+                                                    const std::string& coordinators,
+                                                    OutputFormat& output);
+
+/// The text of `forebay --help`.
+std::string ProgramHelp();
+/// The text of `forebay VERB --help`.
+std::string VerbHelp(const VerbRow& row);
+
+}  // namespace forebay

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <google/protobuf/repeated_field.h>
+
+#include <cstdint>
+
+#include "cli/console.h"
+#include "cli/outcome.h"
+#include "proto/coordinator.pb.h"
+
+namespace forebay {
+
+using NodesEvicted = google::protobuf::RepeatedPtrField<proto::NodeEvicted>;
+
+struct Freed {
+  std::uint64_t blocks = 0;
+  std::uint64_t bytes = 0;
+  Exit exit = Exit::kDone;  ///< kPartly when some nodes did not answer, kFailed when none did.
+};
+
+/// Sums what each node freed.
+Freed SumOf(const NodesEvicted& nodes);
+
+/// A row for each node, and the sum.
+void PrintFreed(const Console& console, const NodesEvicted& nodes);
+
+}  // namespace forebay

@@ -1,0 +1,110 @@
+#include "cli/link_request.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "common/base/nearest.h"
+#include "common/base/units.h"
+#include "common/model/limits.h"
+#include "common/model/link.h"
+
+namespace forebay {
+namespace {
+
+constexpr std::uint32_t kPathStyleYes = 1;  // LinkRequest.path_style
+constexpr std::uint64_t kMostReplicas = 16;
+
+/// An option that is a field of the request.
+template <typename Setter>
+auto Into(proto::LinkRequest& request, Setter setter) {
+  return [&request, setter](const std::string& text) -> Status {
+    if (text.empty()) return Fail(Code::kInvalid, "an empty text is no value");
+    (request.*setter)(text);
+    return {};
+  };
+}
+
+}  // namespace
+
+Status LinkWish::TakeRefresh(const std::string& text) {
+  RefreshPolicy policy = RefreshPolicy::kPeriodic;
+  if (text == "immutable") policy = RefreshPolicy::kImmutable;
+  if (text == "on-demand") policy = RefreshPolicy::kOnDemand;
+  options_.set_refresh(static_cast<std::uint32_t>(policy));
+  if (policy != RefreshPolicy::kPeriodic) return {};
+  const Result<std::chrono::milliseconds> every = ParseDuration(text);
+  if (!every || *every < std::chrono::seconds(1)) {
+    return Fail(Code::kInvalid,
+                fmt::format("\"{}\" is neither immutable, on-demand nor a time such as 10m", text));
+  }
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(*every).count();
+  options_.set_refresh_seconds(static_cast<std::uint64_t>(seconds));
+  return {};
+}
+
+Status LinkWish::TakeBlockSize(const std::string& text) {
+  const Result<std::uint64_t> bytes = ParseSize(text);
+  if (!bytes) return Fail(bytes.error());
+  if (*bytes < kMinBlockBytes || *bytes > kMaxBlockBytes || *bytes % kCellBytes != 0) {
+    return Fail(Code::kInvalid, fmt::format("\"{}\" is no multiple of {} from {} to {}", text,
+                                            FormatSize(kCellBytes), FormatSize(kMinBlockBytes),
+                                            FormatSize(kMaxBlockBytes)));
+  }
+  options_.set_block_bytes(*bytes);
+  return {};
+}
+
+void LinkWish::Declare(Options& options) {
+  options_.set_refresh(static_cast<std::uint32_t>(RefreshPolicy::kOnDemand));
+  options.Argument("SOURCE", "s3://bucket/prefix", source_);
+  options.Text("--as", "NAME", "the link's name (default: the last part of the prefix)", name_);
+  options.Flag("--refresh", "POLICY",
+               "immutable (never listed again), on-demand (default) or a time: 10m",
+               [this](const std::string& text) { return TakeRefresh(text); });
+  options.Flag("--block-size", "SIZE", "the unit of caching (default 4MiB)",
+               [this](const std::string& text) { return TakeBlockSize(text); });
+  options.Flag("--replicas", "N", "copies of each block (default 1)",
+               [this](const std::string& text) -> Status {
+                 const Result<std::uint64_t> copies = ParseUint(text, 1, kMostReplicas);
+                 if (!copies) return Fail(copies.error());
+                 options_.set_replicas(static_cast<std::uint32_t>(*copies));
+                 return {};
+               });
+  options.Flag("--quota", "SIZE", "the most that may be cached of it (default: no limit)",
+               [this](const std::string& text) -> Status {
+                 const Result<std::uint64_t> bytes = ParseSize(text);
+                 if (!bytes) return Fail(bytes.error());
+                 options_.set_quota_bytes(*bytes);
+                 return {};
+               });
+  using Wish = proto::LinkRequest;
+  options.Flag("--endpoint-url", "URL", "of an S3 other than AWS's",
+               Into(options_, &Wish::set_endpoint<const std::string&>));
+  options.Flag("--region", "REGION", "the bucket's region",
+               Into(options_, &Wish::set_region<const std::string&>));
+  options.Flag("--profile", "NAME", "a profile of the coordinator's and the nodes' own AWS files",
+               Into(options_, &Wish::set_profile<const std::string&>));
+  options.Switch("--force-path-style", "write the bucket into the path of requests", path_style_);
+  options.Switch("--requester-pays", "accept to be charged for the requests", requester_pays_);
+  options.Switch("--no-sign-request", "read a public bucket without credentials", no_sign_);
+}
+
+Result<proto::LinkRequest> LinkWish::Request() const {
+  Result<S3Location> location = ParseS3Location(source_);
+  if (!location) return Fail(location.error());
+  const std::string name = name_.empty() ? DefaultLinkName(*location) : name_;
+  Status valid = ValidateLinkName(name);
+  if (!valid) return Fail(valid.error());
+  proto::LinkRequest request = options_;
+  request.set_name(name);
+  request.set_bucket(location->bucket);
+  request.set_prefix(location->prefix);
+  if (path_style_) request.set_path_style(kPathStyleYes);
+  request.set_requester_pays(requester_pays_);
+  request.set_no_sign(no_sign_);
+  return request;
+}
+
+}  // namespace forebay

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace forebay {
+
+/// A flag or an argument of the command line. Declaring it does not depend on the library that
+/// parses it.
+struct Option {
+  std::string name;        ///< "--as"; of an argument "TARGET".
+  std::string short_name;  ///< "-o" or "".
+  std::string value;       ///< What --help calls its value; "" = a switch.
+  std::string help;
+  bool required = false;
+  /// Called with the text, or with "" for a switch. Its error is exit 2, behind the option's name.
+  std::function<Status(const std::string&)> take;
+
+  bool positional() const { return !name.starts_with('-'); }
+};
+
+/// What a verb, or the program itself, can be told.
+class Options {
+ public:
+  void Switch(std::string name, std::string help, bool& out);
+  void Text(std::string name, std::string value, std::string help, std::string& out);
+  void Flag(std::string name, std::string value, std::string help,
+            std::function<Status(const std::string&)> take);
+  void Argument(std::string name, std::string help, std::string& out);
+  void Add(Option option) { all_.push_back(std::move(option)); }
+
+  const std::vector<Option>& all() const { return all_; }
+
+ private:
+  std::vector<Option> all_;
+};
+
+}  // namespace forebay

@@ -1,0 +1,43 @@
+#include "cli/program.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/dispatch.h"
+
+namespace forebay {
+namespace {
+
+std::string FromEnvironment(const char* name) {
+  const char* value = ::secure_getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+}  // namespace
+
+int RunCli(int argc, char** argv) {
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  Console console{.out = std::cout, .err = std::cerr, .in = std::cin};
+  console.out_is_terminal = ::isatty(STDOUT_FILENO) == 1;
+  console.err_is_terminal = ::isatty(STDERR_FILENO) == 1;
+  console.in_is_terminal = ::isatty(STDIN_FILENO) == 1;
+  // no-color.org: any value that is not empty turns colours off.
+  console.colour = console.out_is_terminal && FromEnvironment("NO_COLOR").empty();
+  const Exit exit =
+      Dispatch(words, {.console = console,
+                       .local = {},
+                       .coordinators = FromEnvironment("FOREBAY_COORDINATOR"),
+                       .connect = [](RpcSession::Options options) -> std::unique_ptr<Session> {
+                         return std::make_unique<RpcSession>(std::move(options));
+                       }});
+  return static_cast<int>(exit);
+}
+
+}  // namespace forebay

@@ -1,0 +1,160 @@
+#include "cli/rpc_session.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <csignal>
+#include <exception>
+#include <utility>
+
+#include "common/base/version.h"
+#include "common/wire/handshake.h"
+#include "proto/coordinator.pb.h"
+
+namespace forebay {
+namespace {
+
+/// All coordinators together have so long to answer the first time (FAULTS: admin verbs fail with a
+/// clear message within 5 s).
+constexpr std::chrono::seconds kReachWithin{5};
+
+/// A call whose work is alive is only bounded by this: a silent coordinator is noticed by
+/// ClientPool within seconds. A `check` of a billion objects is the longest work that there is.
+constexpr std::chrono::hours kLongestCall{6};
+
+}  // namespace
+
+RpcSession::RpcSession(Options options)
+    : options_(std::move(options)),
+      deadline_(Deadline::After(options_.timeout.value_or(kLongestCall))) {}
+
+RpcSession::~RpcSession() {
+  if (pool_) pool_->Close();
+  boost::system::error_code ignored;
+  signals_.cancel(ignored);
+  // Lets what was closed end while the objects it refers to live.
+  context_.restart();
+  context_.poll();
+}
+
+std::string RpcSession::Address() const {
+  return address_.empty() ? fmt::format("{}", fmt::join(options_.coordinators, ", ")) : address_;
+}
+
+std::expected<void, Failure> RpcSession::MakePool() {
+  Result<std::string> secret = LoadOrCreateSecret();
+  if (!secret) return std::unexpected(Failure(secret.error(), "", Exit::kFailed));
+  ClientPoolOptions options;
+  options.credentials.role = proto::ROLE_ADMIN;
+  options.credentials.program = "forebay " + std::string(Version());
+  options.credentials.secret = std::move(*secret);
+  options.connect_timeout = std::max<Duration>(kReachWithin / options_.coordinators.size(),
+                                               std::chrono::milliseconds(500));
+  // The CLI reads no blocks: it has no ring table that could be old.
+  pool_ = std::make_unique<ClientPool>(
+      context_, std::move(options), [] { return std::uint64_t{0}; }, [](std::uint64_t) {});
+  return {};
+}
+
+Result<RpcReply> RpcSession::CallAt(std::string address, Method method,
+                                    const google::protobuf::MessageLite& request,
+                                    Deadline deadline) {
+  std::optional<Result<RpcReply>> answer;
+  asio::co_spawn(context_, pool_->Call(std::move(address), method, request, deadline),
+                 [&answer](const std::exception_ptr& failed, Result<RpcReply> reply) {
+                   if (failed) std::rethrow_exception(failed);
+                   answer = std::move(reply);
+                 });
+  context_.restart();
+  while (!answer && !interrupted_) context_.run_one();
+  if (answer) return std::move(*answer);
+  // Its coroutine must end before `answer` and `request` do.
+  pool_->Close();
+  while (!answer) context_.run_one();
+  pool_.reset();
+  address_.clear();
+  return Fail(Code::kTimeout, "interrupted");
+}
+
+Failure RpcSession::NotReached(const std::string& reasons) const {
+  return Failure(Error{Code::kUnavailable, "no coordinator answers: " + reasons},
+                 "start forebay-coordinator, or name another with --coordinator HOST:PORT or "
+                 "FOREBAY_COORDINATOR",
+                 Exit::kFailed);
+}
+
+Failure RpcSession::TimedOutFailure() const {
+  const auto given = std::chrono::duration<double>(*options_.timeout).count();
+  return Failure(Error{Code::kTimeout, fmt::format("not done within --timeout, {:.3g} s", given)},
+                 "run the command again with a longer --timeout", Exit::kTimeout);
+}
+
+/// Finds the first coordinator that answers. Asked is something cheap that cannot fail, so that a
+/// failure means that nobody is there, and a later one is the coordinator's own word.
+std::expected<void, Failure> RpcSession::Connect() {
+  if (!pool_) {
+    std::expected<void, Failure> made = MakePool();
+    if (!made) return made;
+  }
+  std::string reasons;
+  for (const std::string& address : options_.coordinators) {
+    proto::GetRingRequest probe;
+    probe.set_have_epoch(UINT64_MAX);
+    Result<RpcReply> answer =
+        CallAt(address, Method::kGetRing, probe, deadline_.AtMost(kReachWithin));
+    if (answer) {
+      address_ = address;
+      return {};
+    }
+    if (interrupted_ || TimedOut()) break;
+    if (!reasons.empty()) reasons += "; ";
+    const std::string& message = answer.error().message;
+    const bool names_it = message.find(address) != std::string::npos;
+    reasons += names_it ? message : address + ": " + message;
+    // It is there and refuses: another one would say the same, and its reason must not drown.
+    if (answer.error().code == Code::kDenied) {
+      return std::unexpected(Failure(Error{Code::kDenied, reasons}, "", Exit::kFailed));
+    }
+  }
+  if (TimedOut()) return std::unexpected(TimedOutFailure());
+  return std::unexpected(NotReached(reasons));
+}
+
+std::expected<RpcReply, Failure> RpcSession::Call(Method method,
+                                                  const google::protobuf::MessageLite& request) {
+  if (address_.empty()) {
+    std::expected<void, Failure> connected = Connect();
+    if (!connected) return std::unexpected(connected.error());
+  }
+  Result<RpcReply> reply = CallAt(address_, method, request, deadline_);
+  if (reply) return std::move(*reply);
+  if (TimedOut()) return std::unexpected(TimedOutFailure());
+  // It may have gone away; the next call looks for one that answers. Every verb can be repeated.
+  if (reply.error().code == Code::kUnavailable) address_.clear();
+  return std::unexpected(Failure(reply.error()));
+}
+
+void RpcSession::CatchInterrupts() {
+  signals_.add(SIGINT);
+  signals_.add(SIGTERM);
+  signals_.async_wait([this](boost::system::error_code stopped, int) {
+    if (!stopped) interrupted_ = true;
+  });
+}
+
+bool RpcSession::Pause(Duration duration) {
+  bool over = false;
+  asio::steady_timer timer(context_, deadline_.AtMost(duration).at());
+  timer.async_wait([&over](boost::system::error_code) { over = true; });
+  context_.restart();
+  while (!over && !interrupted_) context_.run_one();
+  timer.cancel();
+  while (!over) context_.run_one();
+  return !interrupted_;
+}
+
+}  // namespace forebay
