@@ -15,13 +15,13 @@
 #include <thread>
 #include <utility>
 
+#include "common/base/files.h"
 #include "common/base/machine_id.h"
 #include "common/base/version.h"
 #include "common/config/sections.h"
 #include "fuse-client/mount_args.h"
 #include "fuse-client/mount_metrics.h"
 #include "fuse-client/mountpoint.h"
-#include "fuse-client/state_files.h"
 
 namespace forebay {
 

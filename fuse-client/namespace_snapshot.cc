@@ -13,10 +13,10 @@
 #include <utility>
 
 #include "common/base/executors.h"
+#include "common/base/files.h"
 #include "common/model/limits.h"
 #include "common/wire/client_pool.h"
 #include "common/wire/messages.h"
-#include "fuse-client/state_files.h"
 
 namespace forebay {
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "common/base/executors.h"
+#include "common/base/files.h"
 #include "common/wire/client_pool.h"
-#include "fuse-client/state_files.h"
 #include "proto/coordinator.pb.h"
 
 namespace forebay {

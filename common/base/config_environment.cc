@@ -51,6 +51,7 @@ class Reader {
   void ReportUnknown(const ConfigSection& section, const std::string& name, std::string_view key) {
     if (FromKubernetes(key)) return;
     std::vector<std::string> known;
+    known.reserve(section.options.size());
     for (const ConfigOption& option : section.options) known.push_back(option.environment);
     faults_.push_back(
         fmt::format("environment {}: no such option; {}", name, Suggest(name, known)));

@@ -59,6 +59,7 @@ ConfigOutcome LoadConfig(const ConfigSources& sources, std::vector<ConfigSection
   }
 
   std::vector<ConfigSection*> sections;
+  sections.reserve(own.size() + others.size());
   for (ConfigSection& section : own) sections.push_back(&section);
   for (ConfigSection& section : others) sections.push_back(&section);
   const std::string file = flags.config_file.value_or(sources.default_file);

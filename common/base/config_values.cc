@@ -51,8 +51,9 @@ Result<std::uint32_t> ParseMode(std::string_view text) {
   std::string_view digits = text;
   if (digits.starts_with("0o")) digits.remove_prefix(2);
   std::uint32_t mode = 0;
-  const char* end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, mode, 8);
+  const char* begin = digits.data();
+  const char* end = begin + digits.size();
+  const auto [stop, error] = std::from_chars(begin, end, mode, 8);
   if (digits.empty() || error != std::errc() || stop != end || mode > kAllPermissions) {
     return Bad(text, "is not a file mode; write it in octal, such as 0644");
   }

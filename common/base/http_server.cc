@@ -118,7 +118,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
 
   static Task<void> Serve(std::shared_ptr<Impl> self, tcp::socket socket) {
     boost::beast::tcp_stream stream(std::move(socket));
-    boost::beast::flat_buffer buffer(2 * kMaxHeaderBytes);
+    boost::beast::flat_buffer buffer(2 * std::size_t{kMaxHeaderBytes});
     bool open = true;
     while (open) {
       stream.expires_after(kRequestTimeout);

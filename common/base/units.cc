@@ -183,8 +183,9 @@ Result<double> ParsePercent(std::string_view text) {
 
 Result<std::uint64_t> ParseUint(std::string_view text, std::uint64_t min, std::uint64_t max) {
   std::uint64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const char* begin = text.data();
+  const char* end = begin + text.size();
+  const auto [stop, error] = std::from_chars(begin, end, value);
   if (error != std::errc() || stop != end || value < min || value > max) {
     return Bad(text, fmt::format("is not a whole number from {} to {}", min, max));
   }

@@ -22,9 +22,9 @@
 #include <sstream>
 #include <thread>
 
+#include "common/base/files.h"
 #include "common/wire/handshake.h"
 #include "fuse-client/mountpoint.h"
-#include "fuse-client/state_files.h"
 #include "tests/fakes/fake_coordinator.h"
 #include "tests/fakes/fake_node.h"
 #include "tests/fakes/sample_link.h"

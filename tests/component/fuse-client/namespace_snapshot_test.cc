@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "fuse-client/state_files.h"
+#include "common/base/files.h"
 #include "tests/component/fuse-client/client_fixture.h"
 #include "tests/fakes/fake_coordinator.h"
 #include "tests/fakes/sample_link.h"

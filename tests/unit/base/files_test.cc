@@ -1,4 +1,4 @@
-#include "fuse-client/state_files.h"
+#include "common/base/files.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
