@@ -1,11 +1,50 @@
 #include "cachenode/block_reader.h"
 
+#include <atomic>
+#include <optional>
 #include <utility>
 
 namespace forebay {
 
+/// Counts one read as it ends, however it ends: also when its reader has gone away. A miss is a
+/// read that began a fill; everything else cost no GET and is a hit.
+class BlockReader::Tally {
+ public:
+  Tally(NodeCounters& counters, const CheckedRead& read) : counters_(counters), read_(read) {}
+  Tally(const Tally&) = delete;
+  Tally& operator=(const Tally&) = delete;
+
+  ~Tally() {
+    // What a peer asks in passing is the peer's read, not one of this node's.
+    if (read_.request.peer_only) return;
+    LinkCount& count = *counters_.OfLink(read_.link->id);
+    count.reads.fetch_add(1, std::memory_order_relaxed);
+    (filled_ ? count.fill_bytes : count.kept_bytes).fetch_add(bytes_, std::memory_order_relaxed);
+    if (hit_) {
+      count.hits.fetch_add(1, std::memory_order_relaxed);
+      count.hit_bytes.fetch_add(bytes_, std::memory_order_relaxed);
+    } else {
+      count.misses.fetch_add(1, std::memory_order_relaxed);
+    }
+    counters_.CountJob(read_.request.job, read_.link->id, hit_);
+  }
+
+  void Miss() { hit_ = false; }
+  void Answer(const Cells& cells) {
+    bytes_ = read_.request.range.size();
+    filled_ = cells.tier == Tier::kS3;
+  }
+
+ private:
+  NodeCounters& counters_;
+  const CheckedRead& read_;
+  bool hit_ = true;
+  bool filled_ = false;
+  std::uint64_t bytes_ = 0;
+};
+
 // THE decision: hit | recent | join the running fill | S3, then admit.
-Task<BlockReader::Found> BlockReader::Decide(const CheckedRead& read, Deadline deadline) {
+Task<Result<Cells>> BlockReader::Decide(const CheckedRead& read, Tally& tally, Deadline deadline) {
   const BlockRequest& request = read.request;
   // A block that is listed and cannot be read (its disk has just failed) is fetched, not looked for
   // for ever.
@@ -13,53 +52,39 @@ Task<BlockReader::Found> BlockReader::Decide(const CheckedRead& read, Deadline d
   for (int look = 1;; ++look) {
     // 1. The store has it, verified.
     Result<Cells> stored = co_await store_.Read(request.block, request.range);
-    if (stored || stored.error().code != Code::kNotFound) co_return Found{std::move(stored), true};
+    if (stored || stored.error().code != Code::kNotFound) co_return stored;
 
     // 2. It was filled a moment ago, and the store has no room for it.
     std::optional<Cells> recent = filler_.recent().Read(request.block, request.range);
-    if (recent) co_return Found{std::move(*recent), true};
+    if (recent) co_return std::move(*recent);
 
     // 3. Somebody who may not ask S3 joins a running fill or goes away.
     if (request.peer_only) {
       const std::shared_ptr<Fill> running = filler_.Running(request.block);
-      if (!running) co_return Found{Fail(Code::kNotFound, "the block is not cached here"), true};
+      if (!running) co_return Fail(Code::kNotFound, "the block is not cached here");
       Result<Cells> joined = co_await running->Wait(request.range, deadline);
-      co_return Found{std::move(joined), true};
+      co_return joined;
     }
 
     // 4. Join the running fill, or begin one. No seat: it has landed since step 1, look again.
     const ColdBlock cold{read.link, request.object, request.block};
     const Filler::Seat seat = filler_.JoinOrStart(cold, look < kLooks);
     if (!seat.fill) continue;
+    if (seat.leads) tally.Miss();
     Result<Cells> filled = co_await seat.fill->Wait(request.range, deadline);
-    co_return Found{std::move(filled), !seat.leads};
+    co_return filled;
   }
-}
-
-void BlockReader::Count(const CheckedRead& read, const Found& found) {
-  // What a peer asks in passing is the peer's read, not one of this node's.
-  if (read.request.peer_only) return;
-  LinkCount& count = *counters_.OfLink(read.link->id);
-  const std::uint64_t bytes = found.cells ? found.cells->bytes.bytes.size() : 0;
-  count.reads.fetch_add(1, std::memory_order_relaxed);
-  count.read_bytes.fetch_add(bytes, std::memory_order_relaxed);
-  if (found.hit) {
-    count.hits.fetch_add(1, std::memory_order_relaxed);
-    count.hit_bytes.fetch_add(bytes, std::memory_order_relaxed);
-  } else {
-    count.misses.fetch_add(1, std::memory_order_relaxed);
-  }
-  counters_.CountJob(read.request.job, read.link->id, found.hit);
 }
 
 Task<Result<Cells>> BlockReader::Read(CheckedRead read, Deadline deadline) {
-  Found found = co_await Decide(read, deadline);
-  Count(read, found);
-  co_return std::move(found.cells);
+  Tally tally(counters_, read);
+  Result<Cells> cells = co_await Decide(read, tally, deadline);
+  if (cells) tally.Answer(*cells);
+  co_return cells;
 }
 
 bool BlockReader::Prefetch(const ColdBlock& cold) {
-  if (store_.Contains(cold.block)) return false;
+  if (store_.Contains(cold.block) || !filler_.HasFreeSlot()) return false;
   return filler_.JoinOrStart(cold, true).leads;
 }
 

@@ -28,16 +28,13 @@ class BlockReader {
   /// `peer_only`; kTimeout when the fill outlasts `deadline` (it goes on).
   Task<Result<Cells>> Read(CheckedRead read, Deadline deadline);
 
-  /// Begins to fill a block behind demand; false when it is cached or on its way already.
+  /// Begins to fill a block behind demand; false when it is cached or on its way already, or when
+  /// demand takes all that S3 gives.
   bool Prefetch(const ColdBlock& cold);
 
  private:
-  struct Found {
-    Result<Cells> cells;
-    bool hit;
-  };
-  Task<Found> Decide(const CheckedRead& read, Deadline deadline);
-  void Count(const CheckedRead& read, const Found& found);
+  class Tally;
+  Task<Result<Cells>> Decide(const CheckedRead& read, Tally& tally, Deadline deadline);
 
   BlockStore& store_;
   Filler& filler_;

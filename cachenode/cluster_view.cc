@@ -7,6 +7,11 @@
 #include "proto/node_state.pb.h"
 
 namespace forebay {
+namespace {
+
+Status Damaged(const std::string& file) { return Fail(Code::kCorrupt, file + " is damaged"); }
+
+}  // namespace
 
 Status ClusterView::KeepIn(std::string file) {
   {
@@ -16,17 +21,19 @@ Status ClusterView::KeepIn(std::string file) {
   Result<std::string> bytes = ReadWholeFile(file);
   if (!bytes) return bytes.error().code == Code::kNotFound ? Status() : Fail(bytes.error());
   proto::NodeClusterState state;
-  if (!state.ParseFromString(*bytes)) return Fail(Code::kCorrupt, file + " is damaged");
+  if (!state.ParseFromString(*bytes)) return Damaged(file);
   Result<RingTable> ring = RingTable::Parse(state.ring());
-  if (!ring) return Fail(ring.error().Within(file));
-  const std::scoped_lock lock(mutex_);
-  cluster_ = UuidFromBytes(state.cluster());
+  if (!ring) return Damaged(file);
+  Links links;
   for (const proto::LinkSpec& message : state.links()) {
     Result<LinkSpec> link = FromProto(message);
-    if (!link) return Fail(link.error().Within(file));
+    if (!link) return Damaged(file);
     const Uuid id = link->id;
-    links_[id] = std::make_shared<const LinkSpec>(std::move(*link));
+    links[id] = std::make_shared<const LinkSpec>(std::move(*link));
   }
+  const std::scoped_lock lock(mutex_);
+  cluster_ = UuidFromBytes(state.cluster());
+  links_ = std::move(links);
   links_version_ = state.links_version();
   ring_epoch_.store(ring->epoch(), std::memory_order_release);
   ring_ = std::make_shared<const RingTable>(std::move(*ring));
@@ -95,7 +102,7 @@ std::shared_ptr<const RingTable> ClusterView::ring() const {
 Status ClusterView::OfferRing(RingTable table) {
   {
     const std::scoped_lock lock(mutex_);
-    if (table.epoch() <= ring_->epoch()) return {};
+    if (table.epoch() < ring_->epoch()) return {};
     ring_epoch_.store(table.epoch(), std::memory_order_release);
     ring_ = std::make_shared<const RingTable>(std::move(table));
   }

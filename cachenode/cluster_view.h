@@ -21,8 +21,9 @@ class ClusterView {
  public:
   using Links = std::unordered_map<Uuid, std::shared_ptr<const LinkSpec>>;
 
-  /// Reads `file` when it exists, and keeps it up to date from now on. kCorrupt: it is damaged (and
-  /// is replaced by the next change). Blocks on the disk, as all that changes the view does.
+  /// Reads `file` when it exists, and keeps it up to date from now on. kCorrupt: it is damaged,
+  /// nothing is known then, and the next change replaces it. Blocks on the disk, as all that
+  /// changes the view does: those calls fail when the change holds and could not be written.
   Status KeepIn(std::string file);
 
   /// Zero until known.
@@ -39,7 +40,8 @@ class ClusterView {
   std::shared_ptr<const RingTable> ring() const;
   /// Of ring(); cheap, it is read for every frame sent.
   std::uint64_t ring_epoch() const { return ring_epoch_.load(std::memory_order_acquire); }
-  /// Takes a newer table; an older one is ignored.
+  /// Takes a table; one that is older than ours is ignored. Of the same epoch the later one counts:
+  /// the owners are the same, addresses may differ.
   Status OfferRing(RingTable table);
 
  private:

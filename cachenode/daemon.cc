@@ -31,7 +31,7 @@ S3Options S3OptionsOf(const S3Config& config) {
   return options;
 }
 
-NodeOptions NodeOptionsOf(const NodeConfig& config) {
+NodeOptions NodeOptionsOf(const NodeConfig& config, const S3Config& s3) {
   NodeOptions options;
   for (const CacheDir& dir : config.cache_dir) {
     options.store.dirs.push_back(CacheDirOptions{.path = dir.path, .capacity_bytes = dir.bytes});
@@ -46,6 +46,7 @@ NodeOptions NodeOptionsOf(const NodeConfig& config) {
   options.threads = config.threads;
   options.filler.s3_timeout = config.s3_timeout;
   options.filler.memory_limit = config.memory_limit;
+  options.filler.max_fills = 2 * s3.max_connections;
   return options;
 }
 
@@ -54,6 +55,7 @@ class NodeDaemon final : public Daemon {
  public:
   NodeDaemon(const NodeConfig& config, const S3Config& s3, ProgramServices& services)
       : config_(config),
+        s3_config_(s3),
         services_(services),
         s3_(S3OptionsOf(s3), CredentialChain::Default(AwsEnvironment::OfProcess())) {}
 
@@ -61,7 +63,7 @@ class NodeDaemon final : public Daemon {
     Result<std::string> secret = LoadOrCreateSecret();
     if (!secret) return Fail(secret.error());
     s3_.Start();
-    NodeOptions options = NodeOptionsOf(config_);
+    NodeOptions options = NodeOptionsOf(config_, s3_config_);
     options.secret = std::move(*secret);
     NodeOrigin origin{.store = s3_, .interrupt = [this] { s3_.Stop(); }};
     Result<std::unique_ptr<Node>> node =
@@ -85,6 +87,7 @@ class NodeDaemon final : public Daemon {
 
  private:
   const NodeConfig& config_;
+  const S3Config& s3_config_;
   ProgramServices& services_;
   S3Client s3_;
   std::unique_ptr<Node> node_;

@@ -7,6 +7,13 @@
 #include <utility>
 
 namespace forebay {
+namespace {
+
+// One waits for each block that somebody asks for; a client gives up and comes back long before it
+// would be the last of these.
+constexpr std::size_t kMostWaiting = 65536;
+
+}  // namespace
 
 Filler::Filler(FillerOptions options, IoPool& pool, BlockStore& store, Origin& origin,
                NodeCounters& counters)
@@ -15,6 +22,7 @@ Filler::Filler(FillerOptions options, IoPool& pool, BlockStore& store, Origin& o
       store_(store),
       origin_(origin),
       counters_(counters),
+      slots_(options.max_fills, kMostWaiting),
       memory_(options.memory_limit),
       recent_(options.memory_limit / 4) {}
 
@@ -31,7 +39,16 @@ Filler::Seat Filler::JoinOrStart(const ColdBlock& cold, bool unless_kept) {
   return Seat{std::move(seat.flight), seat.leads};
 }
 
-Task<Status> Filler::Fetch(const ColdBlock& cold, Fill& fill, Deadline deadline) {
+Task<Status> Filler::Fetch(const ColdBlock& cold, Fill& fill) {
+  const Deadline deadline = Deadline::After(options_.s3_timeout);
+  Status slot = co_await slots_.Take(deadline);
+  if (!slot) co_return slot;
+  Status got = co_await FetchInSlot(cold, fill, deadline);
+  slots_.Return();
+  co_return got;
+}
+
+Task<Status> Filler::FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline deadline) {
   if (stopping_.load(std::memory_order_acquire))
     co_return Fail(Code::kUnavailable, "this node is stopping");
   Result<MemoryBudget::Reservation> memory = co_await memory_.Reserve(cold.block.length, deadline);
@@ -57,8 +74,7 @@ Task<void> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill) {
 }
 
 Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
-  const Deadline deadline = Deadline::After(options_.s3_timeout);
-  Status got = co_await Fetch(cold, *fill, deadline);
+  Status got = co_await Fetch(cold, *fill);
   const Status ended = fill->Finish(std::move(got));
   if (ended) {
     co_await Keep(cold, fill);
@@ -71,15 +87,15 @@ Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
   running_.fetch_sub(1, std::memory_order_acq_rel);
 }
 
-void Filler::Stop() {
+bool Filler::Stop(Deadline deadline) {
   stopping_.store(true, std::memory_order_release);
   // Each fill's end is a turn of its event loop away; nobody waits for this but the end of the
   // program.
   constexpr std::chrono::milliseconds kLook{2};
-  const Deadline patience = Deadline::After(std::chrono::seconds(5));
-  while (running_.load(std::memory_order_acquire) > 0 && !patience.Expired())
+  while (running_.load(std::memory_order_acquire) > 0 && !deadline.Expired())
     std::this_thread::sleep_for(kLook);
   recent_.Clear();
+  return running_.load(std::memory_order_acquire) == 0;
 }
 
 }  // namespace forebay

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cachenode/fill.h"
+#include "cachenode/fill_slots.h"
 #include "cachenode/node_counters.h"
 #include "cachenode/origin.h"
 #include "cachenode/recent_blocks.h"
@@ -18,8 +19,11 @@ namespace forebay {
 
 struct FillerOptions {
   Duration s3_timeout = kS3Patience;  ///< A fill gives up after this; its readers get the reason.
-  std::uint64_t memory_limit =
-      1 << 30;  ///< For fills in flight, and a quarter more for recent blocks.
+  /// For fills in flight and the answers made of them; a quarter of it may hold recent blocks.
+  std::uint64_t memory_limit = 1ULL << 30;
+  /// Fills in flight. Twice the connections to S3, so that the next request is there when a
+  /// connection becomes free.
+  std::size_t max_fills = 512;
 };
 
 /// What a cold block needs: whose it is, and which object it is cut from.
@@ -45,6 +49,9 @@ class Filler {
   /// Joins the running fill of the block, or begins one; `unless_kept`: not when the block is in
   /// the store or in `recent` by now.
   Seat JoinOrStart(const ColdBlock& cold, bool unless_kept);
+  /// True when another fill would begin at once: what nobody waits for yet should not stand in line
+  /// before what somebody waits for.
+  bool HasFreeSlot() const { return slots_.free() > 0; }
   /// The running fill, or null: for those who must not begin one.
   std::shared_ptr<Fill> Running(const BlockId& block) const { return flights_.Find(block); }
 
@@ -52,13 +59,14 @@ class Filler {
   std::size_t in_flight() const { return flights_.size(); }
   std::size_t memory_in_use() const { return memory_.in_use(); }
 
-  /// Waits until no fill runs. The object store has been stopped before, so that they end soon;
-  /// begins none after it. Not from a thread of the pool.
-  void Stop();
+  /// Waits until no fill runs; false when some still do at `deadline`. Begins none after it. The
+  /// object store's calls in flight have been ended before. Not from a thread of the pool.
+  bool Stop(Deadline deadline);
 
  private:
   Task<void> Run(ColdBlock cold, std::shared_ptr<Fill> fill);
-  Task<Status> Fetch(const ColdBlock& cold, Fill& fill, Deadline deadline);
+  Task<Status> Fetch(const ColdBlock& cold, Fill& fill);
+  Task<Status> FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline deadline);
   Task<void> Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill);
 
   const FillerOptions options_;
@@ -66,6 +74,7 @@ class Filler {
   BlockStore& store_;
   Origin& origin_;
   NodeCounters& counters_;
+  FillSlots slots_;
   MemoryBudget memory_;
   RecentBlocks recent_;
   SingleFlight<BlockId, Fill> flights_;

@@ -4,12 +4,12 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_future.hpp>
 #include <future>
 #include <random>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 
 #include "common/wire/messages.h"
@@ -20,6 +20,8 @@ namespace {
 constexpr std::chrono::seconds kCallPatience{5};
 constexpr std::chrono::seconds kSayWaitingEvery{10};
 constexpr std::chrono::milliseconds kLook{100};
+// Between two heartbeats, however often somebody is in a hurry.
+constexpr std::chrono::milliseconds kShortestPause{20};
 
 std::uint64_t RandomIncarnation() {
   std::random_device device;
@@ -28,6 +30,11 @@ std::uint64_t RandomIncarnation() {
 
 bool IsRefusal(const Status& status) {
   return !status && (status.error().code == Code::kInvalid || status.error().code == Code::kDenied);
+}
+
+/// The node goes on with what it was told; only a restart would not know it.
+void SayWhenNotKept(const Status& kept) {
+  if (!kept) spdlog::warn("what the coordinator said is not kept: {}", kept.error().message);
 }
 
 std::string Join(const std::vector<std::string>& words) {
@@ -54,7 +61,7 @@ Heartbeat::Heartbeat(HeartbeatOptions options, ClusterView& cluster, NodeCounter
   io_.Start();
 }
 
-Heartbeat::~Heartbeat() { Stop(); }
+Heartbeat::~Heartbeat() { Stop(Deadline::After({})); }
 
 Task<Result<RpcReply>> Heartbeat::Ask(Method method, const google::protobuf::MessageLite& request) {
   Result<RpcReply> reply = Fail(Code::kUnavailable, "no coordinator is configured");
@@ -69,20 +76,25 @@ Task<Result<RpcReply>> Heartbeat::Ask(Method method, const google::protobuf::Mes
   co_return reply;
 }
 
+Task<Result<RpcReply>> Heartbeat::AskForCluster() {
+  const proto::GetLinksRequest request;
+  Result<RpcReply> reply = co_await Ask(Method::kGetLinks, request);
+  co_return reply;
+}
+
 Result<Uuid> Heartbeat::LearnCluster(std::stop_token stopping) {
-  const auto ask = [this]() -> Task<Result<RpcReply>> {
-    const proto::GetLinksRequest request;
-    Result<RpcReply> reply = co_await Ask(Method::kGetLinks, request);
-    co_return reply;
-  };
   TimePoint say_at = Clock::now();
   while (!stopping.stop_requested()) {
-    Result<RpcReply> reply = asio::co_spawn(io_.At(0), ask(), asio::use_future).get();
+    Result<RpcReply> reply = asio::co_spawn(io_.At(0), AskForCluster(), asio::use_future).get();
     proto::GetLinksReply message;
-    if (reply && ParseMessage(reply->message, message)) return UuidFromBytes(message.cluster());
-    if (!reply && reply.error().code == Code::kDenied) return Fail(reply.error());
-    if (!reply && Clock::now() >= say_at) {
-      spdlog::warn("waiting for the coordinator: {}", reply.error().message);
+    Status answered = reply ? ParseMessage(reply->message, message) : Fail(reply.error());
+    const Uuid cluster = UuidFromBytes(message.cluster());
+    if (answered && cluster.IsZero())
+      answered = Fail(Code::kUnavailable, "the coordinator does not say which cluster this is");
+    if (answered) return cluster;
+    if (answered.error().code == Code::kDenied) return Fail(answered.error());
+    if (Clock::now() >= say_at) {
+      spdlog::warn("waiting for the coordinator: {}", answered.error().message);
       say_at = Clock::now() + kSayWaitingEvery;
     }
     std::this_thread::sleep_for(kLook);
@@ -126,17 +138,17 @@ void Heartbeat::NoticeEpoch(std::uint64_t epoch) {
 
 Task<void> Heartbeat::Beat() {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  for (bool last = false; !last;) {
-    last = stopping_.load(std::memory_order_acquire);
+  for (;;) {
     Notifier::Ticket ticket = hurry_.Enlist(executor);
+    const bool last = stopping_.load(std::memory_order_acquire);
     Status status;
     if (!registered_) status = co_await Register();
-    if (status && registered_) status = co_await Report();
+    if (status) status = co_await Report();
     if (status && wanted_epoch_.load() > cluster_.ring_epoch()) status = co_await FetchRing();
     NoteOutcome(status);
     if (last) break;
     const bool hurried = co_await ticket.Wait(Deadline::After(options_.every));
-    (void)hurried;
+    if (hurried) co_await SleepFor(kShortestPause);
   }
   {
     const std::scoped_lock lock(mutex_);
@@ -146,12 +158,13 @@ Task<void> Heartbeat::Beat() {
 }
 
 void Heartbeat::NoteOutcome(const Status& status) {
-  if (status && silent_) spdlog::info("the coordinator answers again");
-  if (!status && !silent_ && !stopping_.load()) {
-    spdlog::warn("no coordinator answers, serving on from what is known: {}",
-                 status.error().message);
+  if (status && alone_) spdlog::info("the coordinator answers again");
+  if (!status && !alone_ && !stopping_.load()) {
+    spdlog::warn("{} {}, serving on from what is known: {}",
+                 IsRefusal(status) ? "the coordinator refuses this node" : "no coordinator answers",
+                 Join(options_.coordinators), status.error().message);
   }
-  silent_ = !status;
+  alone_ = !status;
 }
 
 Task<Status> Heartbeat::Register() {
@@ -161,16 +174,11 @@ Task<Status> Heartbeat::Register() {
   Result<RpcReply> reply = co_await Ask(Method::kRegisterNode, request);
   proto::RegisterNodeReply message;
   Status status = reply ? ParseMessage(reply->message, message) : Fail(reply.error());
-  if (status) {
-    registered_ = true;
-    status = co_await TakeRing(std::move(reply->payload));
-  }
-  std::vector<LinkSpec> links;
-  for (const proto::LinkSpec& link : message.links()) {
-    Result<LinkSpec> spec = FromProto(link);
-    if (spec) links.push_back(std::move(*spec));
-  }
-  if (status) status = co_await TakeLinks(std::move(links), message.links_version());
+  if (status && UuidFromBytes(message.cluster()) != cluster_.cluster())
+    status = Fail(Code::kInvalid, "it belongs to another cluster than this node's cache");
+  if (status) status = co_await TakeRing(std::move(reply->payload));
+  if (status) status = co_await TakeLinks(message.links(), message.links_version());
+  registered_ = status.has_value();
   {
     const std::scoped_lock lock(mutex_);
     if (!first_ && (status || IsRefusal(status))) first_ = status;
@@ -184,21 +192,15 @@ Task<Status> Heartbeat::Report() {
   Result<RpcReply> reply = co_await Ask(Method::kHeartbeat, request);
   if (!reply) co_return Fail(reply.error());
   proto::HeartbeatReply message;
-  Status parsed = ParseMessage(reply->message, message);
-  if (!parsed) co_return parsed;
+  Status status = ParseMessage(reply->message, message);
+  if (!status) co_return status;
   if (message.register_again()) {
     registered_ = false;
     Hurry();
   }
-  if (message.links_version() == cluster_.links_version()) co_return Status();
-  std::vector<LinkSpec> links;
-  for (const proto::LinkSpec& link : message.links()) {
-    Result<LinkSpec> spec = FromProto(link);
-    if (!spec) co_return Fail(spec.error());
-    links.push_back(std::move(*spec));
-  }
-  Status taken = co_await TakeLinks(std::move(links), message.links_version());
-  co_return taken;
+  if (message.links_version() != cluster_.links_version())
+    status = co_await TakeLinks(message.links(), message.links_version());
+  co_return status;
 }
 
 Task<Status> Heartbeat::FetchRing() {
@@ -211,10 +213,18 @@ Task<Status> Heartbeat::FetchRing() {
   co_return taken;
 }
 
-Task<Status> Heartbeat::TakeLinks(std::vector<LinkSpec> links, std::uint64_t version) {
-  // The view is written to the disk.
-  auto take = [this, links = std::move(links), version]() mutable {
-    return cluster_.SetLinks(std::move(links), version);
+Task<Status> Heartbeat::TakeLinks(google::protobuf::RepeatedPtrField<proto::LinkSpec> messages,
+                                  std::uint64_t version) {
+  // Off the event loop: the view is written to the disk.
+  auto take = [this, messages = std::move(messages), version]() -> Status {
+    std::vector<LinkSpec> links;
+    for (const proto::LinkSpec& message : messages) {
+      Result<LinkSpec> link = FromProto(message);
+      if (!link) return Fail(link.error());
+      links.push_back(std::move(*link));
+    }
+    SayWhenNotKept(cluster_.SetLinks(std::move(links), version));
+    return {};
   };
   Status taken = co_await offload_.Run(std::move(take));
   co_return taken;
@@ -225,7 +235,8 @@ Task<Status> Heartbeat::TakeRing(Slice bytes) {
     Result<RingTable> table = RingTable::Parse(
         std::string_view(reinterpret_cast<const char*>(bytes.bytes.data()), bytes.bytes.size()));
     if (!table) return Fail(table.error());
-    return cluster_.OfferRing(std::move(*table));
+    SayWhenNotKept(cluster_.OfferRing(std::move(*table)));
+    return {};
   };
   Status taken = co_await offload_.Run(std::move(take));
   co_return taken;
@@ -236,27 +247,7 @@ proto::HeartbeatRequest Heartbeat::Compose() const {
   request.set_node_id(self_.id);
   request.set_incarnation(incarnation_);
   request.set_links_version(cluster_.links_version());
-  const auto usage = store_->UsageByLink();
-  const auto evicted = store_->EvictedBytesByLink();
-  for (const auto& [link, count] : counters_.Links()) {
-    proto::LinkCounters& counters = *request.add_links();
-    counters.set_link(BytesOf(link));
-    counters.set_reads(count->reads.load());
-    counters.set_read_bytes(count->read_bytes.load());
-    counters.set_hits(count->hits.load());
-    counters.set_hit_bytes(count->hit_bytes.load());
-    counters.set_misses(count->misses.load());
-    counters.set_s3_gets(count->s3_gets.load());
-    counters.set_s3_bytes(count->s3_bytes.load());
-    counters.set_s3_retries(count->s3_retries.load());
-    counters.set_s3_errors(count->s3_errors.load());
-    auto gone = evicted.find(link);
-    if (gone != evicted.end()) counters.set_evicted_bytes(gone->second);
-    auto used = usage.find(link);
-    if (used == usage.end()) continue;
-    counters.set_cached_blocks(used->second.blocks);
-    counters.set_cached_bytes(used->second.bytes);
-  }
+  ComposeLinks(request);
   for (const DiskUsage& disk : store_->Disks()) {
     proto::DiskReport& report = *request.add_disks();
     report.set_path(disk.path);
@@ -276,15 +267,41 @@ proto::HeartbeatRequest Heartbeat::Compose() const {
   return request;
 }
 
-void Heartbeat::Stop() {
+// Every link that was read, or has blocks here, or lost some.
+void Heartbeat::ComposeLinks(proto::HeartbeatRequest& request) const {
+  std::unordered_map<Uuid, proto::LinkCounters> links;
+  for (const auto& [link, count] : counters_.Links()) {
+    proto::LinkCounters& counters = links[link];
+    counters.set_reads(count->reads.load());
+    counters.set_read_bytes(count->read_bytes());
+    counters.set_hits(count->hits.load());
+    counters.set_hit_bytes(count->hit_bytes.load());
+    counters.set_misses(count->misses.load());
+    counters.set_s3_gets(count->s3_gets.load());
+    counters.set_s3_bytes(count->s3_bytes.load());
+    counters.set_s3_retries(count->s3_retries.load());
+    counters.set_s3_errors(count->s3_errors.load());
+  }
+  for (const auto& [link, bytes] : store_->EvictedBytesByLink())
+    links[link].set_evicted_bytes(bytes);
+  for (const auto& [link, usage] : store_->UsageByLink()) {
+    links[link].set_cached_blocks(usage.blocks);
+    links[link].set_cached_bytes(usage.bytes);
+  }
+  for (auto& [link, counters] : links) {
+    counters.set_link(BytesOf(link));
+    *request.add_links() = std::move(counters);
+  }
+}
+
+void Heartbeat::Stop(Deadline deadline) {
   stopping_.store(true, std::memory_order_release);
   Hurry();
   {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kCallPatience, [this] { return !running_; });
+    changed_.wait_until(lock, deadline.at(), [this] { return !running_; });
   }
-  if (!coordinators_) return;
-  asio::post(io_.At(0), [this] { coordinators_->Close(); });
+  // The connections end with their event loop: nothing runs on it any more.
   io_.Stop();
   coordinators_.reset();
 }

@@ -37,7 +37,7 @@ class Heartbeat {
  public:
   Heartbeat(HeartbeatOptions options, ClusterView& cluster, NodeCounters& counters,
             Offload& offload);
-  ~Heartbeat();  ///< Calls Stop().
+  ~Heartbeat();  ///< Calls Stop() without patience.
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
@@ -56,18 +56,22 @@ class Heartbeat {
   /// A peer goes by a newer ring table than ours.
   void NoticeEpoch(std::uint64_t epoch);
 
-  /// Reports once more, so that the last reads are counted, and ends. Blocks.
-  void Stop();
+  /// Reports once more, so that the last reads are counted, and ends, at `deadline` at the latest.
+  /// Blocks. Idempotent.
+  void Stop(Deadline deadline);
 
  private:
+  Task<Result<RpcReply>> AskForCluster();
   Task<Result<RpcReply>> Ask(Method method, const google::protobuf::MessageLite& request);
   Task<void> Beat();
   Task<Status> Register();
   Task<Status> Report();
   Task<Status> FetchRing();
-  Task<Status> TakeLinks(std::vector<LinkSpec> links, std::uint64_t version);
+  Task<Status> TakeLinks(google::protobuf::RepeatedPtrField<proto::LinkSpec> messages,
+                         std::uint64_t version);
   Task<Status> TakeRing(Slice bytes);
   proto::HeartbeatRequest Compose() const;
+  void ComposeLinks(proto::HeartbeatRequest& request) const;
   void NoteOutcome(const Status& status);
 
   const HeartbeatOptions options_;
@@ -83,7 +87,7 @@ class Heartbeat {
   // On the event loop only.
   std::size_t current_ = 0;  // the coordinator that answered last
   bool registered_ = false;
-  bool silent_ = false;  // said so already
+  bool alone_ = false;  // said so already
 
   Notifier hurry_;
   std::atomic<bool> stopping_{false};

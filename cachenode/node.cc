@@ -7,6 +7,7 @@
 
 #include "common/base/files.h"
 #include "common/base/machine_id.h"
+#include "common/wire/rpc_metrics.h"
 
 namespace forebay {
 namespace {
@@ -15,6 +16,9 @@ namespace {
 constexpr std::size_t kDiskThreads = 8;
 constexpr std::size_t kDiskQueue = 4096;
 constexpr std::size_t kMaxIdBytes = 63;
+// The part of a stop that comes after the last reply: fills, the last report, the cache on its
+// disk.
+constexpr std::chrono::seconds kLastActs{3};
 
 Status CheckId(const std::string& id) {
   const bool good = !id.empty() && id.size() <= kMaxIdBytes && std::ranges::all_of(id, [](char c) {
@@ -149,6 +153,7 @@ void Node::Observe() {
       samples.Set(metric::kCacheCapacityBytes, {disk.path},
                   static_cast<double>(disk.capacity_bytes));
     }
+    ReportRpc(server_->counters(), samples);
     const BlockStore::Counters& counters = store_->counters();
     samples.Set(metric::kEvictedBytes, {"capacity"},
                 static_cast<double>(counters.evicted_bytes.load()));
@@ -157,10 +162,9 @@ void Node::Observe() {
     for (const auto& [id, count] : counters_.Links()) {
       const std::shared_ptr<const LinkSpec> link = cluster_.FindLink(id);
       const std::string name = link ? link->name : id.ToString();
-      const auto hit_bytes = static_cast<double>(count->hit_bytes.load());
-      const auto read_bytes = static_cast<double>(count->read_bytes.load());
-      samples.Set(metric::kReadBytes, {name, "local"}, hit_bytes);
-      samples.Set(metric::kReadBytes, {name, "s3"}, read_bytes - hit_bytes);
+      samples.Set(metric::kReadBytes, {name, "local"},
+                  static_cast<double>(count->kept_bytes.load()));
+      samples.Set(metric::kReadBytes, {name, "s3"}, static_cast<double>(count->fill_bytes.load()));
     }
   });
 }
@@ -169,16 +173,18 @@ void Node::Stop(Deadline drain) {
   if (stopped_) return;
   stopped_ = true;
   registration_ = {};
-  if (server_) server_->Stop(drain);
-  if (heartbeat_) heartbeat_->Stop();
+  if (server_) server_->Stop(Deadline(drain.at() - kLastActs));
+  // Fills end before the last report, so that their GETs are in it.
   if (origin_options_.interrupt) origin_options_.interrupt();
-  if (filler_) filler_->Stop();
-  if (store_) {
-    Status closed = store_->Close();
-    if (!closed) spdlog::error("the cache may lose its newest blocks: {}", closed.error().message);
-  }
+  if (filler_ && !filler_->Stop(Deadline::After(kLastActs / 3)))
+    spdlog::warn("{} blocks are still being stored and are given up", filler_->in_flight());
+  if (heartbeat_) heartbeat_->Stop(Deadline::After(kLastActs / 3));
+  // From here on nobody calls the store.
   io_.Stop();
   offload_.Stop();
+  if (!store_) return;
+  Status closed = store_->Close();
+  if (!closed) spdlog::error("the cache may lose its newest blocks: {}", closed.error().message);
 }
 
 }  // namespace forebay

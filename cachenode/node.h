@@ -83,10 +83,10 @@ class Node {
   Origin origin_;
   std::unique_ptr<Heartbeat> heartbeat_;
   std::unique_ptr<BlockStore> store_;
-  IoPool io_;
   std::unique_ptr<Filler> filler_;
   std::unique_ptr<BlockReader> reader_;
   std::unique_ptr<Service> service_;
+  IoPool io_;  // after all that a reply or a coroutine left behind on it may refer to
   std::unique_ptr<RpcServer> server_;
   Metrics::Registration registration_;
   bool stopped_ = false;

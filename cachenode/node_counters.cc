@@ -15,7 +15,7 @@ std::shared_ptr<LinkCount> NodeCounters::OfLink(const Uuid& link) {
 }
 
 void NodeCounters::CountJob(const std::string& job, const Uuid& link, bool hit) {
-  if (job.empty()) return;
+  if (job.empty() || job.size() > kMaxJobBytes) return;
   const std::pair<std::string, Uuid> key(job, link);
   const auto count = [hit](ReadsAndHits& counts) {
     counts.reads.fetch_add(1, std::memory_order_relaxed);

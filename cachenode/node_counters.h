@@ -18,8 +18,9 @@ namespace forebay {
 /// What one link has cost and brought at this node since it started. Each event has one owner that
 /// counts it: BlockReader reads, hits and misses; Origin everything of S3.
 struct LinkCount {
-  std::atomic<std::uint64_t> reads{0};  ///< Block lookups; reads == hits + misses.
-  std::atomic<std::uint64_t> read_bytes{0};
+  std::atomic<std::uint64_t> reads{0};       ///< Block lookups; reads == hits + misses.
+  std::atomic<std::uint64_t> kept_bytes{0};  ///< Asked for and answered from what was there …
+  std::atomic<std::uint64_t> fill_bytes{0};  ///< … and from a fill.
   std::atomic<std::uint64_t> hits{
       0};  ///< Lookups that cost no GET: from the store, or by joining a running fill.
   std::atomic<std::uint64_t> hit_bytes{0};
@@ -28,6 +29,8 @@ struct LinkCount {
   std::atomic<std::uint64_t> s3_bytes{0};
   std::atomic<std::uint64_t> s3_retries{0};
   std::atomic<std::uint64_t> s3_errors{0};
+
+  std::uint64_t read_bytes() const { return kept_bytes.load() + fill_bytes.load(); }
 };
 
 struct JobCount {
@@ -43,8 +46,8 @@ class NodeCounters {
   /// Never null; the same for the same link.
   std::shared_ptr<LinkCount> OfLink(const Uuid& link);
 
-  /// Counts a read of a job that is known. At most kMaxJobs jobs are told apart, later ones are not
-  /// counted.
+  /// Counts a read of a job that is known. At most kMaxJobs jobs with ids of at most kMaxJobBytes
+  /// are told apart, so that all of them fit into a heartbeat; others are not counted.
   void CountJob(const std::string& job, const Uuid& link, bool hit);
 
   std::vector<std::pair<Uuid, std::shared_ptr<const LinkCount>>> Links() const;
@@ -52,6 +55,7 @@ class NodeCounters {
 
  private:
   static constexpr std::size_t kMaxJobs = 1024;
+  static constexpr std::size_t kMaxJobBytes = 255;
   struct ReadsAndHits {
     std::atomic<std::uint64_t> reads{0};
     std::atomic<std::uint64_t> hits{0};

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/model/key_rules.h"
+#include "common/s3/list_parser.h"
 #include "common/wire/messages.h"
 #include "proto/coordinator.pb.h"
 #include "proto/node.pb.h"
@@ -35,12 +36,12 @@ Status CheckBlock(const LinkSpec& link, const BlockRequest& request) {
   }
   if (!RelativeKey(link.origin.prefix, request.object.key)) {
     return Fail(Code::kInvalid,
-                "the key '" + request.object.key + "' is not part of link " + link.name);
+                "the key '" + Printable(request.object.key) + "' is not part of link " + link.name);
   }
   if (VersionOf(link, request.object.key, request.object.etag, request.object.size) !=
       block.version) {
-    return Fail(Code::kInvalid,
-                "block " + block.ToString() + " is no block of '" + request.object.key + "'");
+    return Fail(Code::kInvalid, "block " + block.ToString() + " is no block of '" +
+                                    Printable(request.object.key) + "'");
   }
   return {};
 }
@@ -71,8 +72,6 @@ std::vector<MethodEntry> Service::Methods() {
   const std::vector<proto::Role> readers = {proto::ROLE_CLIENT, proto::ROLE_NODE,
                                             proto::ROLE_ADMIN};
   const std::vector<proto::Role> masters = {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN};
-  const std::vector<proto::Role> all = {proto::ROLE_CLIENT, proto::ROLE_NODE,
-                                        proto::ROLE_COORDINATOR, proto::ROLE_ADMIN};
   std::vector<MethodEntry> methods;
   methods.push_back(
       {Method::kReadBlock, readers, [this](RpcCall call) { return ReadBlock(std::move(call)); }});
@@ -83,7 +82,7 @@ std::vector<MethodEntry> Service::Methods() {
   methods.push_back({Method::kEvictBlocks, masters,
                      [this](RpcCall call) { return EvictBlocks(std::move(call)); }});
   methods.push_back(
-      {Method::kGetRing, all, [this](RpcCall call) { return GetRing(std::move(call)); }});
+      {Method::kGetRing, readers, [this](RpcCall call) { return GetRing(std::move(call)); }});
   return methods;
 }
 
@@ -164,8 +163,9 @@ Task<Result<RpcReply>> Service::EvictBlocks(RpcCall call) {
   if (!good) co_return Fail(good.error());
   Result<Evicted> evicted = Evicted();
   if (!request.whole_link().empty()) {
-    parts_.filler.recent().Clear();
     const Uuid link = UuidFromBytes(request.whole_link());
+    if (link.IsZero()) co_return Fail(Code::kInvalid, "the request names no link");
+    parts_.filler.recent().Clear();
     evicted = co_await parts_.store.EvictLink(link);
   } else {
     std::vector<BlockId> blocks;

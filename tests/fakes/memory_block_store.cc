@@ -1,0 +1,119 @@
+#include "tests/fakes/memory_block_store.h"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <utility>
+
+namespace forebay::fakes {
+namespace {
+
+Task<void> Yield() {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  co_await asio::post(executor, asio::use_awaitable);
+}
+
+}  // namespace
+
+void MemoryBlockStore::RefuseAdmissions(std::optional<Error> why) {
+  const std::scoped_lock lock(mutex_);
+  no_admissions_ = std::move(why);
+}
+
+void MemoryBlockStore::RefuseReads(std::optional<Error> why) {
+  const std::scoped_lock lock(mutex_);
+  no_reads_ = std::move(why);
+}
+
+Result<Cells> MemoryBlockStore::Find(const BlockId& block, BlockRange range) const {
+  const std::scoped_lock lock(mutex_);
+  if (no_reads_) return Fail(*no_reads_);
+  const auto found = blocks_.find(block);
+  if (found == blocks_.end()) return Fail(Code::kNotFound, "not here");
+  const BlockRange cells = EnclosingCells(range, block.length);
+  auto copy = std::make_shared<Buffer>(cells.size());
+  std::copy_n(found->second.bytes.begin() + cells.begin, cells.size(), copy->data());
+  Cells answer;
+  answer.begin = cells.begin;
+  answer.bytes = Slice::Of(std::move(copy));
+  const auto first = found->second.checksums.begin() + cells.begin / kCellBytes;
+  answer.checksums.assign(first, first + (cells.size() + kCellBytes - 1) / kCellBytes);
+  answer.tier = Tier::kLocal;
+  return answer;
+}
+
+Task<Result<Cells>> MemoryBlockStore::Read(BlockId block, BlockRange range) {
+  co_await Yield();
+  Result<Cells> cells = Find(block, range);
+  co_return cells;
+}
+
+Task<Status> MemoryBlockStore::Admit(Uuid link, BlockId block, Slice data,
+                                     std::vector<std::uint64_t> checksums) {
+  co_await Yield();
+  const std::scoped_lock lock(mutex_);
+  if (no_admissions_) {
+    counters_.refused_blocks.fetch_add(1);
+    co_return Fail(*no_admissions_);
+  }
+  counters_.admitted_blocks.fetch_add(1);
+  counters_.admitted_bytes.fetch_add(block.length);
+  std::vector<std::byte> bytes(data.bytes.begin(), data.bytes.end());
+  blocks_[block] = Kept{link, std::move(bytes), std::move(checksums)};
+  co_return Status();
+}
+
+bool MemoryBlockStore::Contains(const BlockId& block) const {
+  const std::scoped_lock lock(mutex_);
+  return blocks_.contains(block);
+}
+
+Task<Result<Evicted>> MemoryBlockStore::Evict(std::vector<BlockId> blocks) {
+  co_await Yield();
+  const std::scoped_lock lock(mutex_);
+  Evicted evicted;
+  for (const BlockId& block : blocks) {
+    if (blocks_.erase(block) == 0) continue;
+    ++evicted.blocks;
+    evicted.bytes += block.length;
+  }
+  co_return evicted;
+}
+
+Task<Result<Evicted>> MemoryBlockStore::EvictLink(Uuid link) {
+  co_await Yield();
+  const std::scoped_lock lock(mutex_);
+  Evicted evicted;
+  std::erase_if(blocks_, [&](const auto& entry) {
+    if (entry.second.link != link) return false;
+    ++evicted.blocks;
+    evicted.bytes += entry.first.length;
+    return true;
+  });
+  co_return evicted;
+}
+
+std::unordered_map<Uuid, LinkUsage> MemoryBlockStore::UsageByLink() const {
+  const std::scoped_lock lock(mutex_);
+  std::unordered_map<Uuid, LinkUsage> usage;
+  for (const auto& [block, kept] : blocks_) {
+    ++usage[kept.link].blocks;
+    usage[kept.link].bytes += block.length;
+  }
+  return usage;
+}
+
+std::vector<DiskUsage> MemoryBlockStore::Disks() const {
+  DiskUsage disk;
+  disk.path = "/memory";
+  disk.capacity_bytes = 1 << 30;
+  return {disk};
+}
+
+std::uint64_t MemoryBlockStore::BlockCount() const {
+  const std::scoped_lock lock(mutex_);
+  return blocks_.size();
+}
+
+}  // namespace forebay::fakes

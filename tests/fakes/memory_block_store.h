@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "cachenode/store/block_store.h"
+
+namespace forebay::fakes {
+
+/// A block store in memory, for tests of what stands on BlockStore. Every call yields to its
+/// executor once, so that calls that run at once interleave. Thread-safe.
+class MemoryBlockStore final : public BlockStore {
+ public:
+  /// From now on Admit answers `why` and keeps nothing; nothing = it keeps again.
+  void RefuseAdmissions(std::optional<Error> why);
+  /// From now on Read answers `why`, also for blocks that Contains knows: a disk that has failed.
+  void RefuseReads(std::optional<Error> why);
+  std::uint64_t admissions() const { return counters_.admitted_blocks; }
+  std::uint64_t refused() const { return counters_.refused_blocks; }
+
+  Task<Result<Cells>> Read(BlockId block, BlockRange range) override;
+  Task<Status> Admit(Uuid link, BlockId block, Slice data,
+                     std::vector<std::uint64_t> checksums) override;
+  bool Contains(const BlockId& block) const override;
+  Task<Result<Evicted>> Evict(std::vector<BlockId> blocks) override;
+  Task<Result<Evicted>> EvictLink(Uuid link) override;
+  std::unordered_map<Uuid, LinkUsage> UsageByLink() const override;
+  std::vector<DiskUsage> Disks() const override;
+  std::uint64_t BlockCount() const override;
+  const Counters& counters() const override { return counters_; }
+  std::unordered_map<Uuid, std::uint64_t> EvictedBytesByLink() const override { return {}; }
+  Status Close() override { return {}; }
+
+ private:
+  struct Kept {
+    Uuid link;
+    std::vector<std::byte> bytes;
+    std::vector<std::uint64_t> checksums;
+  };
+  Result<Cells> Find(const BlockId& block, BlockRange range) const;
+
+  mutable std::mutex mutex_;
+  std::unordered_map<BlockId, Kept> blocks_;
+  std::optional<Error> no_admissions_;
+  std::optional<Error> no_reads_;
+  Counters counters_;
+};
+
+}  // namespace forebay::fakes

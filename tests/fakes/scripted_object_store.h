@@ -1,0 +1,62 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "common/base/notifier.h"
+#include "common/s3/object_store.h"
+
+namespace forebay::fakes {
+
+/// How one GET goes.
+struct GetScript {
+  static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+  /// A first attempt that brings wrong bytes, so many of them, and breaks.
+  std::uint64_t broken_attempt = 0;
+  std::uint64_t hold_after = kNever;  ///< Waits for Release() once so many bytes have come.
+  std::optional<Error> error = {};    ///< Ends with it, after the hold, in place of the rest.
+};
+
+/// An object store of objects of any size with SampleLink's bytes; each GET goes by the test's
+/// script. Only GET. Thread-safe.
+class ScriptedObjectStore final : public ObjectStore {
+ public:
+  void OnGet(std::function<GetScript(const GetRequest&)> script);
+  /// All GETs that are held, and those that would be, go on.
+  void Release();
+  /// Held GETs end with kUnavailable, and so do all later ones.
+  void Interrupt();
+
+  std::uint64_t gets() const { return gets_; }  ///< Begun.
+  std::uint64_t most_at_once() const { return most_; }
+  /// True once `count` GETs have come to their hold; false after 20 s.
+  bool WaitForHeld(std::uint64_t count) const;
+  std::optional<GetRequest> last() const;
+
+  Task<Status> Get(GetRequest request, BodySink& sink, Deadline deadline) override;
+  Task<Result<ListPage>> List(ListRequest request, Deadline deadline) override;
+  Task<Result<ObjectHead>> Head(LinkOrigin origin, std::string key, Deadline deadline) override;
+
+ private:
+  Task<Status> Hold(Deadline deadline);
+  Task<Status> Deliver(const GetRequest& request, const GetScript& script, BodySink& sink,
+                       Deadline deadline);
+
+  mutable std::mutex mutex_;
+  std::function<GetScript(const GetRequest&)> script_;
+  std::optional<GetRequest> last_;
+  bool released_ = false;
+  bool interrupted_ = false;
+  Notifier changed_;
+  std::atomic<std::uint64_t> gets_{0};
+  std::atomic<std::uint64_t> held_{0};
+  std::atomic<std::uint64_t> running_{0};
+  std::atomic<std::uint64_t> most_{0};
+};
+
+}  // namespace forebay::fakes

@@ -1,0 +1,120 @@
+#include "cachenode/cluster_view.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "common/base/files.h"
+#include "tests/fakes/temp_dir.h"
+#include "tests/unit/cachenode/reader_rig.h"
+
+namespace forebay {
+namespace {
+
+RingTable TableOf(std::uint64_t epoch, const std::string& address = "127.0.0.1:1") {
+  NodeInfo node;
+  node.id = "n1";
+  node.address = address;
+  node.capacity_bytes = 1 << 30;
+  RingTable table;
+  while (table.epoch() < epoch) table = RingTable::Next(table, {node}, 0);
+  return table;
+}
+
+class ClusterViewTest : public ::testing::Test {
+ protected:
+  fakes::TempDir dir_;
+  const std::string file_ = dir_ / "cluster_state";
+};
+
+TEST_F(ClusterViewTest, ARestartKnowsWhatWasKnown) {
+  const Uuid cluster = Uuid::Random();
+  LinkSpec link = TestLink();
+  link.origin.prefix = "data/\xFF/";
+  {
+    ClusterView view;
+    ASSERT_TRUE(view.KeepIn(file_).has_value()) << "no file yet is no error";
+    EXPECT_TRUE(view.cluster().IsZero());
+    ASSERT_TRUE(view.SetCluster(cluster).has_value());
+    ASSERT_TRUE(view.SetLinks({link}, 5).has_value());
+    ASSERT_TRUE(view.OfferRing(TableOf(3)).has_value());
+  }
+  ClusterView view;
+  ASSERT_TRUE(view.KeepIn(file_).has_value());
+  EXPECT_EQ(view.cluster(), cluster);
+  ASSERT_NE(view.FindLink(link.id), nullptr);
+  EXPECT_EQ(*view.FindLink(link.id), link);
+  EXPECT_EQ(view.links_version(), 5u);
+  EXPECT_EQ(view.ring_epoch(), 3u);
+  EXPECT_EQ(view.ring()->nodes().size(), 1u);
+}
+
+TEST_F(ClusterViewTest, ADamagedFileIsToldAndNothingOfItIsTaken) {
+  ClusterView good;
+  ASSERT_TRUE(good.KeepIn(file_).has_value());
+  ASSERT_TRUE(good.SetCluster(Uuid::Random()).has_value());
+  ASSERT_TRUE(good.SetLinks({TestLink()}, 5).has_value());
+  ASSERT_TRUE(good.OfferRing(TableOf(1)).has_value());
+  const Result<std::string> bytes = ReadWholeFile(file_);
+  ASSERT_TRUE(bytes.has_value());
+  for (std::size_t size = 1; size < bytes->size(); size = size * 3 / 2 + 1) {
+    ASSERT_TRUE(WriteFileAtomically(file_, bytes->substr(0, size)).has_value());
+    ClusterView view;
+    const Status loaded = view.KeepIn(file_);
+    ASSERT_FALSE(loaded.has_value()) << "the first " << size << " bytes";
+    EXPECT_EQ(loaded.error().code, Code::kCorrupt);
+    EXPECT_TRUE(view.cluster().IsZero());
+    EXPECT_EQ(view.links_version(), 0u);
+    EXPECT_EQ(view.ring_epoch(), 0u);
+  }
+}
+
+TEST_F(ClusterViewTest, TheNextChangeReplacesADamagedFile) {
+  ASSERT_TRUE(WriteFileAtomically(file_, "what is this").has_value());
+  const Uuid cluster = Uuid::Random();
+  ClusterView view;
+  EXPECT_FALSE(view.KeepIn(file_).has_value());
+  ASSERT_TRUE(view.SetCluster(cluster).has_value());
+  ClusterView again;
+  ASSERT_TRUE(again.KeepIn(file_).has_value());
+  EXPECT_EQ(again.cluster(), cluster);
+}
+
+TEST_F(ClusterViewTest, AnOlderRingTableIsIgnored) {
+  ClusterView view;
+  ASSERT_TRUE(view.OfferRing(TableOf(3)).has_value());
+  ASSERT_TRUE(view.OfferRing(TableOf(2)).has_value());
+  EXPECT_EQ(view.ring_epoch(), 3u);
+  EXPECT_EQ(view.ring()->epoch(), 3u);
+}
+
+TEST_F(ClusterViewTest, TheSameEpochBringsNewAddresses) {
+  ClusterView view;
+  ASSERT_TRUE(view.OfferRing(TableOf(3)).has_value());
+  ASSERT_TRUE(view.OfferRing(TableOf(3, "127.0.0.1:2")).has_value());
+  EXPECT_EQ(view.ring()->nodes().front().address, "127.0.0.1:2");
+}
+
+TEST_F(ClusterViewTest, LinksAreReplacedAsAWhole) {
+  const LinkSpec old = TestLink();
+  const LinkSpec fresh = TestLink();
+  ClusterView view;
+  ASSERT_TRUE(view.SetLinks({old}, 1).has_value());
+  const std::shared_ptr<const LinkSpec> held = view.FindLink(old.id);
+  ASSERT_TRUE(view.SetLinks({fresh}, 2).has_value());
+  EXPECT_EQ(view.FindLink(old.id), nullptr);
+  EXPECT_NE(view.FindLink(fresh.id), nullptr);
+  EXPECT_EQ(*held, old) << "who holds a link keeps it";
+}
+
+TEST_F(ClusterViewTest, AChangeThatCannotBeWrittenHoldsAllTheSame) {
+  ClusterView view;
+  ASSERT_TRUE(view.KeepIn(dir_ / "no such folder/cluster_state").has_value());
+  const LinkSpec link = TestLink();
+  EXPECT_FALSE(view.SetLinks({link}, 1).has_value());
+  EXPECT_NE(view.FindLink(link.id), nullptr);
+}
+
+}  // namespace
+}  // namespace forebay
