@@ -38,7 +38,8 @@ class Offload {
       co_return Fail(Code::kOverloaded, "too much disk work is waiting");
     }
     Task<std::invoke_result_t<Work>> call = Call(std::move(work));
-    // Work that has begun is finished: a cancellation would be delivered on a thread of the pool, beside it.
+    // Work that has begun is finished: a cancellation would be delivered on a thread of the pool,
+    // beside it.
     auto token = asio::bind_cancellation_slot(asio::cancellation_slot(), asio::use_awaitable);
     auto result = co_await asio::co_spawn(pool_, std::move(call), token);
     queued_.fetch_sub(1, std::memory_order_relaxed);

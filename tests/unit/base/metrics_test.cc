@@ -145,6 +145,7 @@ TEST(Metrics, ARegistrationCanBeMovedAndWithdrawn) {
 TEST(Metrics, ThreadsCountAtOnceWithoutLosingAny) {
   Metrics metrics;
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&metrics] {
       for (int i = 0; i < 2000; ++i) {
