@@ -11,8 +11,9 @@ namespace forebay {
 // version.
 inline constexpr std::uint64_t kCellBytes = 64ULL * 1024;  ///< Unit of checksums and verification.
 inline constexpr std::uint64_t kDefaultBlockBytes = 4ULL
-                                                    << 20;   ///< Unit of caching and of S3 GETs.
-inline constexpr std::uint64_t kMinBlockBytes = 256ULL * 1024;  ///< `link --block-size` lower bound.
+                                                    << 20;  ///< Unit of caching and of S3 GETs.
+inline constexpr std::uint64_t kMinBlockBytes =
+    256ULL * 1024;  ///< `link --block-size` lower bound.
 inline constexpr std::uint64_t kMaxBlockBytes =
     16ULL << 20;  ///< Upper bound: 256 cells, one record header.
 inline constexpr std::uint64_t kMaxObjectBytes = 5ULL

@@ -26,7 +26,7 @@ def mentioned(name, texts):
     folder = posixpath.dirname(name)
     stem = re.escape(posixpath.basename(name).removesuffix(".py"))
     path = re.compile(rf"(?<![\w/.-]){re.escape(name)}(?![\w-])|/{re.escape(name)}(?![\w-])")
-    near = re.compile(rf"(?<![\w.-]){base}(?![\w-])|^\s*import {stem}\b", re.MULTILINE)
+    near = re.compile(rf"(?<![\w.-]){base}(?![\w-])|^\s*(?:import|from) {stem}\b", re.MULTILINE)
     for other, text in texts.items():
         if other == name:
             continue

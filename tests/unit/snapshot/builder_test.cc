@@ -5,7 +5,7 @@
 #include <map>
 
 #include "common/snapshot/snapshot_builder.h"
-#include "testing.h"
+#include "tests/unit/snapshot/testing.h"
 
 namespace forebay {
 namespace {

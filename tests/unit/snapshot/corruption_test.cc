@@ -8,7 +8,7 @@
 #include <random>
 
 #include "common/snapshot/snapshot_format.h"
-#include "testing.h"
+#include "tests/unit/snapshot/testing.h"
 
 namespace forebay {
 namespace {

@@ -7,7 +7,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "testing.h"
+#include "tests/unit/snapshot/testing.h"
 
 namespace forebay {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/snapshot/snapshot_builder.h"
-#include "testing.h"
+#include "tests/unit/snapshot/testing.h"
 
 namespace forebay {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "testing.h"
+#include "tests/unit/snapshot/testing.h"
 
 namespace forebay {
 namespace {

@@ -1,4 +1,4 @@
-#include "testing.h"
+#include "tests/unit/snapshot/testing.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
