@@ -21,8 +21,8 @@ const CounterMetric kReadBytes{{
     .unit = "bytes",
     .labels = {"link", "tier"},
     .programs = "node, mount",
-    .help = "Bytes handed to readers, by where they came from: local (a cache on this machine), "
-            "peer (another node), s3 (filled for this read).",
+    .help = "Bytes of blocks handed to readers, by where they came from: local (a cache of this "
+            "machine), peer (another machine's cache), s3 (filled for this read).",
 }};
 
 const HistogramMetric kReadDuration{{
@@ -52,7 +52,9 @@ const CounterMetric kEio{{
     .unit = "1",
     .labels = {"reason"},
     .programs = "mount",
-    .help = "Reads that ended in an I/O error for the application, by reason. Alert on any rise.",
+    .help =
+        "Reads that ended in an I/O error for the application, by reason (Unavailable, Timeout, "
+        "Denied and so on). Alert on any rise.",
 }};
 
 const CounterMetric kS3Requests{{
@@ -108,7 +110,7 @@ const CounterMetric kEvictedBytes{{
     .unit = "bytes",
     .labels = {"reason"},
     .programs = "node",
-    .help = "Bytes of blocks dropped from the cache, by why (capacity, request, corrupt).",
+    .help = "Bytes of blocks dropped from the cache, by why: capacity (to make room).",
 }};
 
 const GaugeMetric kIndexEntries{{
@@ -127,7 +129,8 @@ const CounterMetric kChecksumFailures{{
     .labels = {"where"},
     .programs = "node, mount",
     .help = "Cells whose bytes did not match their checksum and were dropped, by where it was "
-            "noticed. Alert on any rise: a disk, a cable or a memory is bad.",
+            "noticed: disk (a node reading its store), mount (a client). Alert on any rise: a "
+            "disk, a cable or a memory is bad.",
 }};
 
 const GaugeMetric kRpcConnections{{
