@@ -127,7 +127,7 @@ Task<Result<Cells>> SegmentStore::Read(BlockId block, BlockRange range) {
   // A hit in the page cache is answered on the caller's thread.
   const auto file = parts_.files.Find(found->place.disk, found->place.segment);
   std::unique_ptr<RecordReader> reader;
-  Result<Cells> cells = Absent(block);
+  Result<Cells> cells;
   bool hit = false;
   if (file) {
     file->link->Touch();

@@ -1,0 +1,176 @@
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "tests/component/store/store_fixture.h"
+
+namespace forebay {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint32_t kLength = 1 << 20;
+
+std::uint64_t AllocatedBelow(const std::string& directory) {
+  std::uint64_t bytes = 0;
+  for (const auto& file : SegmentsBelow(directory)) {
+    struct stat found{};
+    EXPECT_EQ(::stat(file.c_str(), &found), 0);
+    bytes += static_cast<std::uint64_t>(found.st_blocks) * 512;
+  }
+  return bytes;
+}
+
+class StoreSpaceTest : public ::testing::Test {
+ protected:
+  BlockStoreOptions Options(std::chrono::seconds in_use_for) {
+    BlockStoreOptions options = OneDirectory(dir_ / "cache", 16ULL << 20, 4ULL << 20);
+    options.link_in_use_for = in_use_for;
+    return options;
+  }
+
+  /// Admits blocks from `first` on until one is refused; answers how many were taken.
+  static std::uint64_t Fill(TestStore& store, const Uuid& link, std::uint64_t first) {
+    for (std::uint64_t i = 0; i < 1000; ++i) {
+      const Status status = store.Admit(link, BlockNumber(first + i, kLength));
+      if (status) continue;
+      EXPECT_EQ(status.error().code, Code::kOverloaded) << status.error().message;
+      return i;
+    }
+    ADD_FAILURE() << "it never fills up";
+    return 0;
+  }
+
+  fakes::TempDir dir_;
+};
+
+TEST_F(StoreSpaceTest, LinkInUseIsNotReplacedAndItsNewcomersAreNotKept) {
+  TestStore store(Options(3600s));
+  const std::uint64_t kept = Fill(store, LinkNumber(1), 0);
+  EXPECT_GE(kept, 10U);
+  EXPECT_FALSE(store.Admit(LinkNumber(2), BlockNumber(5000, kLength)).has_value());
+  EXPECT_EQ(store->BlockCount(), kept);
+  EXPECT_EQ(store->counters().refused_blocks.load(), 2U);
+  EXPECT_EQ(store->counters().evicted_blocks.load(), 0U);
+  for (std::uint64_t i = 0; i < kept; ++i) EXPECT_TRUE(store.Serves(BlockNumber(i, kLength)));
+}
+
+TEST_F(StoreSpaceTest, IdleLinkGivesWayOldestBlocksFirst) {
+  TestStore store(Options(0s));
+  const std::uint64_t kept = Fill(store, LinkNumber(1), 0);
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(store.Admit(LinkNumber(2), BlockNumber(5000 + i, kLength)).has_value());
+  }
+  const std::uint64_t evicted = store->counters().evicted_blocks.load();
+  EXPECT_GE(evicted, 4U);
+  EXPECT_LE(evicted, 6U) << "no more than needed";
+  for (std::uint64_t i = 0; i < kept; ++i) {
+    EXPECT_EQ(store->Contains(BlockNumber(i, kLength)), i >= evicted) << i;
+  }
+  EXPECT_EQ(store->EvictedBytesByLink().at(LinkNumber(1)), store->counters().evicted_bytes.load());
+  EXPECT_LE(store->Disks()[0].used_bytes, store->Disks()[0].capacity_bytes);
+}
+
+TEST_F(StoreSpaceTest, LongestUnusedLinkGivesWayFirst) {
+  TestStore store(Options(0s));
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    ASSERT_TRUE(store.Admit(LinkNumber(1), BlockNumber(i, kLength)).has_value());
+    ASSERT_TRUE(store.Admit(LinkNumber(2), BlockNumber(100 + i, kLength)).has_value());
+  }
+  EXPECT_TRUE(store.Serves(BlockNumber(0, kLength))) << "a read is a use: link 2 is older now";
+  const std::uint64_t taken = Fill(store, LinkNumber(3), 200);
+  EXPECT_GE(taken, 10U);
+  EXPECT_EQ(store->UsageByLink().count(LinkNumber(2)), 0U);
+}
+
+TEST_F(StoreSpaceTest, EvictedBytesComeBackFromTheFileSystem) {
+  TestStore store(Options(3600s));
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    ASSERT_TRUE(store.Admit(LinkNumber(1), BlockNumber(i, kLength)).has_value());
+  }
+  const std::uint64_t before = AllocatedBelow(dir_ / "cache");
+  const Result<Evicted> evicted =
+      store.Evict({BlockNumber(1, kLength), BlockNumber(2, kLength), BlockNumber(77, kLength)});
+  ASSERT_TRUE(evicted.has_value());
+  EXPECT_EQ(evicted->blocks, 2U);
+  EXPECT_EQ(evicted->bytes, 2U * (kLength + 4096));
+  EXPECT_LE(AllocatedBelow(dir_ / "cache"), before - evicted->bytes + 65536);
+  EXPECT_EQ(store->UsageByLink().at(LinkNumber(1)).bytes, 6U * kLength);
+  ASSERT_TRUE(store.EvictLink(LinkNumber(1)).has_value());
+  EXPECT_EQ(AllocatedBelow(dir_ / "cache"), 0U);
+  EXPECT_EQ(store->Disks()[0].used_bytes, 0U);
+  EXPECT_EQ(store->BlockCount(), 0U);
+}
+
+TEST_F(StoreSpaceTest, SmallerCapacityEvictsTheOldestAtStart) {
+  {
+    TestStore store(OneDirectory(dir_ / "cache", 64ULL << 20));
+    for (std::uint64_t i = 0; i < 40; ++i) {
+      ASSERT_TRUE(store.Admit(LinkNumber(1), BlockNumber(i, kLength)).has_value());
+    }
+    ASSERT_TRUE(store->Close().has_value());
+  }
+  TestStore store(Options(3600s));
+  ASSERT_TRUE(store.open());
+  EXPECT_LE(store->Disks()[0].used_bytes, 16ULL << 20);
+  EXPECT_GE(store->BlockCount(), 10U);
+  EXPECT_FALSE(store.Serves(BlockNumber(0, kLength)));
+  EXPECT_TRUE(store.Serves(BlockNumber(39, kLength)));
+}
+
+TEST_F(StoreSpaceTest, NewBlocksGoToTheDiskWithTheLargestFreeShare) {
+  BlockStoreOptions options = OneDirectory(dir_ / "small", 20ULL << 20);
+  options.dirs.push_back({dir_ / "large", 80ULL << 20});
+  options.segment_bytes = 8ULL << 20;
+  {
+    TestStore store(options);
+    for (std::uint64_t i = 0; i < 50; ++i) {
+      ASSERT_TRUE(store.Admit(LinkNumber(1), BlockNumber(i, kLength)).has_value());
+    }
+    const auto disks = store->Disks();
+    const double small = static_cast<double>(disks[0].used_bytes) / (20 << 20);
+    const double large = static_cast<double>(disks[1].used_bytes) / (80 << 20);
+    EXPECT_NEAR(small, large, 0.15);
+    ASSERT_TRUE(store->Close().has_value());
+  }
+  TestStore store(options);
+  for (std::uint64_t i = 0; i < 50; ++i) EXPECT_TRUE(store.Serves(BlockNumber(i, kLength)));
+  EXPECT_EQ(store->UsageByLink().at(LinkNumber(1)).blocks, 50U);
+  EXPECT_EQ(store.EvictLink(LinkNumber(1))->blocks, 50U);
+}
+
+TEST_F(StoreSpaceTest, FileSystemFilledByOthersIsNeverAnErrorToReaders) {
+  const std::string mount = dir_ / "mount";
+  std::filesystem::create_directory(mount);
+  ASSERT_EQ(::mount("tmpfs", mount.c_str(), "tmpfs", 0, "size=64m"), 0) << "needs root";
+  {
+    BlockStoreOptions options = OneDirectory(mount + "/cache", 48ULL << 20, 8ULL << 20);
+    options.link_in_use_for = 0s;
+    TestStore store(options);
+    for (std::uint64_t i = 0; i < 20; ++i) {
+      ASSERT_TRUE(store.Admit(LinkNumber(1), BlockNumber(i, kLength)).has_value());
+    }
+    {
+      std::ofstream other(mount + "/other", std::ios::binary);
+      const std::string megabyte(1 << 20, 'x');
+      while (other.write(megabyte.data(), static_cast<std::streamsize>(megabyte.size())).flush()) {
+      }
+    }
+    // Nothing but the other link's blocks may give way: room is made, then the block is taken.
+    EXPECT_TRUE(store.Admit(LinkNumber(2), BlockNumber(100, kLength)).has_value());
+    EXPECT_GT(store->counters().evicted_blocks.load(), 0U);
+    EXPECT_EQ(store->Disks()[0].state, DiskState::kOk);
+    EXPECT_TRUE(store.Serves(BlockNumber(19, kLength)));
+    EXPECT_TRUE(store.Serves(BlockNumber(100, kLength)));
+    // A link does not replace its own blocks: served without being kept, not an error.
+    std::filesystem::resize_file(mount + "/other", 0);
+    std::filesystem::remove(mount + "/other");
+    EXPECT_EQ(store->counters().write_errors.load(), 0U);
+    EXPECT_TRUE(store->Close().has_value());
+  }
+  EXPECT_EQ(::umount(mount.c_str()), 0);
+}
+
+}  // namespace
+}  // namespace forebay

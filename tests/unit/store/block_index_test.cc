@@ -1,0 +1,114 @@
+#include "cachenode/store/block_index.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <map>
+#include <random>
+
+namespace forebay {
+namespace {
+
+BlockId Block(std::uint64_t number) {
+  return {{number / 7, number * 0x9E3779B97F4A7C15ULL}, (number % 7) << 22, 40'000};
+}
+
+TEST(BlockIndex, AgreesWithAMapOverRandomOperations) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  BlockIndex index;
+  std::map<BlockId, BlockPlace> model;
+  for (std::uint32_t step = 0; step < 200'000; ++step) {
+    const BlockId block = Block(random() % 20'000);
+    const auto known = model.find(block);
+    if (random() % 5 < 3) {
+      const BlockPlace place{static_cast<std::uint8_t>(random() % 64), step, step * 3};
+      ASSERT_EQ(index.Insert(block, place).has_value(), known == model.end());
+      model.emplace(block, place);
+    } else if (const auto leaving = index.BeginRemove(block)) {
+      ASSERT_NE(known, model.end());
+      ASSERT_EQ(leaving->place, known->second);
+      ASSERT_TRUE(index.FinishRemove(leaving->handle));
+      model.erase(known);
+    } else {
+      ASSERT_EQ(known, model.end());
+    }
+    ASSERT_EQ(index.size(), model.size());
+  }
+  for (std::uint64_t number = 0; number < 20'000; ++number) {
+    const auto known = model.find(Block(number));
+    const auto found = index.Find(Block(number));
+    ASSERT_EQ(found.has_value(), known != model.end());
+    if (found) ASSERT_EQ(*found, known->second);
+  }
+}
+
+TEST(BlockIndex, BlockWithAReaderIsFreedByItsLastReader) {
+  BlockIndex index;
+  ASSERT_TRUE(index.Insert(Block(1), {0, 1, 2}));
+  const auto first = index.Acquire(Block(1));
+  const auto second = index.Acquire(Block(1));
+  ASSERT_TRUE(first && second);
+  const auto leaving = index.BeginRemove(Block(1));
+  ASSERT_TRUE(leaving);
+  EXPECT_FALSE(index.FinishRemove(leaving->handle));
+  EXPECT_FALSE(index.Find(Block(1)));
+  EXPECT_TRUE(index.Insert(Block(1), {0, 9, 9})) << "the block may come back meanwhile";
+  EXPECT_FALSE(index.Release(first->handle));
+  EXPECT_TRUE(index.Release(second->handle));
+  EXPECT_EQ(index.Find(Block(1))->segment, 9U);
+}
+
+TEST(BlockIndex, LeavingBlockIsNotServedAndNotReplaced) {
+  BlockIndex index;
+  ASSERT_TRUE(index.Insert(Block(1), {0, 1, 2}));
+  const auto leaving = index.BeginRemove(Block(1));
+  ASSERT_TRUE(leaving);
+  EXPECT_FALSE(index.Acquire(Block(1)));
+  EXPECT_FALSE(index.BeginRemove(Block(1)));
+  EXPECT_FALSE(index.Insert(Block(1), {0, 5, 5}));
+  EXPECT_TRUE(index.Occupied(Block(1)));
+  index.CancelRemove(leaving->handle);
+  EXPECT_EQ(index.Find(Block(1))->segment, 1U);
+}
+
+TEST(BlockIndex, HandleOfAnotherSegmentRemovesNothing) {
+  BlockIndex index;
+  const auto handle = index.Insert(Block(1), {3, 1, 2});
+  ASSERT_TRUE(handle);
+  EXPECT_FALSE(index.BeginRemove(*handle, 3, 2));
+  EXPECT_FALSE(index.BeginRemove(*handle, 2, 1));
+  EXPECT_TRUE(index.BeginRemove(*handle, 3, 1));
+}
+
+TEST(BlockIndex, ForgettingADiskKeepsTheOthers) {
+  BlockIndex index;
+  for (std::uint64_t i = 0; i < 10'000; ++i) {
+    ASSERT_TRUE(index.Insert(Block(i), {static_cast<std::uint8_t>(i % 3), 1, 1}));
+  }
+  index.ForgetDisk(1);
+  for (std::uint64_t i = 0; i < 10'000; ++i) {
+    ASSERT_EQ(index.Find(Block(i)).has_value(), i % 3 != 1);
+  }
+}
+
+TEST(BlockIndex, TakesAtMost60BytesABlock) {
+  BlockIndex index;
+  double worst = 0;
+  constexpr std::uint64_t kBlocks = 2'000'000;
+  for (std::uint64_t i = 1; i <= kBlocks; ++i) {
+    ASSERT_TRUE(index.Insert(Block(i), {0, 1, 1}));
+    if (i >= 500'000 && i % 10'000 == 0) {
+      worst = std::max(worst, static_cast<double>(index.MemoryBytes()) / static_cast<double>(i));
+    }
+  }
+  // What a segment's list of handles adds: 4 bytes, twice that just after the list has grown.
+  constexpr double kHandle = 8;
+  std::printf("memory per block at worst: index %.1f, with its segment's handle %.1f bytes\n",
+              worst, worst + kHandle);
+  EXPECT_LE(worst + kHandle, 60.0);
+}
+
+}  // namespace
+}  // namespace forebay

@@ -1,0 +1,48 @@
+#include "cachenode/store/eviction.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace forebay {
+namespace {
+
+using namespace std::chrono_literals;
+
+const Uuid kA = Uuid::Parse("aaaaaaaa-0000-4000-8000-000000000001");
+const Uuid kB = Uuid::Parse("bbbbbbbb-0000-4000-8000-000000000001");
+const Uuid kC = Uuid::Parse("cccccccc-0000-4000-8000-000000000001");
+
+/// A clock that the test turns.
+class IdleLinksFirstTest : public ::testing::Test {
+ protected:
+  LinkUse Used(const Uuid& link, Duration ago) const { return {link, now_ - ago}; }
+
+  TimePoint now_{1000h};
+  IdleLinksFirst policy_{600s};
+};
+
+TEST_F(IdleLinksFirstTest, LongestUnusedLinkGoesFirst) {
+  EXPECT_EQ(policy_.VictimLinks(Used(kC, 0s), {Used(kA, 700s), Used(kB, 900s)}, now_),
+            (std::vector<Uuid>{kB, kA}));
+}
+
+TEST_F(IdleLinksFirstTest, LinkInUseIsNotReplaced) {
+  const LinkUse newcomer = Used(kC, 0s);
+  const std::vector<LinkUse> cached = {Used(kA, 599s), Used(kB, 0s)};
+  EXPECT_TRUE(policy_.VictimLinks(newcomer, cached, now_).empty());
+  now_ += 1s;
+  EXPECT_EQ(policy_.VictimLinks(newcomer, cached, now_), (std::vector<Uuid>{kA}));
+}
+
+TEST_F(IdleLinksFirstTest, LinkNeverReplacesItsOwnBlocks) {
+  EXPECT_TRUE(policy_.VictimLinks(Used(kA, 0s), {Used(kA, 5000s)}, now_).empty());
+}
+
+TEST_F(IdleLinksFirstTest, IdleNewcomerReplacesOnlyWhatIsIdleLonger) {
+  EXPECT_EQ(policy_.VictimLinks(Used(kC, 800s), {Used(kA, 700s), Used(kB, 900s)}, now_),
+            (std::vector<Uuid>{kB}));
+}
+
+}  // namespace
+}  // namespace forebay
