@@ -1,0 +1,276 @@
+// docs/JSON.md is the golden file: what it shows is what the program prints for the sample cluster.
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "cli/json.h"
+#include "cli/verb_table.h"
+#include "common/base/version.h"
+#include "tests/unit/cli/scripted_session.h"
+
+namespace forebay::testing {
+namespace {
+
+/// The first ```json block under each `### ` heading.
+std::map<std::string, std::string> Examples() {
+  std::ifstream file(FOREBAY_SOURCE_DIR "/docs/JSON.md");
+  std::map<std::string, std::string> examples;
+  std::string line, heading;
+  bool inside = false;
+  while (std::getline(file, line)) {
+    if (line.starts_with("### ")) heading = line.substr(4);
+    if (line == "```") inside = false;
+    if (inside) examples[heading] += line + "\n";
+    if (line == "```json") inside = examples[heading].empty();
+  }
+  return examples;
+}
+
+/// The document's members in the document's order: readers find them where the text has them.
+std::string Normal(const std::string& text) {
+  boost::system::error_code error;
+  const boost::json::value value = boost::json::parse(text, error);
+  EXPECT_FALSE(error) << text;
+  return JsonText(value);
+}
+
+class JsonDoc : public ::testing::Test {
+ protected:
+  void Expect(const std::string& heading, const std::string& printed) {
+    const auto example = examples_.find(heading);
+    ASSERT_NE(example, examples_.end()) << "docs/JSON.md lacks ### " << heading;
+    EXPECT_EQ(Normal(example->second), Normal(printed)) << heading;
+    EXPECT_EQ(std::count(printed.begin(), printed.end(), '\n'), 1) << "one line: " << printed;
+  }
+  /// Runs `forebay -o json WORD…` and compares stdout.
+  Ran Run(const std::string& heading, std::vector<std::string> words) {
+    words.insert(words.begin(), {"-o", "json"});
+    Ran ran = RunForebay(session_, words);
+    Expect(heading, ran.out);
+    return ran;
+  }
+
+  const std::map<std::string, std::string> examples_ = Examples();
+  ScriptedSession session_;
+};
+
+proto::CheckTargetReply HalfCached() {
+  proto::CheckTargetReply reply;
+  reply.set_link("imagenet");
+  reply.set_objects(5000);
+  reply.set_bytes(8192);
+  reply.set_blocks(5000);
+  reply.set_cached_objects(1250);
+  reply.set_cached_bytes(2048);
+  reply.set_cached_blocks(1250);
+  reply.set_hidden_keys(2);
+  return reply;
+}
+
+proto::NodeEvicted FreedAt(const std::string& node) {
+  proto::NodeEvicted freed;
+  freed.set_node_id(node);
+  freed.set_blocks(2);
+  freed.set_bytes(2048);
+  return freed;
+}
+
+TEST_F(JsonDoc, EveryVerbIsDescribed) {
+  std::set<std::string> described;
+  for (const auto& [heading, text] : examples_)
+    described.insert(heading.substr(0, heading.find(' ')));
+  for (const VerbRow& row : VerbTable()) EXPECT_TRUE(described.contains(row.name)) << row.name;
+}
+
+TEST_F(JsonDoc, Stats) {
+  proto::StatsReply stats = SampleStats();
+  proto::Alert& alert = *stats.add_alerts();
+  alert.set_name("node_suspect");
+  alert.set_since_unix_s(1'767'323'035);
+  alert.set_message("node n2 at 10.0.0.2:7441 has been silent for 10 s; readers pass it over");
+  alert.set_action("look whether forebay-node runs on it and reaches the coordinator");
+  stats.mutable_nodes(1)->mutable_info()->set_state(1);
+  session_.Answer(Method::kStats, stats);
+  session_.Answer(Method::kCheckTarget, HalfCached());
+  EXPECT_EQ(Run("stats", {"stats"}).exit, 0);
+}
+
+TEST_F(JsonDoc, Status) {
+  proto::StatsReply stats = SampleStats();
+  stats.clear_nodes();
+  session_.Answer(Method::kStats, stats);
+  EXPECT_EQ(Run("status", {"status"}).exit, 3);
+}
+
+TEST_F(JsonDoc, Links) {
+  session_.Answer(Method::kStats, SampleStats());
+  Run("links", {"links"});
+}
+
+TEST_F(JsonDoc, Nodes) {
+  proto::StatsReply stats = SampleStats();
+  stats.mutable_nodes()->RemoveLast();
+  session_.Answer(Method::kStats, stats);
+  Run("nodes", {"nodes"});
+}
+
+TEST_F(JsonDoc, Link) {
+  proto::LinkReply started;
+  started.set_name("imagenet");
+  started.set_task_id("t-1");
+  session_.Answer(Method::kLink, started);
+  session_.AnswerTask(1, 5000, 5000);
+  Run("link", {"link", "s3://bucket/imagenet/"});
+}
+
+TEST_F(JsonDoc, LinkThatIsThereAlready) {
+  proto::LinkReply already;
+  already.set_name("imagenet");
+  session_.Answer(Method::kLink, already);
+  Run("link, repeated", {"link", "s3://bucket/imagenet/"});
+}
+
+TEST_F(JsonDoc, LinkDetached) {
+  proto::LinkReply started;
+  started.set_name("imagenet");
+  started.set_task_id("t-1");
+  session_.Answer(Method::kLink, started);
+  Run("link --detach", {"link", "--detach", "s3://bucket/imagenet/"});
+}
+
+TEST_F(JsonDoc, LinkLeftByCtrlC) {
+  proto::LinkReply started;
+  started.set_name("imagenet");
+  started.set_task_id("t-1");
+  session_.Answer(Method::kLink, started);
+  session_.AnswerTask(0, 5, 0);
+  session_.InterruptAtPause(1);
+  const Ran ran = RunForebay(session_, {"-o", "json", "link", "s3://bucket/imagenet/"});
+  EXPECT_EQ(ran.out, "");
+  Expect("Ctrl-C", ran.err);
+}
+
+TEST_F(JsonDoc, Progress) {
+  proto::LinkReply started;
+  started.set_name("imagenet");
+  started.set_task_id("t-1");
+  session_.Answer(Method::kLink, started);
+  // Polls after 0, 50, 150, 350, 750 and 1250 ms.
+  for (int i = 0; i < 5; ++i) session_.AnswerTask(0, 1, 0);
+  session_.AnswerTask(0, 1250, 5000);
+  session_.AnswerTask(1, 5000, 5000);
+  Expect("Progress", RunForebay(session_, {"-o", "json", "link", "s3://bucket/imagenet/"}).err);
+}
+
+TEST_F(JsonDoc, Errors) {
+  session_.Refuse(Method::kCheckTarget,
+                  Error{Code::kNotFound, "no link 'imagnet'; the nearest is 'imagenet'"});
+  Expect("Errors", RunForebay(session_, {"-o", "json", "check", "imagnet"}).err);
+}
+
+TEST_F(JsonDoc, Unlink) {
+  proto::UnlinkReply reply;
+  *reply.add_evicted() = FreedAt("n1");
+  session_.Answer(Method::kUnlink, reply);
+  Run("unlink", {"unlink", "imagenet", "--evict"});
+}
+
+TEST_F(JsonDoc, Check) {
+  session_.Answer(Method::kCheckTarget, HalfCached());
+  EXPECT_EQ(Run("check", {"check", "imagenet"}).exit, 3);
+}
+
+TEST_F(JsonDoc, Evict) {
+  proto::EvictTargetReply reply;
+  reply.set_link("imagenet");
+  reply.set_objects(2);
+  reply.set_cached_bytes(4096);
+  *reply.add_nodes() = FreedAt("n1");
+  proto::NodeEvicted& silent = *reply.add_nodes();
+  silent.set_node_id("n2");
+  silent.set_error("10.0.0.2:7441: nobody answers: Connection refused");
+  session_.Answer(Method::kEvictTarget, reply);
+  EXPECT_EQ(Run("evict", {"evict", "imagenet/train", "--yes"}).exit, 3);
+}
+
+TEST_F(JsonDoc, EvictDryRunHasTheSameMembers) {
+  proto::EvictTargetReply reply;
+  reply.set_cached_bytes(4096);
+  session_.Answer(Method::kEvictTarget, reply);
+  const Ran ran = RunForebay(session_, {"-o", "json", "evict", "imagenet", "--dry-run"});
+  const boost::json::value printed = boost::json::parse(ran.out);
+  const boost::json::value documented = boost::json::parse(examples_.at("evict"));
+  EXPECT_TRUE(printed.at("dry_run").as_bool());
+  for (const auto& [key, value] : documented.as_object()) {
+    EXPECT_TRUE(printed.as_object().contains(key)) << key;
+  }
+}
+
+proto::ListTargetReply OnePage(std::uint64_t next, const std::string& name) {
+  proto::ListTargetReply page;
+  page.set_link("imagenet");
+  page.set_next_cursor(next);
+  proto::ListedEntry& entry = *page.add_entries();
+  entry.set_name(name);
+  if (next != 0) {
+    entry.set_kind(1);
+    return page;
+  }
+  entry.set_size(39'000);
+  entry.set_mtime_s(1'767'323'045);
+  entry.set_etag("d41d8cd98f00b204e9800998ecf8427e");
+  return page;
+}
+
+TEST_F(JsonDoc, LsOverSeveralPages) {
+  session_.Answer(Method::kListTarget, OnePage(1, "val"));
+  session_.Answer(Method::kListTarget, OnePage(0, "caf\xE9.jpg"));
+  Run("ls", {"ls", "imagenet/train"});
+}
+
+TEST_F(JsonDoc, LsCached) {
+  proto::ListTargetReply page = OnePage(0, "a.jpg");
+  page.mutable_entries(0)->set_cached_bytes(39'000);
+  session_.Answer(Method::kListTarget, page);
+  Run("ls --cached", {"ls", "imagenet/train", "--cached"});
+}
+
+TEST_F(JsonDoc, LsHidden) {
+  proto::ListTargetReply page;
+  page.set_link("imagenet");
+  proto::ListedEntry& entry = *page.add_entries();
+  entry.set_name("train//a.jpg");
+  entry.set_reason("an empty component");
+  session_.Answer(Method::kListTarget, page);
+  Run("ls --hidden", {"ls", "imagenet", "--hidden"});
+}
+
+TEST_F(JsonDoc, AnInterruptedListIsNoValidDocument) {
+  session_.Answer(Method::kListTarget, OnePage(1, "val"));
+  session_.Refuse(Method::kListTarget, Error{Code::kUnavailable, "gone"});
+  const Ran ran = RunForebay(session_, {"-o", "json", "ls", "imagenet"});
+  EXPECT_EQ(ran.exit, 1);
+  boost::system::error_code error;
+  boost::json::parse(ran.out, error);
+  EXPECT_TRUE(error);
+}
+
+TEST_F(JsonDoc, Version) {
+  const Ran ran = RunForebay(session_, {"-o", "json", "version"});
+  const boost::json::value printed = boost::json::parse(ran.out);
+  const boost::json::value documented = boost::json::parse(examples_.at("version"));
+  EXPECT_EQ(printed.at("version").as_string(), Version());
+  EXPECT_EQ(printed.at("commit").as_string(), Commit());
+  EXPECT_EQ(printed.as_object().size(), documented.as_object().size());
+  for (const auto& [key, value] : documented.as_object()) {
+    EXPECT_TRUE(printed.as_object().contains(key)) << key;
+  }
+}
+
+}  // namespace
+}  // namespace forebay::testing

@@ -1,0 +1,212 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/cli/scripted_session.h"
+
+namespace forebay::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+proto::LinkReply Started(const std::string& task = "t-1") {
+  proto::LinkReply reply;
+  reply.set_name("train");
+  reply.set_task_id(task);
+  return reply;
+}
+
+TEST(Link, WaitsForTheListingAndSaysHowToMount) {
+  ScriptedSession session;
+  session.Answer(Method::kLink, Started());
+  session.AnswerTask(0, 10, 0);
+  session.AnswerTask(1, 20, 20);
+  const Ran ran = RunForebay(session, {"link", "s3://bkt/data/train/"});
+  EXPECT_EQ(ran.exit, 0);
+  EXPECT_EQ(ran.out,
+            "link 'train': 20 objects, 20.0 KiB; mount it with `forebay-mount train DIR`\n");
+  EXPECT_EQ(ran.err, "");
+  const auto request = session.Asked<proto::LinkRequest>(0);
+  EXPECT_EQ(request.name(), "train");
+  EXPECT_EQ(request.bucket(), "bkt");
+  EXPECT_EQ(request.prefix(), "data/train/");
+  EXPECT_EQ(request.refresh(), 1u);
+  EXPECT_EQ(session.Asked<proto::GetTaskRequest>(1).id(), "t-1");
+}
+
+TEST(Link, SendsEachOption) {
+  ScriptedSession session;
+  session.Answer(Method::kLink, Started(""));
+  const Ran ran = RunForebay(session, {"link",
+                                       "s3://bkt/x",
+                                       "--as",
+                                       "n",
+                                       "--refresh",
+                                       "10m",
+                                       "--block-size",
+                                       "1MiB",
+                                       "--replicas",
+                                       "2",
+                                       "--quota",
+                                       "1GiB",
+                                       "--endpoint-url",
+                                       "http://s3:9000",
+                                       "--region",
+                                       "eu-central-1",
+                                       "--profile",
+                                       "p",
+                                       "--force-path-style",
+                                       "--requester-pays",
+                                       "--no-sign-request"});
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  const auto request = session.Asked<proto::LinkRequest>(0);
+  EXPECT_EQ(request.name(), "n");
+  EXPECT_EQ(request.refresh(), 2u);
+  EXPECT_EQ(request.refresh_seconds(), 600u);
+  EXPECT_EQ(request.block_bytes(), 1u << 20);
+  EXPECT_EQ(request.replicas(), 2u);
+  EXPECT_EQ(request.quota_bytes(), 1u << 30);
+  EXPECT_EQ(request.endpoint(), "http://s3:9000");
+  EXPECT_EQ(request.region(), "eu-central-1");
+  EXPECT_EQ(request.profile(), "p");
+  EXPECT_EQ(request.path_style(), 1u);
+  EXPECT_TRUE(request.requester_pays());
+  EXPECT_TRUE(request.no_sign());
+}
+
+TEST(Link, RepeatedIsDoneAlready) {
+  ScriptedSession session;
+  session.Answer(Method::kLink, Started(""));
+  const Ran ran = RunForebay(session, {"link", "s3://bkt/train"});
+  EXPECT_EQ(ran.exit, 0);
+  EXPECT_EQ(ran.out, "link 'train' of s3://bkt/train is there already: nothing to do\n");
+}
+
+TEST(Link, OtherOptionsForATakenNameAreUsageErrors) {
+  ScriptedSession session;
+  session.Refuse(Method::kLink, Error{Code::kInvalid, "link 'train' exists with other options"});
+  proto::GetLinksReply links;
+  links.add_links()->mutable_spec()->set_name("train");
+  session.Answer(Method::kGetLinks, links);
+  const Ran ran = RunForebay(session, {"link", "s3://bkt/train"});
+  EXPECT_EQ(ran.exit, 2);
+  EXPECT_EQ(ran.err, "forebay: link 'train' exists with other options\n");
+}
+
+TEST(Link, WhatS3RefusesIsAFailure) {
+  ScriptedSession session;
+  session.Refuse(Method::kLink, Error{Code::kInvalid, "no objects under s3://bkt/train/"});
+  session.Refuse(Method::kGetLinks, Error{Code::kNotFound, "no link 'train'"});
+  const Ran ran = RunForebay(session, {"link", "s3://bkt/train"});
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_EQ(ran.err, "forebay: no objects under s3://bkt/train/\n");
+}
+
+TEST(Link, WhatIsWrongOnItsFaceReachesNoCoordinator) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {"link", "bucket"},
+      {"link", "s3://bkt/x", "--as", "a/b"},
+      {"link", "s3://bkt/x", "--block-size", "5"},
+      {"link", "s3://bkt/x", "--block-size", "big"},
+      {"link", "s3://bkt/x", "--refresh", "sometimes"},
+      {"link", "s3://bkt/x", "--replicas", "0"},
+      {"link", "s3://bkt/x", "--wait", "--detach"},
+      {"link", "s3://bkt/x", "--region", ""},
+      {"link"},
+  };
+  for (const auto& words : wrong) {
+    ScriptedSession session;
+    const Ran ran = RunForebay(session, words);
+    EXPECT_EQ(ran.exit, 2) << words.back();
+    EXPECT_EQ(ran.out, "");
+    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+  }
+}
+
+TEST(Link, DetachPrintsTheTask) {
+  ScriptedSession session;
+  session.Answer(Method::kLink, Started());
+  const Ran ran = RunForebay(session, {"link", "s3://bkt/train", "--detach"});
+  EXPECT_EQ(ran.exit, 0);
+  EXPECT_EQ(ran.out, "t-1\n");
+}
+
+TEST(Link, CtrlCLeavesTheListingRunningAndSaysHowToComeBack) {
+  ScriptedSession session;
+  session.Answer(Method::kLink, Started());
+  session.AnswerTask(0, 10, 0);
+  session.InterruptAtPause(1);
+  const Ran ran = RunForebay(session, {"link", "s3://bkt/train"});
+  EXPECT_EQ(ran.exit, 130);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_EQ(ran.err,
+            "the listing of 'train' goes on (task t-1): the same command waits for it again, "
+            "`forebay unlink train` ends it\n");
+}
+
+TEST(Link, TimeoutIsExitFourAndTheListingGoesOn) {
+  ScriptedSession session;
+  session.Answer(Method::kLink, Started());
+  session.AnswerTask(0, 10, 0);
+  session.AnswerTask(0, 20, 0);
+  session.TimeOutAtPause(2);
+  const Ran ran = RunForebay(session, {"link", "s3://bkt/train", "--timeout", "1s"});
+  EXPECT_EQ(ran.exit, 4);
+  EXPECT_THAT(ran.err, HasSubstr("goes on (task t-1)"));
+}
+
+TEST(Link, AFailedListingIsExitOneWithItsReason) {
+  ScriptedSession session;
+  session.Answer(Method::kLink, Started());
+  session.AnswerTask(2, 10, 0, "S3 answered 503");
+  const Ran ran = RunForebay(session, {"link", "s3://bkt/train"});
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_THAT(ran.err, HasSubstr("link 'train': S3 answered 503"));
+}
+
+TEST(Link, TheWaitOutlivesACoordinatorThatRestarts) {
+  ScriptedSession session;
+  session.Answer(Method::kLink, Started());
+  session.AnswerTask(0, 10, 0);
+  for (int i = 0; i < 5; ++i) {
+    session.Refuse(Method::kGetTask, Error{Code::kUnavailable, "no coordinator answers"});
+  }
+  session.AnswerTask(1, 20, 20);
+  EXPECT_EQ(RunForebay(session, {"link", "s3://bkt/train"}).exit, 0);
+}
+
+TEST(Link, TheWaitEndsWhenTheCoordinatorStaysAway) {
+  ScriptedSession session;
+  session.Answer(Method::kLink, Started());
+  // Polls after 0, 50, 150, 350, 750 ms and then each 500 ms: the 124th is the first after 60 s.
+  for (int i = 0; i < 124; ++i) {
+    session.Refuse(Method::kGetTask, Error{Code::kUnavailable, "no coordinator answers"});
+  }
+  const Ran ran = RunForebay(session, {"link", "s3://bkt/train"});
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_GE(session.waited(), std::chrono::seconds(60));
+  EXPECT_LT(session.waited(), std::chrono::seconds(61));
+}
+
+TEST(Link, OtherFailuresOfAPollEndTheWaitAtOnce) {
+  ScriptedSession session;
+  session.Answer(Method::kLink, Started());
+  session.Refuse(Method::kGetTask, Error{Code::kNotFound, "no task 't-1'"});
+  const Ran ran = RunForebay(session, {"link", "s3://bkt/train"});
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_THAT(ran.err, HasSubstr("no task 't-1'"));
+}
+
+TEST(Link, ATerminalSeesABarThatIsTakenAway) {
+  ScriptedSession session;
+  session.Answer(Method::kLink, Started());
+  session.AnswerTask(0, 10, 40);
+  session.AnswerTask(1, 40, 40);
+  const Ran ran = RunForebay(session, {"link", "s3://bkt/train"}, {.err = true});
+  EXPECT_THAT(ran.err, HasSubstr("\rlisting train: [#######......................."));
+  EXPECT_TRUE(ran.err.ends_with("\r\x1b[K")) << ran.err;
+  EXPECT_THAT(ran.out, Not(HasSubstr("\x1b")));
+}
+
+}  // namespace
+}  // namespace forebay::testing
