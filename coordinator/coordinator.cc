@@ -241,6 +241,7 @@ void Coordinator::Stop() {
   if (stopped_) return;
   stopped_ = true;
   if (server_) server_->Stop(Deadline::After(kDrain));
+  if (linker_) linker_->ExpectInterruption();
   if (origin_.interrupt) origin_.interrupt();
   if (linker_ && server_) {
     Status ended = RunAndWait(linker_->Stop(), kLinkerPatience);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -62,6 +63,9 @@ class Linker {
   /// Interrupts all listings and waits for them. Nobody calls StartLink any more; the object store
   /// ends its calls soon (S3Client::Stop).
   Task<void> Stop();
+  /// Any thread, before the origin is interrupted: what fails from now on was interrupted, not
+  /// refused.
+  void ExpectInterruption() { stopping_ = true; }
 
  private:
   struct Listing {
@@ -84,7 +88,7 @@ class Linker {
   asio::io_context& context_;
   Parts parts_;
   std::map<Uuid, std::shared_ptr<Listing>> running_;
-  bool stopping_ = false;
+  std::atomic<bool> stopping_{false};
   Notifier ended_;
 };
 
