@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 4> kSwitches = {"allow-other", "foregroun
 constexpr std::array<std::string_view, 15> kValues = {
     "job-id",         "uid",       "gid",      "file-mode",  "dir-mode",
     "coordinator",    "state-dir", "threads",  "s3-timeout", "failover-timeout",
-    "metrics-listen", "log-level", "log-file", "config",     "memory-limit"};
+    "metrics-listen", "log-level", "log-file", "config"};
 
 /// What fstab lines carry for mount(8) itself, or what holds anyway: the mount is read-only,
 /// without devices and set-user-id programs, and its times never change.

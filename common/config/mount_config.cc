@@ -8,7 +8,6 @@ namespace forebay {
 
 namespace {
 
-constexpr std::uint64_t kMinMemory = 16ULL << 20;  // one block of the largest size
 constexpr const char* kRootStateDir = "/var/lib/forebay/mount";
 
 std::string Variable(const Environment& environment, std::string_view name) {
@@ -86,8 +85,6 @@ void AddResources(ConfigSection& section, MountConfig& config) {
       .Default(
           "/var/lib/forebay/mount for root, else $XDG_STATE_HOME/forebay or "
           "~/.local/state/forebay");
-  section.Add("memory_limit", Size(config.memory_limit, kMinMemory),
-              "The most memory for data on its way to readers, read-ahead included.");
   section
       .Add("threads", Number(config.threads, 1, kMaxThreads),
            "How many threads serve the kernel's requests.")

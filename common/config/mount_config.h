@@ -28,8 +28,7 @@ struct MountConfig {
   std::uint32_t gid = ::getegid();
   std::uint32_t file_mode = 0644;
   std::uint32_t dir_mode = 0755;
-  std::string state_dir;  ///< Never "" after LoadConfig.
-  std::uint64_t memory_limit = 512ULL << 20;
+  std::string state_dir;       ///< Never "" after LoadConfig.
   std::string metrics_listen;  ///< "" = none.
   std::chrono::milliseconds failover_timeout = std::chrono::seconds(3);
   std::chrono::milliseconds s3_timeout = std::chrono::seconds(300);  ///< Or kForever.
