@@ -42,12 +42,16 @@ void Fill::OnData(ByteView bytes) {
   if (cell_ended) progress_.NotifyAll();
 }
 
+Status Fill::Verdict(Status status) const {
+  const std::scoped_lock lock(mutex_);
+  if (!status || (memory_ && received_ == block_.length)) return status;
+  return Fail(Code::kCorrupt, "S3 ended block " + block_.ToString() + " early");
+}
+
 Status Fill::Finish(Status status) {
+  status = Verdict(std::move(status));
   {
     const std::scoped_lock lock(mutex_);
-    if (status && (!memory_ || received_ != block_.length)) {
-      status = Fail(Code::kCorrupt, "S3 ended block " + block_.ToString() + " early");
-    }
     ended_ = status;
   }
   progress_.NotifyAll();

@@ -29,8 +29,10 @@ class Fill final : public BodySink {
 
   void OnAttempt() override;
   void OnData(ByteView bytes) override;
-  /// The end: with success every byte must have come (kCorrupt otherwise, for readers too). Returns
-  /// what readers get.
+  /// How a GET that answered `status` has gone: kCorrupt in place of success unless every byte has
+  /// come.
+  Status Verdict(Status status) const;
+  /// The end: wakes all who wait; they get the verdict, which is returned.
   Status Finish(Status status);
 
   /// The cells that enclose `range`, as tier kS3; the fill's error when it failed; kTimeout at the

@@ -75,14 +75,18 @@ Task<void> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill) {
 
 Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
   Status got = co_await Fetch(cold, *fill);
-  const Status ended = fill->Finish(std::move(got));
-  if (ended) {
+  got = fill->Verdict(std::move(got));
+  // A fill that failed leaves before its readers wake, so that whoever asks again begins a new one;
+  // one that succeeded leaves when the block can be found elsewhere.
+  if (!got) flights_.Leave(cold.block, fill);
+  fill->Finish(got);
+  if (got) {
     co_await Keep(cold, fill);
+    flights_.Leave(cold.block, fill);
   } else {
     spdlog::warn("cannot fill {} of s3://{}/{}: {}", cold.block.ToString(),
-                 cold.link->origin.bucket, cold.object.key, ended.error().message);
+                 cold.link->origin.bucket, cold.object.key, got.error().message);
   }
-  flights_.Leave(cold.block, fill);
   fill.reset();
   running_.fetch_sub(1, std::memory_order_acq_rel);
 }

@@ -106,6 +106,7 @@ Task<Result<CheckedRead>> Service::Checked(const std::string& message) {
   if (!good) co_return Fail(good.error());
   CheckedRead read;
   read.request = FromMessage(parsed);
+  if (read.request.link.IsZero()) co_return Fail(Code::kInvalid, "the request names no link");
   auto link = co_await FindLink(read.request.link);
   if (!link) co_return Fail(link.error());
   read.link = std::move(*link);

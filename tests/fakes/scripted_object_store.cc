@@ -41,6 +41,11 @@ void ScriptedObjectStore::Interrupt() {
   changed_.NotifyAll();
 }
 
+void ScriptedObjectStore::Resume() {
+  const std::scoped_lock lock(mutex_);
+  interrupted_ = false;
+}
+
 bool ScriptedObjectStore::WaitForHeld(std::uint64_t count) const {
   const Deadline deadline = Deadline::After(std::chrono::seconds(20));
   while (held_.load() < count) {

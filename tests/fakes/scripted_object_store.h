@@ -29,8 +29,9 @@ class ScriptedObjectStore final : public ObjectStore {
   void OnGet(std::function<GetScript(const GetRequest&)> script);
   /// All GETs that are held, and those that would be, go on.
   void Release();
-  /// Held GETs end with kUnavailable, and so do all later ones.
+  /// Held GETs end with kUnavailable, and so do all later ones until Resume().
   void Interrupt();
+  void Resume();
 
   std::uint64_t gets() const { return gets_; }  ///< Begun.
   std::uint64_t most_at_once() const { return most_; }

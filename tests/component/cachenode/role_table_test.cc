@@ -1,0 +1,73 @@
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "common/wire/messages.h"
+#include "proto/coordinator.pb.h"
+#include "tests/component/cachenode/node_fixture.h"
+
+namespace forebay {
+namespace {
+
+RingTable TableOf(std::uint64_t epoch) {
+  NodeInfo node;
+  node.id = "n1";
+  node.address = "127.0.0.1:1";
+  node.capacity_bytes = 1 << 30;
+  RingTable table;
+  while (table.epoch() < epoch) table = RingTable::Next(table, {node}, 0);
+  return table;
+}
+
+// DESIGN section 10, a node's rows: every RPC by every role.
+TEST_F(NodeTest, EachMethodIsForItsRolesAlone) {
+  StartNode();
+  const std::map<Method, std::set<proto::Role>> table = {
+      {Method::kReadBlock, {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_ADMIN}},
+      {Method::kPrefetchBlock, {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_ADMIN}},
+      {Method::kCheckBlocks, {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},
+      {Method::kEvictBlocks, {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},
+      {Method::kGetRing, {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_ADMIN}},
+  };
+  for (const proto::Role role :
+       {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}) {
+    Caller caller(role);
+    for (const auto& [method, roles] : table) {
+      const proto::ReadBlockRequest read = RequestFor("data/a", 39'000);
+      const proto::GetRingRequest empty;
+      const bool reads = method == Method::kReadBlock || method == Method::kPrefetchBlock;
+      const Result<RpcReply> reply =
+          reads ? Call(caller, method, read) : Call(caller, method, empty);
+      const std::string which = "method " + std::to_string(static_cast<int>(method)) + ", role " +
+                                std::to_string(static_cast<int>(role));
+      if (roles.contains(role)) {
+        EXPECT_TRUE(reply.has_value()) << which << ": " << reply.error().message;
+      } else {
+        ASSERT_FALSE(reply.has_value()) << which;
+        EXPECT_EQ(reply.error().code, Code::kDenied) << which;
+      }
+    }
+  }
+}
+
+TEST_F(NodeTest, GivesItsRingTableToThoseWhoHaveAnOlderOne) {
+  coordinator_->SetRing(TableOf(3));
+  StartNode();
+  proto::GetRingRequest request;
+  request.set_have_epoch(2);
+  const Result<RpcReply> newer = Call(client_, Method::kGetRing, request);
+  ASSERT_TRUE(newer.has_value()) << newer.error().message;
+  EXPECT_EQ(newer->ring_epoch, 3u) << "every frame says it";
+  const Result<RingTable> table = RingTable::Parse(std::string_view(
+      reinterpret_cast<const char*>(newer->payload.bytes.data()), newer->payload.bytes.size()));
+  ASSERT_TRUE(table.has_value()) << table.error().message;
+  EXPECT_EQ(table->epoch(), 3u);
+  request.set_have_epoch(3);
+  const Result<RpcReply> same = Call(client_, Method::kGetRing, request);
+  ASSERT_TRUE(same.has_value()) << same.error().message;
+  EXPECT_TRUE(same->payload.bytes.empty());
+}
+
+}  // namespace
+}  // namespace forebay

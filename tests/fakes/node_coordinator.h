@@ -1,0 +1,65 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/executors.h"
+#include "common/model/link.h"
+#include "common/ring/ring.h"
+#include "common/wire/server.h"
+#include "proto/coordinator.pb.h"
+
+namespace forebay::fakes {
+
+/// A coordinator as a cache node sees it: takes registrations and heartbeats, and keeps the last of
+/// each. Real connections on a port of its own.
+class NodeCoordinator {
+ public:
+  explicit NodeCoordinator(std::string secret, std::string listen = "127.0.0.1:0");
+  ~NodeCoordinator();
+
+  void SetLinks(std::vector<LinkSpec> links);
+  /// Says its epoch in every frame from now on.
+  void SetRing(RingTable table);
+  /// Forgets who has registered, as after a restart with an empty state.
+  void ForgetNodes();
+  /// Registrations are answered `why`.
+  void Refuse(std::optional<Error> why);
+  void Stop();
+
+  const std::string& address() const { return address_; }
+  Uuid cluster() const { return cluster_; }
+  std::uint64_t registrations() const { return registrations_; }
+  std::uint64_t heartbeats() const { return heartbeats_; }
+  proto::RegisterNodeRequest last_registration() const;
+  proto::HeartbeatRequest last_heartbeat() const;
+
+ private:
+  Task<Result<RpcReply>> AnswerLinks(RpcCall call);
+  Task<Result<RpcReply>> AnswerRegister(RpcCall call);
+  Task<Result<RpcReply>> AnswerHeartbeat(RpcCall call);
+  Task<Result<RpcReply>> AnswerRing(RpcCall call);
+
+  const Uuid cluster_ = Uuid::Random();
+  mutable std::mutex mutex_;
+  std::vector<LinkSpec> links_;
+  std::uint64_t links_version_ = 1;
+  RingTable ring_;
+  std::optional<Error> refusal_;
+  bool known_ = false;
+  proto::RegisterNodeRequest last_registration_;
+  proto::HeartbeatRequest last_heartbeat_;
+  std::atomic<std::uint64_t> epoch_{0};
+  std::atomic<std::uint64_t> registrations_{0};
+  std::atomic<std::uint64_t> heartbeats_{0};
+  IoPool pool_{"node-coord", 1};
+  std::unique_ptr<RpcServer> server_;
+  std::string address_;
+};
+
+}  // namespace forebay::fakes
