@@ -219,7 +219,8 @@ std::expected<CommandLine, Failure> ReadCommandLine(const std::vector<std::strin
   }
   if (place < words.size() && line.row == nullptr) {
     // Only for -o, which says how the failure is printed.
-    (void)Parse(std::move(rest), global, Options(), "");
+    [[maybe_unused]] const std::expected<void, Failure> ignored =
+        Parse(std::move(rest), global, Options(), "");
     return UsageError(fmt::format("there is no verb \"{}\"", words[place]),
                       Suggest(words[place], VerbNames()));
   }

@@ -66,13 +66,13 @@ void PrintDocument(const Console& console, const boost::json::object& document) 
 }
 
 void PutBytes(boost::json::object& object, std::string_view key, std::string_view text) {
-  std::string valid = ValidUtf8(text);
+  const std::string valid = ValidUtf8(text);
   const bool exact = valid == text;
-  object[key] = std::move(valid);
+  object[key] = valid;
   if (exact) return;
   std::string hex;
   for (const char c : text) hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  object[std::string(key) + "_hex"] = std::move(hex);
+  object[std::string(key) + "_hex"] = hex;
 }
 
 }  // namespace forebay

@@ -58,6 +58,7 @@ void Table::Print(const Console& console) {
   }
   if (!std::exchange(headed_, true)) {
     std::vector<Cell> headings;
+    headings.reserve(columns_.size());
     for (const Column& column : columns_) headings.emplace_back(column.heading, Tone::kFaint);
     console.out << Line(console, headings) << '\n';
   }

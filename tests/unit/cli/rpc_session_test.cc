@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <boost/asio/ip/tcp.hpp>
 #include <csignal>
@@ -40,7 +41,10 @@ Task<Result<RpcReply>> CtrlC(RpcCall) {
 
 class RpcSessionTest : public ::testing::Test {
  protected:
-  RpcSessionTest() { ::setenv("FOREBAY_RUNTIME_DIR", runtime_.path().c_str(), 1); }
+  RpcSessionTest() {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
+    ::setenv("FOREBAY_RUNTIME_DIR", runtime_.path().c_str(), 1);
+  }
   ~RpcSessionTest() override {
     if (server_) server_->Stop(Deadline::After(std::chrono::seconds(5)));
     io_.Stop();
