@@ -1,0 +1,108 @@
+#include "common/wire/handshake.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "tests/fakes/temp_dir.h"
+
+namespace forebay {
+namespace {
+
+struct Talk {
+  Credentials credentials;
+  proto::ClientHello hello;
+  proto::ServerHello answer;
+};
+
+Talk SampleTalk() {
+  Talk talk;
+  talk.credentials.secret = std::string(32, 's');
+  talk.hello.set_version_min(1);
+  talk.hello.set_version_max(1);
+  talk.hello.set_role(proto::ROLE_CLIENT);
+  talk.hello.set_nonce(std::string(32, 'c'));
+  talk.hello.set_cluster(std::string(16, 'u'));
+  talk.hello.set_peer_id("m1");
+  talk.answer.set_version(1);
+  talk.answer.set_role(proto::ROLE_NODE);
+  talk.answer.set_nonce(std::string(32, 'n'));
+  talk.answer.set_cluster(std::string(16, 'u'));
+  return talk;
+}
+
+TEST(Proof, ChangesWithEverythingThatWasSaid) {
+  const Talk said = SampleTalk();
+  const std::string client = ClientProof(said.credentials, said.hello, said.answer);
+  const std::string server = ServerProof(said.credentials, said.hello, said.answer);
+  EXPECT_EQ(client.size(), 32u);
+  EXPECT_FALSE(ProofMatches(client, server)) << "one end's proof sent back to it";
+  const auto changed = [&](const auto& change) {
+    Talk other = SampleTalk();
+    change(other);
+    return !ProofMatches(client, ClientProof(other.credentials, other.hello, other.answer)) &&
+           !ProofMatches(server, ServerProof(other.credentials, other.hello, other.answer));
+  };
+  EXPECT_FALSE(changed([](Talk&) {}));
+  EXPECT_TRUE(changed([](Talk& talk) { talk.credentials.secret = std::string(32, 'x'); }));
+  EXPECT_TRUE(changed([](Talk& talk) { talk.hello.set_nonce(NewNonce()); }));
+  EXPECT_TRUE(changed([](Talk& talk) { talk.answer.set_nonce(NewNonce()); }));
+  EXPECT_TRUE(changed([](Talk& talk) { talk.hello.set_role(proto::ROLE_ADMIN); }));
+  EXPECT_TRUE(changed([](Talk& talk) { talk.answer.set_role(proto::ROLE_COORDINATOR); }));
+  EXPECT_TRUE(changed([](Talk& talk) { talk.hello.set_cluster(std::string(16, 'v')); }));
+  EXPECT_TRUE(changed([](Talk& talk) { talk.answer.set_cluster(std::string(16, 'v')); }));
+  EXPECT_TRUE(changed([](Talk& talk) { talk.hello.set_version_max(2); }));
+  EXPECT_TRUE(changed([](Talk& talk) { talk.hello.set_peer_id("m2"); }));
+}
+
+class Secret : public ::testing::Test {
+ protected:
+  Secret() { setenv("FOREBAY_RUNTIME_DIR", folder_.c_str(), 1); }
+  ~Secret() override { unsetenv("FOREBAY_RUNTIME_DIR"); }
+
+  const fakes::TempDir dir_;
+  const std::string folder_ = dir_ / "run";
+};
+
+TEST_F(Secret, AllWhoStartAtOnceAgreeOnOne) {
+  std::vector<std::string> secrets(8);
+  std::vector<std::thread> threads;
+  for (std::string& secret : secrets) {
+    threads.emplace_back([&secret] {
+      const Result<std::string> loaded = LoadOrCreateSecret();
+      secret = loaded ? *loaded : loaded.error().message;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& secret : secrets) EXPECT_EQ(secret, secrets.front());
+  EXPECT_EQ(secrets.front().size(), 32u);
+  struct stat info{};
+  ASSERT_EQ(stat((folder_ + "/secret").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  ASSERT_EQ(stat(folder_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1)
+      << "drafts are left";
+}
+
+TEST_F(Secret, OneThatOthersMayReadIsRefused) {
+  ASSERT_TRUE(LoadOrCreateSecret().has_value());
+  ASSERT_EQ(chmod((folder_ + "/secret").c_str(), 0644), 0);
+  const Result<std::string> loaded = LoadOrCreateSecret();
+  ASSERT_FALSE(loaded.has_value());
+  EXPECT_EQ(loaded.error().code, Code::kDenied);
+  EXPECT_NE(loaded.error().message.find(folder_), std::string::npos);
+}
+
+TEST_F(Secret, ADamagedOneIsSaidSo) {
+  ASSERT_TRUE(LoadOrCreateSecret().has_value());
+  std::ofstream(folder_ + "/secret") << "short";
+  EXPECT_EQ(LoadOrCreateSecret().error().code, Code::kInvalid);
+}
+
+}  // namespace
+}  // namespace forebay

@@ -1,0 +1,70 @@
+#include "common/wire/messages.h"
+
+#include <gtest/gtest.h>
+
+#include "common/wire/address.h"
+#include "common/wire/rpc.h"
+#include "proto/coordinator.pb.h"
+
+namespace forebay {
+namespace {
+
+TEST(Messages, LinksNodesAndBlocksComeBackAsTheyWere) {
+  LinkSpec link;
+  link.id = Uuid::Random();
+  link.name = "data";
+  link.origin = {"bucket", "pre\xFF/", "http://127.0.0.1:7480", "eu-central-1", "team", true,
+                 true,     false};
+  link.domain = Uuid::Random();
+  link.block_bytes = 1 << 20;
+  link.replicas = 2;
+  link.refresh = RefreshPolicy::kImmutable;
+  link.quota_bytes = 5;
+  const Result<LinkSpec> back = FromProto(ToProto(link));
+  ASSERT_TRUE(back.has_value());
+  EXPECT_EQ(*back, link);
+
+  const NodeInfo node{"n1", "h:1", "/run/x.sock", "host", "zone", 1ULL << 40, NodeState::kDraining};
+  const Result<NodeInfo> node_back = FromProto(ToProto(node));
+  ASSERT_TRUE(node_back.has_value());
+  EXPECT_EQ(*node_back, node);
+
+  const BlockId block{{1, 2}, 4ULL << 40, 4 << 20};
+  EXPECT_EQ(FromProto(ToProto(block)), block);
+}
+
+TEST(Messages, NonsenseIsInvalid) {
+  proto::LinkSpec link = ToProto(LinkSpec{});
+  EXPECT_EQ(FromProto(link).error().code, Code::kInvalid);
+  proto::NodeInfo node;
+  node.set_state(9);
+  EXPECT_EQ(FromProto(node).error().code, Code::kInvalid);
+  EXPECT_TRUE(UuidFromBytes("short").IsZero());
+}
+
+TEST(ParseMessage, RefusesWhatIsNotTheMessage) {
+  proto::StatsRequest request;
+  EXPECT_FALSE(ParseMessage("\xFF\xFF\xFF", request).has_value());
+  EXPECT_TRUE(ParseMessage("", request).has_value());
+  EXPECT_FALSE(CheckRepeated(kMaxRepeatedFields + 1).has_value());
+  EXPECT_TRUE(CheckRepeated(kMaxRepeatedFields).has_value());
+}
+
+TEST(ListenEndpoint, TakesThisMachineAlone) {
+  for (const char* good :
+       {"127.0.0.1:0", "127.1.2.3:80", "[::1]:7441", "localhost:1", "unix:/tmp/x.sock"}) {
+    EXPECT_TRUE(ListenEndpoint(good).has_value()) << good;
+  }
+  for (const char* bad :
+       {"0.0.0.0:1", "[::]:1", "10.0.0.1:1", "example.org:1", "127.0.0.1", ":1", "unix:"}) {
+    const Result<StreamEndpoint> endpoint = ListenEndpoint(bad);
+    ASSERT_FALSE(endpoint.has_value()) << bad;
+    EXPECT_EQ(endpoint.error().code, Code::kInvalid) << bad;
+  }
+  EXPECT_EQ(DescribeEndpoint(*ListenEndpoint("127.0.0.1:7441")), "127.0.0.1:7441");
+  EXPECT_EQ(DescribeEndpoint(*ListenEndpoint("[::1]:7441")), "[::1]:7441");
+  EXPECT_EQ(DescribeEndpoint(*ListenEndpoint("unix:/tmp/x.sock")), "unix:/tmp/x.sock");
+}
+
+}  // namespace
+}  // namespace forebay
