@@ -79,7 +79,7 @@ Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
   // A fill that failed leaves before its readers wake, so that whoever asks again begins a new one;
   // one that succeeded leaves when the block can be found elsewhere.
   if (!got) flights_.Leave(cold.block, fill);
-  fill->Finish(got);
+  got = fill->Finish(std::move(got));
   if (got) {
     co_await Keep(cold, fill);
     flights_.Leave(cold.block, fill);

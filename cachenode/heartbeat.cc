@@ -160,9 +160,9 @@ Task<void> Heartbeat::Beat() {
 void Heartbeat::NoteOutcome(const Status& status) {
   if (status && alone_) spdlog::info("the coordinator answers again");
   if (!status && !alone_ && !stopping_.load()) {
-    spdlog::warn("{} {}, serving on from what is known: {}",
-                 IsRefusal(status) ? "the coordinator refuses this node" : "no coordinator answers",
-                 Join(options_.coordinators), status.error().message);
+    spdlog::warn(
+        "the coordinator {} {}, serving on from what is known: {}", Join(options_.coordinators),
+        IsRefusal(status) ? "refuses this node" : "does not answer", status.error().message);
   }
   alone_ = !status;
 }

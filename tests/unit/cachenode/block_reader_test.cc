@@ -49,8 +49,8 @@ TEST_F(BlockReaderTest, AMissFillsFromS3AndTheNextReadIsAHit) {
 }
 
 TEST_F(BlockReaderTest, TheGetAsksForOneRangeOfOneVersion) {
-  const ObjectRef object = TestObject("data/big", 2 * kBlock + 1000);
-  const CheckedRead read = ReadOf(object, 2 * kBlock, {0, 1000});
+  const ObjectRef object = TestObject("data/big", 2ULL * kBlock + 1000);
+  const CheckedRead read = ReadOf(object, 2ULL * kBlock, {0, 1000});
   EXPECT_TRUE(AreRight(Read(read), read));
   const std::optional<GetRequest> get = s3_.last();
   ASSERT_TRUE(get.has_value());

@@ -37,6 +37,7 @@ TEST_F(FillSlotsTest, WhoCameFirstIsServedFirst) {
   ASSERT_TRUE(Take(slots).get().has_value());
   std::vector<int> order;
   std::vector<std::future<Status>> waiting;
+  waiting.reserve(10);
   for (int i = 0; i < 10; ++i) {
     waiting.push_back(
         asio::co_spawn(pool_.At(0), TakeAndNote(&slots, i, &order), asio::use_future));

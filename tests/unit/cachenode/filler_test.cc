@@ -42,6 +42,7 @@ class SmallFillerTest : public FillerTest {
 TEST_F(NarrowFillerTest, NoMoreFillsRunAtOnceThanAllowed) {
   std::vector<std::future<Result<Cells>>> reads;
   constexpr int kReads = 50;
+  reads.reserve(kReads);
   for (int i = 0; i < kReads; ++i) reads.push_back(Start(Whole(i)));
   for (int i = 0; i < kReads; ++i) {
     EXPECT_TRUE(AreRight(reads[static_cast<std::size_t>(i)].get(), Whole(i)));

@@ -22,6 +22,7 @@ TEST(NodeCounters, ReadersOfTheSameJobLoseNoCount) {
   NodeCounters counters;
   const Uuid link = Uuid::Random();
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 10'000; ++i) {

@@ -21,7 +21,7 @@ LinkSpec TestLink() {
   link.origin.prefix = "data/";
   link.origin.endpoint = "http://127.0.0.1:7480";
   link.domain = Uuid::Random();
-  link.block_bytes = 256 * 1024;
+  link.block_bytes = 256ULL * 1024;
   return link;
 }
 

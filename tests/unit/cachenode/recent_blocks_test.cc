@@ -28,7 +28,7 @@ std::shared_ptr<const Fill> Filled(std::uint64_t number) {
 }
 
 TEST(RecentBlocks, ServesWhatWasAddedAsLocalBytes) {
-  RecentBlocks recent(10 * kLength);
+  RecentBlocks recent(10ULL * kLength);
   recent.Add(Filled(1));
   const std::optional<Cells> cells = recent.Read(BlockNumber(1), {kCellBytes, kCellBytes + 1});
   ASSERT_TRUE(cells.has_value());
@@ -40,7 +40,7 @@ TEST(RecentBlocks, ServesWhatWasAddedAsLocalBytes) {
 }
 
 TEST(RecentBlocks, TheLeastRecentlyUsedGoesFirst) {
-  RecentBlocks recent(2 * kLength);
+  RecentBlocks recent(2ULL * kLength);
   recent.Add(Filled(1));
   recent.Add(Filled(2));
   EXPECT_TRUE(recent.Read(BlockNumber(1), {0, 1}).has_value());
@@ -61,14 +61,14 @@ TEST(RecentBlocks, ABlockLargerThanTheLimitIsHeldAlone) {
 }
 
 TEST(RecentBlocks, ABlockThatComesTwiceIsCountedOnce) {
-  RecentBlocks recent(10 * kLength);
+  RecentBlocks recent(10ULL * kLength);
   recent.Add(Filled(1));
   recent.Add(Filled(1));
   EXPECT_EQ(recent.bytes(), kLength);
 }
 
 TEST(RecentBlocks, ForgetsOneOrAll) {
-  RecentBlocks recent(10 * kLength);
+  RecentBlocks recent(10ULL * kLength);
   recent.Add(Filled(1));
   recent.Add(Filled(2));
   recent.Remove(BlockNumber(1));
