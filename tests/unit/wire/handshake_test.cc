@@ -61,7 +61,9 @@ TEST(Proof, ChangesWithEverythingThatWasSaid) {
 
 class Secret : public ::testing::Test {
  protected:
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
   Secret() { setenv("FOREBAY_RUNTIME_DIR", folder_.c_str(), 1); }
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs any more
   ~Secret() override { unsetenv("FOREBAY_RUNTIME_DIR"); }
 
   const fakes::TempDir dir_;
@@ -71,6 +73,7 @@ class Secret : public ::testing::Test {
 TEST_F(Secret, AllWhoStartAtOnceAgreeOnOne) {
   std::vector<std::string> secrets(8);
   std::vector<std::thread> threads;
+  threads.reserve(secrets.size());
   for (std::string& secret : secrets) {
     threads.emplace_back([&secret] {
       const Result<std::string> loaded = LoadOrCreateSecret();
