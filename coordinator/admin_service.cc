@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "common/base/version.h"
+#include "common/base/wall_clock.h"
 #include "common/model/limits.h"
 #include "common/wire/messages.h"
-#include "coordinator/records.h"
 #include "coordinator/target_listing.h"
 
 namespace forebay {

@@ -12,10 +12,10 @@
 #include <utility>
 
 #include "common/base/executors.h"
+#include "common/base/wall_clock.h"
 #include "common/model/key_rules.h"
 #include "common/model/limits.h"
 #include "coordinator/link_options.h"
-#include "coordinator/records.h"
 
 namespace forebay {
 namespace {

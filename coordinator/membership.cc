@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/base/executors.h"
+#include "common/base/wall_clock.h"
 #include "coordinator/records.h"
 
 namespace forebay {

@@ -1,16 +1,10 @@
 #include "coordinator/records.h"
 
-#include <chrono>
 #include <utility>
 
 #include "common/wire/messages.h"
 
 namespace forebay {
-
-std::int64_t UnixSeconds() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
-}
 
 Status DecodeRecord(std::string_view bytes, google::protobuf::MessageLite& record) {
   if (record.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return {};

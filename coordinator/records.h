@@ -10,9 +10,6 @@
 
 namespace forebay {
 
-/// Seconds since 1970 by this machine's clock: for records and people, never for deadlines.
-std::int64_t UnixSeconds();
-
 // What the StateStore keeps, as bytes and back. Decoding answers kCorrupt for anything else.
 std::string EncodeMember(const Member& member);
 Result<Member> DecodeMember(std::string_view bytes);

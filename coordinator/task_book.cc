@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/wall_clock.h"
 #include "common/model/object_version.h"
 #include "coordinator/records.h"
 

@@ -1,21 +1,12 @@
 #include "fuse-client/control_files.h"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <utility>
 
+#include "common/base/wall_clock.h"
+
 namespace forebay {
-
-namespace {
-
-std::int64_t UnixSeconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-}  // namespace
 
 // Ids begin at the time of start: a successor process that takes over the mount never gives an id
 // again that the kernel still holds from its predecessor (up to 2^24 renderings a second).

@@ -18,6 +18,7 @@
 #include "common/base/files.h"
 #include "common/base/machine_id.h"
 #include "common/base/version.h"
+#include "common/base/wall_clock.h"
 #include "common/config/sections.h"
 #include "fuse-client/mount_args.h"
 #include "fuse-client/mount_metrics.h"
@@ -43,12 +44,6 @@ constexpr Duration kUnmountEvery = std::chrono::milliseconds(200);
 
 /// What Stop keeps of its time for ending the workers.
 constexpr Duration kEndingTime = std::chrono::milliseconds(1500);
-
-std::int64_t UnixSeconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 }  // namespace
 

@@ -74,7 +74,11 @@ Status WriteFileAtomically(const std::string& path, std::string_view bytes) {
   {
     const Descriptor file(
         ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    if (file.get() < 0) return SystemError("creating", temporary, errno);
+    if (file.get() < 0) {
+      // A missing folder is the host's fault, not an answer.
+      return Fail(Code::kInternal,
+                  "creating " + temporary + ": " + std::generic_category().message(errno));
+    }
     while (!bytes.empty()) {
       const ssize_t n = ::write(file.get(), bytes.data(), bytes.size());
       if (n < 0 && errno == EINTR) continue;

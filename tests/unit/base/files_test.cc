@@ -10,7 +10,7 @@
 namespace forebay {
 namespace {
 
-TEST(StateFiles, AWrittenFileReadsBackAndNothingElseIsLeft) {
+TEST(Files, AWrittenFileReadsBackAndNothingElseIsLeft) {
   const fakes::TempDir dir;
   const std::string bytes(100'000, 'x');
   ASSERT_TRUE(WriteFileAtomically(dir / "a", "old"));
@@ -19,15 +19,16 @@ TEST(StateFiles, AWrittenFileReadsBackAndNothingElseIsLeft) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 1);
 }
 
-TEST(StateFiles, AMissingFileIsNotFoundAndAMissingFolderAFailure) {
+TEST(Files, AMissingFileIsNotFoundAndAMissingFolderAFailure) {
   const fakes::TempDir dir;
   EXPECT_EQ(ReadWholeFile(dir / "none").error().code, Code::kNotFound);
   const Status written = WriteFileAtomically(dir / "no/such/file", "x");
   ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, Code::kInternal);
   EXPECT_NE(written.error().message.find("no/such/file"), std::string::npos);
 }
 
-TEST(StateFiles, FoldersAreForTheirOwnerAlone) {
+TEST(Files, FoldersAreForTheirOwnerAlone) {
   const fakes::TempDir dir;
   ASSERT_TRUE(MakePrivateFolder(dir / "a/b/c"));
   ASSERT_TRUE(MakePrivateFolder(dir / "a/b/c"));
