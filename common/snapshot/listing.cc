@@ -78,6 +78,10 @@ void Listing::Hide(std::string_view path, HiddenReason reason) {
   hidden_.emplace_back(KeyAtPath(prefix_, path).substr(0, kMaxListedKeyBytes), reason);
 }
 
+void Listing::HideKey(std::string_view key, HiddenReason reason) {
+  hidden_.emplace_back(std::string(key), reason);
+}
+
 std::vector<HiddenKey> Listing::TakeHidden() {
   if (root_marker_with_bytes_) Hide("", HiddenReason::kMarkerWithBytes);
   std::ranges::sort(hidden_, {}, &HiddenKey::key);

@@ -48,6 +48,8 @@ class Listing {
   std::string_view OpaqueEtagOf(const ListedEntry& entry) const;
 
   void Hide(std::string_view path, HiddenReason reason);
+  /// By its full key, from an earlier generation.
+  void HideKey(std::string_view key, HiddenReason reason);
   /// All hidden keys in byte order, each once.
   std::vector<HiddenKey> TakeHidden();
 

@@ -282,6 +282,10 @@ SnapshotBuilder::~SnapshotBuilder() = default;
 
 Status SnapshotBuilder::Add(const ListedKey& object) { return state_->listing.Add(object); }
 
+void SnapshotBuilder::AddHidden(std::string_view key, HiddenReason reason) {
+  state_->listing.HideKey(key, reason);
+}
+
 Result<FinishedSnapshot> SnapshotBuilder::Finish() {
   if (Status status = state_->CheckOptions(); !status) return Fail(status.error());
   SnapshotHeader header{};

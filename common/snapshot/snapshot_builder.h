@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "common/base/result.h"
+#include "common/model/key_rules.h"
 #include "common/model/object_version.h"
 #include "common/snapshot/snapshot.h"
 
@@ -56,6 +57,9 @@ class SnapshotBuilder {
   /// Keys that cannot be shown are counted and listed as hidden; they are no error. kInvalid: the
   /// key is not the link's, so the listing is not of this link and no generation can come of it.
   Status Add(const ListedKey& object);
+
+  /// A key that an earlier generation hid and that was not listed again (partial_refresh.h).
+  void AddHidden(std::string_view key, HiddenReason reason);
 
   /// Call once. kInvalid: more than a file of this format holds (2^31 rows, 4 GiB of coded names
   /// or directory paths), or `previous` is of another link. kInternal: the disk failed.

@@ -1,0 +1,67 @@
+#include "common/snapshot/difference.h"
+
+#include <optional>
+#include <string_view>
+
+namespace forebay {
+namespace {
+
+/// Every folder of `after` is in `before`, with the same number of entries.
+bool SameFolders(const Snapshot& before, const Snapshot& after) {
+  if (before.directories() != after.directories()) return false;
+  for (std::uint32_t d = 0; d < after.directories(); ++d) {
+    const std::optional<SnapshotDirectory> now = after.DirectoryAt(d);
+    const std::optional<SnapshotDirectory> then = before.DirectoryAt(d);
+    if (!now || !then || now->path != then->path || now->row_count != then->row_count) return false;
+  }
+  return true;
+}
+
+bool SameHidden(const Snapshot& before, const Snapshot& after) {
+  if (before.totals() != after.totals()) return false;
+  std::uint64_t hash_before = 0;
+  std::uint64_t hash_after = 0;
+  const auto fold = [](std::uint64_t& sum) {
+    return [&sum](std::string_view key, HiddenReason) {
+      sum = SnapshotNameHash(static_cast<std::uint32_t>(sum), key);
+      return true;
+    };
+  };
+  return before.ForEachHidden(fold(hash_before)) && after.ForEachHidden(fold(hash_after)) &&
+         hash_before == hash_after;
+}
+
+}  // namespace
+
+Result<SnapshotDifference> Compare(const Snapshot& before, const Snapshot& after) {
+  SnapshotDifference difference;
+  std::uint64_t kept = 0;
+  bool same_times = true;
+  Status walked = after.ForEachFile(0, [&](const SnapshotRow& row, std::string_view path) {
+    const std::optional<SnapshotRow> known = before.FindNodeid(row.nodeid);
+    if (known && !known->is_directory()) {
+      ++kept;
+      same_times =
+          same_times && known->mtime_unix_s == row.mtime_unix_s && known->archived == row.archived;
+      return true;
+    }
+    const std::optional<SnapshotRow> earlier = before.Resolve(path);
+    if (earlier && !earlier->is_directory()) {
+      ++difference.changed;
+    } else {
+      ++difference.added;
+    }
+    return true;
+  });
+  if (!walked) return Fail(walked.error());
+  const std::uint64_t known = kept + difference.changed;
+  if (known > before.totals().objects) {
+    return Fail(Code::kCorrupt, "two generations of the link do not belong together");
+  }
+  difference.removed = before.totals().objects - known;
+  difference.same = difference.added == 0 && difference.changed == 0 && difference.removed == 0 &&
+                    same_times && SameFolders(before, after) && SameHidden(before, after);
+  return difference;
+}
+
+}  // namespace forebay
