@@ -2,7 +2,7 @@
 
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
-find_package(Boost 1.81 REQUIRED COMPONENTS headers json)
+find_package(Boost 1.81 CONFIG REQUIRED COMPONENTS headers json)
 find_package(OpenSSL REQUIRED)
 find_package(CURL REQUIRED)
 find_package(Protobuf 3.21 REQUIRED)
