@@ -7,80 +7,14 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <deque>
-#include <sstream>
 #include <utility>
 
+#include "cli/common_options.h"
 #include "cli/verb_table.h"
-#include "common/base/host_port.h"
 #include "common/base/nearest.h"
-#include "common/base/units.h"
 
 namespace forebay {
 namespace {
-
-constexpr const char* kDefaultCoordinator = "127.0.0.1:7440";
-
-Status TakeOutput(const std::string& text, OutputFormat& out) {
-  if (text == "table") {
-    out = OutputFormat::kTable;
-  } else if (text == "wide") {
-    out = OutputFormat::kWide;
-  } else if (text == "json") {
-    out = OutputFormat::kJson;
-  } else {
-    return Fail(Code::kInvalid, fmt::format("\"{}\" is none of table, wide and json; {}", text,
-                                            Suggest(text, {"table", "wide", "json"})));
-  }
-  return {};
-}
-
-Status TakeCoordinators(const std::string& text, std::vector<std::string>& out) {
-  out.clear();
-  std::istringstream list(text);
-  std::string address;
-  while (std::getline(list, address, ',')) {
-    if (!address.starts_with("unix:")) {
-      Result<HostPort> place = HostPort::Parse(address);
-      if (!place) return Fail(place.error());
-    }
-    out.push_back(address);
-  }
-  if (out.empty()) return Fail(Code::kInvalid, "it is empty; give HOST:PORT[,HOST:PORT…]");
-  return {};
-}
-
-Options GlobalOptions(CommandLine& line, OutputFormat& output) {
-  Options options;
-  options.Flag(
-      "--coordinator", "HOST:PORT[,…]",
-      "where the coordinator is (default 127.0.0.1:7440, or FOREBAY_COORDINATOR)",
-      [&line](const std::string& text) { return TakeCoordinators(text, line.coordinators); });
-  options.Add({.name = "--output",
-               .short_name = "-o",
-               .value = "table|wide|json",
-               .help = "how results are printed; json is described in docs/JSON.md",
-               .required = false,
-               .take = [&output](const std::string& text) { return TakeOutput(text, output); }});
-  options.Flag("--timeout", "TIME", "give up after this time, with exit 4: 30s, 5m",
-               [&line](const std::string& text) -> Status {
-                 Result<std::chrono::milliseconds> timeout = ParseDuration(text);
-                 if (!timeout) return Fail(timeout.error());
-                 if (timeout->count() == 0) return Fail(Code::kInvalid, "0 is no time to wait");
-                 line.timeout = *timeout;
-                 return {};
-               });
-  options.Switch("--version", "print the version", line.version);
-  options.Add({.name = "--help",
-               .short_name = "-h",
-               .value = "",
-               .help = "print this text",
-               .required = false,
-               .take = [&line](const std::string&) -> Status {
-                 line.help = true;
-                 return {};
-               }});
-  return options;
-}
 
 bool IsFlag(const std::string& word) { return word.size() > 1 && word.starts_with('-'); }
 
@@ -94,12 +28,6 @@ std::size_t FindVerbWord(const std::vector<std::string>& words, const Options& g
     if (takes_next) ++i;
   }
   return words.size();
-}
-
-std::vector<std::string> VerbNames() {
-  std::vector<std::string> names;
-  for (const VerbRow& row : VerbTable()) names.push_back(row.name);
-  return names;
 }
 
 /// An option and the texts that were given for it.
@@ -184,23 +112,6 @@ std::expected<void, Failure> CheckRequired(const Options& own, const std::vector
   return {};
 }
 
-std::string OptionLines(const Options& options) {
-  std::string text;
-  for (const Option& option : options.all()) {
-    std::string left = option.name;
-    if (!option.short_name.empty()) left = option.short_name + ", " + left;
-    if (!option.value.empty()) left += " " + option.value;
-    text += fmt::format("  {:<30}  {}\n", left, option.help);
-  }
-  return text;
-}
-
-std::string GlobalHelp() {
-  CommandLine line;
-  OutputFormat output = OutputFormat::kTable;
-  return OptionLines(GlobalOptions(line, output));
-}
-
 }  // namespace
 
 std::expected<CommandLine, Failure> ReadCommandLine(const std::vector<std::string>& words,
@@ -227,7 +138,7 @@ std::expected<CommandLine, Failure> ReadCommandLine(const std::vector<std::strin
   Options own;
   if (line.row != nullptr) {
     line.verb = line.row->make();
-    line.verb->Declare(own);
+    own = VerbOptions(*line.row, *line.verb, line);
   }
   const std::string help =
       line.row == nullptr ? "`forebay --help`" : fmt::format("`forebay {} --help`", line.row->name);
@@ -249,36 +160,8 @@ std::expected<CommandLine, Failure> ReadCommandLine(const std::vector<std::strin
   }
   std::expected<void, Failure> complete = CheckRequired(own, given, help);
   if (!complete) return std::unexpected(complete.error());
+  if (line.wait && line.detach) return UsageError("--wait and --detach exclude each other");
   return line;
-}
-
-std::string ProgramHelp() {
-  std::string text =
-      "forebay [OPTIONS] VERB …\n"
-      "Administers a Forebay cluster: a read cache between S3 and training jobs.\n\nVerbs\n";
-  for (const VerbRow& row : VerbTable()) {
-    text += fmt::format("  {:<10}  {}\n", row.name, row.summary);
-  }
-  text +=
-      "\nA TARGET is NAME, NAME/sub/path, s3://bucket/prefix or a path inside a mount.\n"
-      "\nOptions, before or after the verb\n";
-  text += GlobalHelp();
-  text +=
-      "\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 partly (check: not all cached; status:\n"
-      "degraded), 4 not done in --timeout. `forebay VERB --help` says more.\n";
-  return text;
-}
-
-std::string VerbHelp(const VerbRow& row) {
-  const std::unique_ptr<Verb> verb = row.make();
-  Options options;
-  verb->Declare(options);
-  std::string arguments;
-  for (const Option& option : options.all()) {
-    if (option.positional()) arguments += " " + option.name;
-  }
-  return fmt::format("forebay {}{} [OPTIONS]\n{}\n\n{}\nOptions of every verb\n{}", row.name,
-                     arguments, row.summary, OptionLines(options), GlobalHelp());
 }
 
 }  // namespace forebay

@@ -8,6 +8,7 @@
 #include "cli/console.h"
 #include "cli/outcome.h"
 #include "cli/verb.h"
+#include "cli/watch.h"
 #include "common/base/deadline.h"
 
 namespace forebay {
@@ -20,6 +21,9 @@ struct CommandLine {
   bool version = false;
   std::optional<Duration> timeout;
   std::vector<std::string> coordinators;
+  Watch watch;        ///< VerbKind::kList.
+  bool wait = false;  ///< VerbKind::kTask, as `detach`; not both.
+  bool detach = false;
 };
 
 /// Reads the words after the program's name; global options may stand before and after the verb.
@@ -28,10 +32,5 @@ struct CommandLine {
 std::expected<CommandLine, Failure> ReadCommandLine(const std::vector<std::string>& words,
                                                     const std::string& coordinators,
                                                     OutputFormat& output);
-
-/// The text of `forebay --help`.
-std::string ProgramHelp();
-/// The text of `forebay VERB --help`.
-std::string VerbHelp(const VerbRow& row);
 
 }  // namespace forebay

@@ -7,6 +7,7 @@
 
 #include "cli/command_line.h"
 #include "cli/errors.h"
+#include "cli/help.h"
 #include "cli/verb_table.h"
 
 namespace forebay {
@@ -21,8 +22,10 @@ Outcome RunVerb(CommandLine line, Surroundings& surroundings) {
   std::unique_ptr<Verb> verb = line.version ? MakeVersion() : std::move(line.verb);
   const std::unique_ptr<Session> session =
       surroundings.connect({.coordinators = std::move(line.coordinators), .timeout = line.timeout});
-  VerbContext context{.session = *session, .console = console, .local = surroundings.local};
-  return verb->Run(context);
+  VerbContext context{
+      .session = *session, .console = console, .local = surroundings.local, .detach = line.detach};
+  return line.watch.Run(context, line.row == nullptr ? "" : line.row->name,
+                        [&](VerbContext& each) { return verb->Run(each); });
 }
 
 }  // namespace

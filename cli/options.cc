@@ -1,6 +1,12 @@
 #include "cli/options.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <utility>
+
+#include "common/base/nearest.h"
 
 namespace forebay {
 namespace {
@@ -38,6 +44,26 @@ void Options::Flag(std::string name, std::string value, std::string help,
                   .help = std::move(help),
                   .required = false,
                   .take = std::move(take)});
+}
+
+void Options::Choice(std::string name, std::vector<std::string> words, std::string help,
+                     std::string& out) {
+  std::string value = fmt::format("{}", fmt::join(words, "|"));
+  Flag(std::move(name), std::move(value), std::move(help),
+       [words = std::move(words), &out](const std::string& text) -> Status {
+         if (std::ranges::find(words, text) == words.end()) {
+           return Fail(Code::kInvalid, fmt::format("\"{}\" is none of {}; {}", text,
+                                                   fmt::join(words, ", "), Suggest(text, words)));
+         }
+         out = text;
+         return {};
+       });
+  all_.back().required = all_.back().positional();
+}
+
+void Options::OptionalArgument(std::string name, std::string help, std::string& out) {
+  Argument(std::move(name), std::move(help), out);
+  all_.back().required = false;
 }
 
 void Options::Argument(std::string name, std::string help, std::string& out) {

@@ -11,10 +11,14 @@ namespace forebay {
 
 /// A flag or an argument of the command line. Declaring it does not depend on the library that
 /// parses it.
+///
+/// What its value is called also says how a shell completes it: TARGET, LINK (or the argument
+/// NAME), NODE, TASK (or ID, behind a verb that begins with "node" or "task"), FILE and DIR by what
+/// there is; "a|b|c" by these words.
 struct Option {
   std::string name;        ///< "--as"; of an argument "TARGET".
   std::string short_name;  ///< "-o" or "".
-  std::string value;       ///< What --help calls its value; "" = a switch.
+  std::string value;       ///< What --help calls its value; "" = a switch, or an argument's name.
   std::string help;
   bool required = false;
   /// Called with the text, or with "" for a switch. Its error is exit 2, behind the option's name.
@@ -30,7 +34,11 @@ class Options {
   void Text(std::string name, std::string value, std::string help, std::string& out);
   void Flag(std::string name, std::string value, std::string help,
             std::function<Status(const std::string&)> take);
+  /// One of a few words; any other is exit 2 and names the nearest. A `name` without "--" makes it
+  /// a required argument.
+  void Choice(std::string name, std::vector<std::string> words, std::string help, std::string& out);
   void Argument(std::string name, std::string help, std::string& out);
+  void OptionalArgument(std::string name, std::string help, std::string& out);
   void Add(Option option) { all_.push_back(std::move(option)); }
 
   const std::vector<Option>& all() const { return all_; }

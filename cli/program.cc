@@ -1,6 +1,7 @@
 #include "cli/program.h"
 
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +21,16 @@ std::string FromEnvironment(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
+TerminalSize SizeOfTerminal() {
+  for (const int terminal : {STDERR_FILENO, STDOUT_FILENO}) {
+    winsize size{};
+    if (::ioctl(terminal, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
+      return {.columns = size.ws_col, .rows = size.ws_row};
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 int RunCli(int argc, char** argv) {
@@ -28,8 +39,11 @@ int RunCli(int argc, char** argv) {
   console.out_is_terminal = ::isatty(STDOUT_FILENO) == 1;
   console.err_is_terminal = ::isatty(STDERR_FILENO) == 1;
   console.in_is_terminal = ::isatty(STDIN_FILENO) == 1;
+  const std::string terminal = FromEnvironment("TERM");
+  console.obeys_ansi = !terminal.empty() && terminal != "dumb";
   // no-color.org: any value that is not empty turns colours off.
-  console.colour = console.out_is_terminal && FromEnvironment("NO_COLOR").empty();
+  console.colour = console.CanRedrawOut() && FromEnvironment("NO_COLOR").empty();
+  console.size = SizeOfTerminal;
   const Exit exit =
       Dispatch(words, {.console = console,
                        .local = {},

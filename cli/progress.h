@@ -1,29 +1,20 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-
 #include "cli/console.h"
+#include "cli/progress_figures.h"
+#include "cli/rate_window.h"
 #include "common/base/deadline.h"
 
 namespace forebay {
 
-/// How far a task is.
-struct ProgressState {
-  std::string task;  ///< Its id.
-  std::uint64_t done = 0;
-  std::uint64_t total = 0;  ///< 0 = not known yet.
-  std::uint64_t failed = 0;
-  std::uint64_t bytes = 0;
-};
-
-/// Shows on stderr how far a task is: a bar with rate and time left on a terminal, a line each 10 s
-/// elsewhere, a JSON line each second with -o json.
+/// Shows on stderr how far a task is: on a terminal one line with a bar, rate and time left, as
+/// wide as the terminal is at that moment; elsewhere a line each 10 s; a JSON line each second with
+/// -o json. Rates are those of the last seconds; the time left is "--" as long as nobody can know
+/// it.
 class Progress {
  public:
-  /// `what` stands before the figures: "listing imagenet".
-  Progress(Console& console, std::string what, TimePoint begin);
+  /// `begin`: from when the 10 s count.
+  Progress(const Console& console, ProgressTitle title, TimePoint begin);
 
   /// Cheap enough to call at every poll.
   void Show(const ProgressState& state, TimePoint now);
@@ -32,13 +23,12 @@ class Progress {
   void Clear();
 
  private:
-  void ShowBar(const ProgressState& state, double per_second);
-  void ShowLine(const ProgressState& state, double per_second);
-  void ShowJson(const ProgressState& state, double per_second);
+  void ShowBar(const ProgressState& state);
+  void ShowJson(const ProgressState& state);
 
-  Console& console_;
-  const std::string what_;
-  const TimePoint begin_;
+  const Console& console_;
+  const ProgressTitle title_;
+  RateWindow rate_;
   TimePoint last_;
   bool bar_shown_ = false;
 };

@@ -97,6 +97,30 @@ std::size_t DisplayWidth(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, begins));
 }
 
+std::size_t VisibleWidth(std::string_view text) {
+  std::size_t width = 0;
+  while (!text.empty()) {
+    const std::size_t colour = text.find("\x1b[");
+    width += DisplayWidth(text.substr(0, colour));
+    if (colour == std::string_view::npos) break;
+    const std::size_t end = text.find('m', colour);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return width;
+}
+
+std::string FirstColumns(std::string_view text, std::size_t columns) {
+  if (DisplayWidth(text) <= columns) return std::string(text);
+  std::string cut;
+  while (columns > 1 && !text.empty()) {
+    const std::size_t length = std::max<std::size_t>(CharacterLength(text), 1);
+    cut += text.substr(0, length);
+    text.remove_prefix(length);
+    --columns;
+  }
+  return columns == 0 ? cut : cut + "…";
+}
+
 std::string Rfc3339(std::int64_t unix_seconds) { return SecondsText(unix_seconds) + "Z"; }
 
 std::string Rfc3339Ms(std::int64_t unix_ms) {

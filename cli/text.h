@@ -17,6 +17,12 @@ std::string ValidUtf8(std::string_view text);
 /// How many characters a terminal shows, each taken as one column wide.
 std::size_t DisplayWidth(std::string_view text);
 
+/// As DisplayWidth, without the colour sequences of Coloured.
+std::size_t VisibleWidth(std::string_view text);
+
+/// As much of the beginning as is `columns` wide; what is cut off shows as an ellipsis.
+std::string FirstColumns(std::string_view text, std::size_t columns);
+
 /// "2026-01-02T03:04:05Z", UTC.
 std::string Rfc3339(std::int64_t unix_seconds);
 /// "2026-01-02T03:04:05.678Z".

@@ -6,23 +6,36 @@ namespace forebay {
 
 const std::vector<VerbRow>& VerbTable() {
   static const std::vector<VerbRow> table = {
-      {"status", "is the cluster healthy, and what to do when it is not", MakeStatus},
-      {"link", "makes an S3 prefix mountable under a name", MakeLink},
-      {"links", "what is linked, and how much of it is cached", MakeLinks},
+      {"status", "is the cluster healthy, and what to do when it is not", MakeStatus,
+       VerbKind::kList},
+      {"link", "makes an S3 prefix mountable under a name", MakeLink, VerbKind::kTask},
+      {"links", "what is linked, and how much of it is cached", MakeLinks, VerbKind::kList},
       {"unlink", "takes a link away", MakeUnlink},
-      {"ls", "lists a folder of a link, without a mount", MakeLs},
-      {"check", "how much of a target is cached", MakeCheck},
-      {"evict", "frees what the nodes hold of a target", MakeEvict},
-      {"stats", "counters of links, nodes and jobs", MakeStats},
-      {"nodes", "the cache nodes and what they hold", MakeNodes},
+      {"ls", "lists a folder of a link, without a mount", MakeLs, VerbKind::kList},
+      {"check", "how much of a target is cached", MakeCheck, VerbKind::kList},
+      {"evict", "frees what the nodes hold of a target", MakeEvict, VerbKind::kPlain, {"release"}},
+      {"stats", "counters of links, nodes and jobs", MakeStats, VerbKind::kList},
+      {"nodes", "the cache nodes and what they hold", MakeNodes, VerbKind::kList},
       {"version", "the version of this program", MakeVersion},
   };
   return table;
 }
 
 const VerbRow* FindVerb(std::string_view name) {
-  const auto row = std::ranges::find(VerbTable(), name, &VerbRow::name);
+  const auto row = std::ranges::find_if(VerbTable(), [&](const VerbRow& candidate) {
+    return candidate.name == name ||
+           std::ranges::find(candidate.aliases, name) != candidate.aliases.end();
+  });
   return row == VerbTable().end() ? nullptr : &*row;
+}
+
+std::vector<std::string> VerbNames() {
+  std::vector<std::string> names;
+  for (const VerbRow& row : VerbTable()) {
+    names.push_back(row.name);
+    names.insert(names.end(), row.aliases.begin(), row.aliases.end());
+  }
+  return names;
 }
 
 }  // namespace forebay

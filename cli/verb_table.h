@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -8,7 +9,9 @@
 
 namespace forebay {
 
-// Each is in verbs/NAME.cc; a new one also needs a row in verb_table.cc.
+// Each is in verbs/NAME.cc; a new one also needs a row in verb_table.cc. Everything else comes from
+// the row and from what the verb declares: --help, the manual, completion, did-you-mean, --watch of
+// lists, --wait and --detach of tasks.
 std::unique_ptr<Verb> MakeCheck();
 std::unique_ptr<Verb> MakeEvict();
 std::unique_ptr<Verb> MakeLink();
@@ -23,7 +26,10 @@ std::unique_ptr<Verb> MakeVersion();
 /// All verbs, in the order of --help.
 const std::vector<VerbRow>& VerbTable();
 
-/// nullptr when there is none of this name.
+/// By its name or an alias; nullptr when there is none.
 const VerbRow* FindVerb(std::string_view name);
+
+/// All names and aliases.
+std::vector<std::string> VerbNames();
 
 }  // namespace forebay

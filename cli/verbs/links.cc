@@ -5,7 +5,6 @@
 #include "cli/json.h"
 #include "cli/text.h"
 #include "cli/verb_table.h"
-#include "cli/watch.h"
 #include "common/base/units.h"
 
 namespace forebay {
@@ -13,14 +12,9 @@ namespace {
 
 class LinksVerb final : public Verb {
  public:
-  void Declare(Options& options) override { watch_.Declare(options); }
+  void Declare(Options&) override {}
 
   Outcome Run(VerbContext& context) override {
-    return watch_.Run(context, [&] { return Once(context); });
-  }
-
- private:
-  static Outcome Once(VerbContext& context) {
     auto stats = AskStats(context.session);
     if (!stats) return std::unexpected(stats.error());
     if (context.console.json()) {
@@ -34,6 +28,7 @@ class LinksVerb final : public Verb {
     return Exit::kDone;
   }
 
+ private:
   static void PrintJson(const Console& console, const proto::StatsReply& stats) {
     boost::json::array links;
     for (const proto::LinkStats& link : stats.links()) {
@@ -97,8 +92,6 @@ class LinksVerb final : public Verb {
     }
     table.Print(console);
   }
-
-  Watch watch_;
 };
 
 }  // namespace

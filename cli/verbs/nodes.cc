@@ -5,21 +5,15 @@
 #include "cli/json.h"
 #include "cli/node_table.h"
 #include "cli/verb_table.h"
-#include "cli/watch.h"
 
 namespace forebay {
 namespace {
 
 class NodesVerb final : public Verb {
  public:
-  void Declare(Options& options) override { watch_.Declare(options); }
+  void Declare(Options&) override {}
 
   Outcome Run(VerbContext& context) override {
-    return watch_.Run(context, [&] { return Once(context); });
-  }
-
- private:
-  static Outcome Once(VerbContext& context) {
     auto stats = AskStats(context.session);
     if (!stats) return std::unexpected(stats.error());
     if (context.console.json()) {
@@ -33,8 +27,6 @@ class NodesVerb final : public Verb {
     }
     return Exit::kDone;
   }
-
-  Watch watch_;
 };
 
 }  // namespace

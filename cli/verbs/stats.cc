@@ -10,7 +10,6 @@
 #include "cli/node_table.h"
 #include "cli/text.h"
 #include "cli/verb_table.h"
-#include "cli/watch.h"
 #include "common/base/units.h"
 
 namespace forebay {
@@ -29,12 +28,18 @@ class StatsVerb final : public Verb {
     options.Switch("--jobs", "only jobs", jobs_);
     options.Flag("--since", "TIME", "the window, back from now (default 1m): 5m",
                  [this](const std::string& text) { return TakeSince(text); });
-    watch_.Declare(options);
   }
 
   Outcome Run(VerbContext& context) override {
     if (!links_ && !nodes_ && !jobs_) links_ = nodes_ = jobs_ = true;
-    return watch_.Run(context, [&] { return Once(context); });
+    auto stats = AskStats(context.session, window_seconds_);
+    if (!stats) return std::unexpected(stats.error());
+    if (context.console.json()) {
+      PrintJson(context, *stats);
+    } else {
+      PrintTables(context.console, *stats);
+    }
+    return Exit::kDone;
   }
 
  private:
@@ -46,17 +51,6 @@ class StatsVerb final : public Verb {
     }
     window_seconds_ = static_cast<std::uint32_t>(since->count() / 1000);
     return {};
-  }
-
-  Outcome Once(VerbContext& context) const {
-    auto stats = AskStats(context.session, window_seconds_);
-    if (!stats) return std::unexpected(stats.error());
-    if (context.console.json()) {
-      PrintJson(context, *stats);
-    } else {
-      PrintTables(context.console, *stats);
-    }
-    return Exit::kDone;
   }
 
   /// Null: the link is still being listed, too large, or a node did not say what it holds.
@@ -188,7 +182,6 @@ class StatsVerb final : public Verb {
   bool nodes_ = false;
   bool jobs_ = false;
   std::uint32_t window_seconds_ = 0;
-  Watch watch_;
 };
 
 }  // namespace

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "cli/common_options.h"
 #include "cli/verb_table.h"
 #include "tests/unit/cli/scripted_session.h"
 
@@ -97,6 +100,59 @@ TEST(CommandLine, HelpNamesEveryVerbAndAsksNobody) {
     EXPECT_THAT(one.out, HasSubstr(row.summary));
   }
   EXPECT_THAT(RunForebay(session, {"evict", "-h"}).out, HasSubstr("--dry-run"));
+}
+
+TEST(CommandLine, AnAliasIsTheVerb) {
+  EXPECT_EQ(Read({"release", "imagenet"})->row->name, "evict");
+  ScriptedSession session;
+  EXPECT_THAT(RunForebay(session, {"relaese", "x"}).err, HasSubstr("did you mean release?"));
+  EXPECT_TRUE(RunForebay(session, {"release", "-h"}).out.starts_with("forebay evict TARGET"));
+  EXPECT_THAT(RunForebay(session, {"evict", "-h"}).out, HasSubstr("Also called release."));
+}
+
+TEST(CommandLine, TheKindOfAVerbAddsItsOptions) {
+  EXPECT_TRUE(Read({"link", "s3://b/x", "--detach"})->detach);
+  EXPECT_FALSE(Read({"link", "s3://b/x", "--wait"})->detach);
+  EXPECT_EQ(Read({"link", "s3://b/x", "--wait", "--detach"}).error().ExitCode(), Exit::kUsage);
+  EXPECT_EQ(Read({"links", "--detach"}).error().ExitCode(), Exit::kUsage);
+  for (const VerbRow& row : VerbTable()) {
+    ScriptedSession session;
+    const std::string help = RunForebay(session, {row.name, "--help"}).out;
+    EXPECT_EQ(help.find("--watch") != std::string::npos, row.kind == VerbKind::kList) << row.name;
+    EXPECT_EQ(help.find("--detach") != std::string::npos, row.kind == VerbKind::kTask) << row.name;
+  }
+}
+
+TEST(CommandLine, NoTwoVerbsAndNoTwoOptionsOfAVerbHaveOneName) {
+  const std::vector<std::string> names = VerbNames();
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
+  for (const VerbRow& row : VerbTable()) {
+    const std::unique_ptr<Verb> verb = row.make();
+    CommandLine line;
+    OutputFormat output = OutputFormat::kTable;
+    std::set<std::string> taken;
+    for (const Options& options : {VerbOptions(row, *verb, line), GlobalOptions(line, output)}) {
+      for (const Option& option : options.all()) {
+        EXPECT_TRUE(taken.insert(option.name).second) << row.name << " " << option.name;
+        EXPECT_FALSE(option.help.empty()) << row.name << " " << option.name;
+        EXPECT_NE(option.help.back(), '.') << row.name << " " << option.name;
+      }
+    }
+  }
+}
+
+TEST(Options, AChoiceTakesItsWordsOnly) {
+  std::string taken;
+  Options options;
+  options.Choice("--how", {"fast", "slow"}, "how", taken);
+  const Option& option = options.all().front();
+  EXPECT_EQ(option.value, "fast|slow");
+  EXPECT_FALSE(option.required);
+  EXPECT_TRUE(option.take("slow").has_value());
+  EXPECT_EQ(taken, "slow");
+  EXPECT_EQ(option.take("slwo").error().message,
+            "\"slwo\" is none of fast, slow; did you mean slow?");
+  EXPECT_EQ(taken, "slow");
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ TEST_F(JsonDoc, Progress) {
   started.set_task_id("t-1");
   session_.Answer(Method::kLink, started);
   // Polls after 0, 50, 150, 350, 750 and 1250 ms.
-  for (int i = 0; i < 5; ++i) session_.AnswerTask(0, 1, 0);
+  for (int i = 0; i < 5; ++i) session_.AnswerTask(0, 0, 0);
   session_.AnswerTask(0, 1250, 5000);
   session_.AnswerTask(1, 5000, 5000);
   Expect("Progress", RunForebay(session_, {"-o", "json", "link", "s3://bucket/imagenet/"}).err);

@@ -140,8 +140,8 @@ TEST(Link, CtrlCLeavesTheListingRunningAndSaysHowToComeBack) {
   EXPECT_EQ(ran.exit, 130);
   EXPECT_EQ(ran.out, "");
   EXPECT_EQ(ran.err,
-            "the listing of 'train' goes on (task t-1): the same command waits for it again, "
-            "`forebay unlink train` ends it\n");
+            "link 'train' goes on as task t-1: `forebay task wait t-1` comes back to it, "
+            "`forebay task cancel t-1` ends it\n");
 }
 
 TEST(Link, TimeoutIsExitFourAndTheListingGoesOn) {
@@ -152,7 +152,9 @@ TEST(Link, TimeoutIsExitFourAndTheListingGoesOn) {
   session.TimeOutAtPause(2);
   const Ran ran = RunForebay(session, {"link", "s3://bkt/train", "--timeout", "1s"});
   EXPECT_EQ(ran.exit, 4);
-  EXPECT_THAT(ran.err, HasSubstr("goes on (task t-1)"));
+  EXPECT_THAT(ran.err,
+              HasSubstr("link 'train' is not done within --timeout and goes on as task t-1; "
+                        "`forebay task wait t-1`"));
 }
 
 TEST(Link, AFailedListingIsExitOneWithItsReason) {
@@ -162,6 +164,15 @@ TEST(Link, AFailedListingIsExitOneWithItsReason) {
   const Ran ran = RunForebay(session, {"link", "s3://bkt/train"});
   EXPECT_EQ(ran.exit, 1);
   EXPECT_THAT(ran.err, HasSubstr("link 'train': S3 answered 503"));
+}
+
+TEST(Link, ACancelledListingIsExitOne) {
+  ScriptedSession session;
+  session.Answer(Method::kLink, Started());
+  session.AnswerTask(3, 10, 0);
+  const Ran ran = RunForebay(session, {"link", "s3://bkt/train"});
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_THAT(ran.err, HasSubstr("link 'train': task t-1 was cancelled"));
 }
 
 TEST(Link, TheWaitOutlivesACoordinatorThatRestarts) {
@@ -203,8 +214,8 @@ TEST(Link, ATerminalSeesABarThatIsTakenAway) {
   session.AnswerTask(0, 10, 40);
   session.AnswerTask(1, 40, 40);
   const Ran ran = RunForebay(session, {"link", "s3://bkt/train"}, {.err = true});
-  EXPECT_THAT(ran.err, HasSubstr("\rlisting train: [#######......................."));
-  EXPECT_TRUE(ran.err.ends_with("\r\x1b[K")) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("\rlisting train: [####"));
+  EXPECT_TRUE(ran.err.ends_with("\r\x1b[J")) << ran.err;
   EXPECT_THAT(ran.out, Not(HasSubstr("\x1b")));
 }
 

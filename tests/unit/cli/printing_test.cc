@@ -1,19 +1,15 @@
-// Text, tables, JSON text, progress.
-#include <gmock/gmock.h>
+// Text, tables, JSON text.
 #include <gtest/gtest.h>
 
 #include <boost/json/array.hpp>
 #include <sstream>
 
 #include "cli/json.h"
-#include "cli/progress.h"
 #include "cli/table.h"
 #include "cli/text.h"
 
 namespace forebay {
 namespace {
-
-using ::testing::HasSubstr;
 
 struct Streams {
   std::ostringstream out;
@@ -99,52 +95,14 @@ TEST(JsonText, NamesThatAreNoTextKeepTheirBytes) {
             "{\"name\":\"ok\",\"other\":\"a\xEF\xBF\xBD\",\"other_hex\":\"61ff\"}");
 }
 
-TimePoint At(double seconds) {
-  return TimePoint() + std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
-}
-
-TEST(Progress, ElsewhereThanOnATerminalALineEachTenSeconds) {
-  Streams streams;
-  Progress progress(streams.console, "listing x", At(0));
-  for (int i = 1; i <= 50; ++i) {
-    progress.Show({.task = "t", .done = static_cast<std::uint64_t>(100 * i), .bytes = 2048},
-                  At(0.5 * i));
-  }
-  progress.Clear();
-  EXPECT_EQ(streams.err.str(),
-            "listing x: 2,000 objects, 2.00 KiB, 200/s\n"
-            "listing x: 4,000 objects, 2.00 KiB, 200/s\n");
-}
-
-TEST(Progress, ATerminalShowsABarRateAndTimeLeft) {
-  Streams streams;
-  streams.console.err_is_terminal = true;
-  Progress progress(streams.console, "listing x", At(0));
-  progress.Show({.task = "t", .done = 1000, .total = 4000, .failed = 2, .bytes = 1024}, At(10));
-  EXPECT_EQ(
-      streams.err.str(),
-      "\rlisting x: [#######.......................]  25 %  1,000 of 4,000 objects, 1.00 KiB, "
-      "100/s, 2 failed, 30.0 s left\x1b[K");
-  progress.Clear();
-  progress.Clear();
-  EXPECT_TRUE(streams.err.str().ends_with("left\x1b[K\r\x1b[K"));
-}
-
-TEST(Progress, JsonIsALineEachSecond) {
-  Streams streams;
-  streams.console.format = OutputFormat::kJson;
-  streams.console.err_is_terminal = true;
-  Progress progress(streams.console, "listing x", At(0));
-  progress.Show({.task = "t", .done = 5}, At(0.5));
-  EXPECT_EQ(streams.err.str(), "");
-  progress.Show({.task = "t", .done = 10, .total = 30, .bytes = 7}, At(1));
-  EXPECT_EQ(streams.err.str(),
-            R"({"progress":{"task":"t","done":10,"total":30,"failed":0,"bytes":7,)"
-            R"("per_second":10.0,"eta_seconds":2.0}})"
-            "\n");
-  progress.Show({.task = "t", .done = 20}, At(2));
-  EXPECT_THAT(streams.err.str(), HasSubstr(R"("total":null)"));
-  EXPECT_THAT(streams.err.str(), HasSubstr(R"("eta_seconds":null)"));
+TEST(Text, WidthIsWhatATerminalShows) {
+  EXPECT_EQ(VisibleWidth("ünï"), 3u);
+  EXPECT_EQ(VisibleWidth("\x1b[32mup\x1b[0m now"), 6u);
+  EXPECT_EQ(VisibleWidth("cut \x1b[3"), 4u);
+  EXPECT_EQ(FirstColumns("abc", 3), "abc");
+  EXPECT_EQ(FirstColumns("äbcd", 3), "äb…");
+  EXPECT_EQ(FirstColumns("abcd", 1), "…");
+  EXPECT_EQ(FirstColumns("abcd", 0), "");
 }
 
 }  // namespace
