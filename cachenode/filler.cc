@@ -57,6 +57,11 @@ Task<Status> Filler::FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline dea
   std::shared_ptr<LinkCount> count = counters_.OfLink(cold.link->id);
   Status got =
       co_await origin_.Get(cold.link, cold.object, cold.block, fill, std::move(count), deadline);
+  // kUnavailable says "ask another node". S3 that does not answer is no reason to: another node
+  // would only ask it a second time.
+  const bool s3_is_away =
+      !got && got.error().code == Code::kUnavailable && !stopping_.load(std::memory_order_acquire);
+  if (s3_is_away) co_return Fail(Code::kTimeout, std::move(got.error().message));
   co_return got;
 }
 
@@ -70,7 +75,7 @@ Task<void> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill) {
     spdlog::warn("block {} is served but not kept: {}", cold.block.ToString(),
                  kept.error().message);
   }
-  recent_.Add(std::move(fill));
+  recent_.Add(cold.link->id, std::move(fill));
 }
 
 Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {

@@ -18,7 +18,9 @@
 namespace forebay {
 
 struct FillerOptions {
-  Duration s3_timeout = kS3Patience;  ///< A fill gives up after this; its readers get the reason.
+  /// A fill gives up after this; its readers get S3's reason as kTimeout, so that they do not make
+  /// another node ask S3 again. kUnavailable is only said by a node that is stopping.
+  Duration s3_timeout = kS3Patience;
   /// For fills in flight and the answers made of them; a quarter of it may hold recent blocks.
   std::uint64_t memory_limit = 1ULL << 30;
   /// Fills in flight. Twice the connections to S3, so that the next request is there when a

@@ -1,16 +1,17 @@
 #include "cachenode/recent_blocks.h"
 
+#include <iterator>
 #include <utility>
 
 namespace forebay {
 
-void RecentBlocks::Add(std::shared_ptr<const Fill> fill) {
+void RecentBlocks::Add(const Uuid& link, std::shared_ptr<const Fill> fill) {
   const std::scoped_lock lock(mutex_);
   const BlockId block = fill->block();
   auto found = by_block_.find(block);
   if (found != by_block_.end()) Drop(found->second);
   bytes_ += block.length;
-  order_.push_front(std::move(fill));
+  order_.push_front(Entry{link, std::move(fill)});
   by_block_[block] = order_.begin();
   while (bytes_ > limit_ && order_.size() > 1) Drop(std::prev(order_.end()));
 }
@@ -22,7 +23,7 @@ std::optional<Cells> RecentBlocks::Read(const BlockId& block, BlockRange range) 
     auto found = by_block_.find(block);
     if (found == by_block_.end()) return std::nullopt;
     order_.splice(order_.begin(), order_, found->second);
-    fill = order_.front();
+    fill = order_.front().fill;
   }
   std::optional<Result<Cells>> cells = fill->TryRead(range);
   if (!cells || !*cells) return std::nullopt;
@@ -41,6 +42,15 @@ void RecentBlocks::Remove(const BlockId& block) {
   if (found != by_block_.end()) Drop(found->second);
 }
 
+void RecentBlocks::RemoveLink(const Uuid& link) {
+  const std::scoped_lock lock(mutex_);
+  for (auto entry = order_.begin(); entry != order_.end();) {
+    const auto next = std::next(entry);
+    if (entry->link == link) Drop(entry);
+    entry = next;
+  }
+}
+
 void RecentBlocks::Clear() {
   const std::scoped_lock lock(mutex_);
   order_.clear();
@@ -54,8 +64,8 @@ std::uint64_t RecentBlocks::bytes() const {
 }
 
 void RecentBlocks::Drop(Order::iterator entry) {
-  bytes_ -= (*entry)->block().length;
-  by_block_.erase((*entry)->block());
+  bytes_ -= entry->fill->block().length;
+  by_block_.erase(entry->fill->block());
   order_.erase(entry);
 }
 

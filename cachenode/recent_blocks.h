@@ -9,6 +9,7 @@
 
 #include "cachenode/fill.h"
 #include "common/model/block_id.h"
+#include "common/model/object_version.h"
 
 namespace forebay {
 
@@ -20,16 +21,22 @@ class RecentBlocks {
   /// Holds at most `limit` bytes of blocks; one block is always held.
   explicit RecentBlocks(std::uint64_t limit) : limit_(limit) {}
 
-  void Add(std::shared_ptr<const Fill> fill);
+  /// `link` is the one that it was filled for.
+  void Add(const Uuid& link, std::shared_ptr<const Fill> fill);
   /// The enclosing cells, as tier kLocal; nothing when the block is not here.
   std::optional<Cells> Read(const BlockId& block, BlockRange range);
   bool Contains(const BlockId& block) const;
   void Remove(const BlockId& block);
+  void RemoveLink(const Uuid& link);
   void Clear();
   std::uint64_t bytes() const;
 
  private:
-  using Order = std::list<std::shared_ptr<const Fill>>;  // most recently used first
+  struct Entry {
+    Uuid link;
+    std::shared_ptr<const Fill> fill;
+  };
+  using Order = std::list<Entry>;  // most recently used first
   void Drop(Order::iterator entry);
 
   const std::uint64_t limit_;

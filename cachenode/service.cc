@@ -24,6 +24,7 @@ BlockRequest FromMessage(const proto::ReadBlockRequest& message) {
   request.object = ObjectRef{message.key(), message.etag(), message.object_size()};
   request.job = message.job();
   request.peer_only = message.peer_only();
+  request.passed_over = message.passed_over();
   return request;
 }
 
@@ -166,7 +167,7 @@ Task<Result<RpcReply>> Service::EvictBlocks(RpcCall call) {
   if (!request.whole_link().empty()) {
     const Uuid link = UuidFromBytes(request.whole_link());
     if (link.IsZero()) co_return Fail(Code::kInvalid, "the request names no link");
-    parts_.filler.recent().Clear();
+    parts_.filler.recent().RemoveLink(link);
     evicted = co_await parts_.store.EvictLink(link);
   } else {
     std::vector<BlockId> blocks;

@@ -96,6 +96,7 @@ struct BlockClient::Route {
   const NodeInfo* node = nullptr;
   const std::string* address = nullptr;
   bool same_host = false;
+  bool is_first_owner = false;
 };
 
 struct BlockClient::Routes {
@@ -113,10 +114,20 @@ Duration BlockClient::RandomPart(Duration most) {
   return Duration(pick(random_));
 }
 
+// A node that was suspect as the table was made may be well by now, and no other table need ever
+// come: it is probed like one that was silent to us.
+void BlockClient::ProbeSuspectsOf(const RingTable& table) {
+  for (const NodeInfo& node : table.nodes()) {
+    if (node.state == NodeState::kSuspect) ReportSilent(node.id, node.address);
+  }
+}
+
 std::shared_ptr<const BlockClient::Directory> BlockClient::CurrentDirectory() {
   std::shared_ptr<const RingTable> table = parts_.ring.table();
   const TimePoint now = Clock::now();
-  if (directory_ && directory_->table == table && now < directory_->until) return directory_;
+  const bool same_table = directory_ && directory_->table == table;
+  if (same_table && now < directory_->until) return directory_;
+  if (!same_table) ProbeSuspectsOf(*table);
   auto fresh = std::make_shared<Directory>();
   for (const NodeInfo& node : table->nodes()) {
     const bool usable = IsHere(node) && !node.local_socket.empty() &&
@@ -148,11 +159,13 @@ bool BlockClient::IsHere(const NodeInfo& node) const {
 BlockClient::Routes BlockClient::RoutesFor(const Directory& directory, const BlockId& block) {
   Routes routes;
   Routes doubtful;
+  bool is_first_owner = true;
   for (const std::uint16_t index : directory.table->OwnersOf(PartitionOf(block))) {
     const NodeInfo& node = directory.table->nodes()[index];
-    const bool doubt = node.state == NodeState::kSuspect || parts_.health.IsSilent(node.id);
-    Routes& where = doubt ? doubtful : routes;
-    where.list[where.count++] = Route{&node, &directory.addresses[index], IsHere(node)};
+    Routes& where = parts_.health.IsSilent(node.id) ? doubtful : routes;
+    where.list[where.count++] =
+        Route{&node, &directory.addresses[index], IsHere(node), is_first_owner};
+    is_first_owner = false;
   }
   for (std::size_t i = 0; i < doubtful.count; ++i) routes.list[routes.count++] = doubtful.list[i];
   return routes;
@@ -186,7 +199,9 @@ Result<Cells> BlockClient::CellsOf(const Question& question, const Route& route,
                                   "\" that do not match their checksums; see its log");
 }
 
-Task<Result<Cells>> BlockClient::AskOnce(const Question* question, Route route) {
+Task<Result<Cells>> BlockClient::AskOnce(Question* question, Route route) {
+  // Whoever is asked out of turn need not wait for those whom we have waited for.
+  question->message.set_passed_over(!route.is_first_owner);
   Result<RpcReply> reply = co_await parts_.pool.Call(*route.address, Method::kReadBlock,
                                                      question->message, question->deadline);
   if (!reply) {
@@ -201,7 +216,7 @@ Task<Result<Cells>> BlockClient::AskOnce(const Question* question, Route route) 
 }
 
 // kCorrupt is asked again once, kOverloaded until the deadline.
-Task<Result<Cells>> BlockClient::AskOwner(const Question* question, Route route) {
+Task<Result<Cells>> BlockClient::AskOwner(Question* question, Route route) {
   Duration pause = options_.pauses.overloaded;
   bool asked_again = false;
   for (;;) {
@@ -220,8 +235,7 @@ Task<Result<Cells>> BlockClient::AskOwner(const Question* question, Route route)
 }
 
 // One round over the owners: the first good answer, or the last failure.
-Task<Result<Cells>> BlockClient::AskAllOwners(const Question* question,
-                                              const Directory* directory) {
+Task<Result<Cells>> BlockClient::AskAllOwners(Question* question, const Directory* directory) {
   const Routes routes = RoutesFor(*directory, question->request.block);
   Error last{Code::kUnavailable,
              "no cache node has joined the ring; start forebay-node or see `forebay nodes`"};
@@ -309,7 +323,8 @@ Task<void> BlockClient::RunPrefetch(BlockRequest request) {
   const std::shared_ptr<const Directory> directory = CurrentDirectory();
   const Routes routes = RoutesFor(*directory, request.block);
   if (routes.count == 0) co_return;
-  const proto::ReadBlockRequest message = MessageOf(request);
+  proto::ReadBlockRequest message = MessageOf(request);
+  message.set_passed_over(!routes.list[0].is_first_owner);
   const std::string address = *routes.list[0].address;
   const Deadline deadline = Deadline::After(kPrefetchTimeout);
   const Result<RpcReply> reply =

@@ -86,11 +86,12 @@ class BlockClient final : public BlockSource, public BlockPrefetcher {
 
   std::shared_ptr<const Directory> CurrentDirectory();
   bool IsHere(const NodeInfo& node) const;
+  void ProbeSuspectsOf(const RingTable& table);
   void AvoidSocketOf(const std::string& node_id);
   Routes RoutesFor(const Directory& directory, const BlockId& block);
-  Task<Result<Cells>> AskOwner(const Question* question, Route route);
-  Task<Result<Cells>> AskOnce(const Question* question, Route route);
-  Task<Result<Cells>> AskAllOwners(const Question* question, const Directory* directory);
+  Task<Result<Cells>> AskOwner(Question* question, Route route);
+  Task<Result<Cells>> AskOnce(Question* question, Route route);
+  Task<Result<Cells>> AskAllOwners(Question* question, const Directory* directory);
   Result<Cells> CellsOf(const Question& question, const Route& route, RpcReply reply);
   void ReportSilent(const std::string& node_id, const std::string& address);
   Task<void> ProbeUntilBack(std::string node_id, std::string address);

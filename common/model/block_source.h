@@ -33,6 +33,7 @@ struct BlockRequest {
   std::string job;  ///< "" = unknown.
   bool peer_only =
       false;  ///< Answer from the store or by joining a running fill; never start a GET (no loops).
+  bool passed_over = false;  ///< The reader had no answer from an earlier owner of the block.
 };
 
 /// The answer: whole cells that enclose the asked-for range, verified or verifiable with

@@ -75,6 +75,7 @@ Result<std::unique_ptr<Node>> NodeTest::TryStart(std::stop_token stopping) {
   options.program = "forebay-node test";
   options.secret = kTestSecret;
   options.threads = 2;
+  options.filler.s3_timeout = s3_timeout_;
   NodeOrigin origin{.store = s3_, .interrupt = [this] { s3_.Interrupt(); }};
   return Node::Start(std::move(options), std::move(origin), metrics_, std::move(stopping));
 }

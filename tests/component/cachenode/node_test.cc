@@ -136,6 +136,22 @@ TEST_F(NodeTest, AWrongRequestIsRefusedAndNotCounted) {
   EXPECT_EQ(coordinator_->last_heartbeat().links_size(), 0);
 }
 
+// kUnavailable would send the reader to the next owner, and S3 would be asked a second time.
+TEST_F(NodeTest, AFillThatOutlastsItsPatienceIsATimeout) {
+  s3_timeout_ = std::chrono::milliseconds(500);
+  StartNode();
+  s3_.OnGet([](const GetRequest&) { return fakes::GetScript{.hold_after = 0}; });
+  const Result<Tier> read = Read(RequestFor("data/a", 39'000));
+  ASSERT_FALSE(read.has_value());
+  EXPECT_EQ(read.error().code, Code::kTimeout) << read.error().message;
+  s3_.OnGet([](const GetRequest&) {
+    return fakes::GetScript{.error = Error{Code::kUnavailable, "500"}};
+  });
+  const Result<Tier> refused = Read(RequestFor("data/a", 39'000));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kTimeout) << refused.error().message;
+}
+
 TEST_F(NodeTest, TheLastReportHoldsEveryRead) {
   StartNode();
   constexpr std::uint64_t kFiles = 20;

@@ -273,6 +273,54 @@ TEST_F(BlockClientTest, AnOverloadedOwnerIsAskedAgainAndNobodyElse) {
   EXPECT_EQ(owners[1]->reads(), 0u);
 }
 
+TEST_F(BlockClientTest, AnOwnerThatWaitedForS3InVainIsAskedAgainAndNobodyElse) {
+  const BlockRequest request = RequestFor({0, 4096});
+  const auto owners = OwnersOf(request);
+  std::atomic<int> asked = 0;
+  owners[0]->OnRead([&](proto::ReadBlockRequest message) -> FakeNode::Answer {
+    if (++asked < 4) return {Fail(Code::kTimeout, "S3 does not answer")};
+    return {FakeNode::RightAnswer(message)};
+  });
+  ExpectRight(request, Read(request));
+  EXPECT_EQ(owners[0]->reads(), 4u);
+  EXPECT_EQ(owners[1]->reads() + owners[2]->reads(), 0u);
+}
+
+TEST_F(BlockClientTest, OnlyAnOwnerThatIsAskedOutOfTurnHearsThatOthersWerePassedOver) {
+  const BlockRequest request = RequestFor({0, 4096});
+  const auto owners = OwnersOf(request);
+  std::atomic<int> out_of_turn = 0;
+  const auto script = [&](proto::ReadBlockRequest message) -> FakeNode::Answer {
+    if (message.passed_over()) ++out_of_turn;
+    return {FakeNode::RightAnswer(message)};
+  };
+  for (FakeNode* owner : owners) owner->OnRead(script);
+  ExpectRight(request, Read(request));
+  EXPECT_EQ(out_of_turn, 0);
+  owners[0]->Stop();
+  ExpectRight(request, Read(request));
+  EXPECT_EQ(out_of_turn, 1);
+}
+
+// The table never changes again because of a node that only was suspect as it was made.
+TEST_F(BlockClientTest, ASuspectOfTheTableIsReadFromAsSoonAsItAnswers) {
+  std::vector<NodeInfo> suspects;
+  for (const auto& [id, node] : nodes_) {
+    suspects.push_back(node->Info());
+    suspects.back().state = NodeState::kSuspect;
+  }
+  table_ = RingTable::Next(table_, suspects, 1'700'000'000);
+  ring_.Offer(table_);
+  const BlockRequest request = RequestFor({0, 4096});
+  EXPECT_TRUE(Eventually([&] {
+    ExpectRight(request, Read(request));
+    return !health_.IsSilent(OwnersOf(request)[0]->Info().id);
+  }));
+  const std::uint64_t before = OwnersOf(request)[0]->reads();
+  ExpectRight(request, Read(request));
+  EXPECT_EQ(OwnersOf(request)[0]->reads(), before + 1);
+}
+
 TEST_F(BlockClientTest, ANewerEpochIsFetchedFromTheNodeThatHasIt) {
   const BlockRequest request = RequestFor({0, 4096});
   const auto owners = OwnersOf(request);

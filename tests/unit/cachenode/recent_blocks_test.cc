@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::uint32_t kLength = 2 * kCellBytes;
 
+const Uuid kLink = Uuid::Random();
+
 BlockId BlockNumber(std::uint64_t number) {
   BlockId block;
   block.version.low = number;
@@ -29,7 +31,7 @@ std::shared_ptr<const Fill> Filled(std::uint64_t number) {
 
 TEST(RecentBlocks, ServesWhatWasAddedAsLocalBytes) {
   RecentBlocks recent(10ULL * kLength);
-  recent.Add(Filled(1));
+  recent.Add(kLink, Filled(1));
   const std::optional<Cells> cells = recent.Read(BlockNumber(1), {kCellBytes, kCellBytes + 1});
   ASSERT_TRUE(cells.has_value());
   EXPECT_EQ(cells->begin, kCellBytes);
@@ -41,10 +43,10 @@ TEST(RecentBlocks, ServesWhatWasAddedAsLocalBytes) {
 
 TEST(RecentBlocks, TheLeastRecentlyUsedGoesFirst) {
   RecentBlocks recent(2ULL * kLength);
-  recent.Add(Filled(1));
-  recent.Add(Filled(2));
+  recent.Add(kLink, Filled(1));
+  recent.Add(kLink, Filled(2));
   EXPECT_TRUE(recent.Read(BlockNumber(1), {0, 1}).has_value());
-  recent.Add(Filled(3));
+  recent.Add(kLink, Filled(3));
   EXPECT_TRUE(recent.Contains(BlockNumber(1)));
   EXPECT_FALSE(recent.Contains(BlockNumber(2)));
   EXPECT_TRUE(recent.Contains(BlockNumber(3)));
@@ -53,8 +55,8 @@ TEST(RecentBlocks, TheLeastRecentlyUsedGoesFirst) {
 
 TEST(RecentBlocks, ABlockLargerThanTheLimitIsHeldAlone) {
   RecentBlocks recent(1);
-  recent.Add(Filled(1));
-  recent.Add(Filled(2));
+  recent.Add(kLink, Filled(1));
+  recent.Add(kLink, Filled(2));
   EXPECT_FALSE(recent.Contains(BlockNumber(1)));
   EXPECT_TRUE(recent.Contains(BlockNumber(2)));
   EXPECT_EQ(recent.bytes(), kLength);
@@ -62,15 +64,15 @@ TEST(RecentBlocks, ABlockLargerThanTheLimitIsHeldAlone) {
 
 TEST(RecentBlocks, ABlockThatComesTwiceIsCountedOnce) {
   RecentBlocks recent(10ULL * kLength);
-  recent.Add(Filled(1));
-  recent.Add(Filled(1));
+  recent.Add(kLink, Filled(1));
+  recent.Add(kLink, Filled(1));
   EXPECT_EQ(recent.bytes(), kLength);
 }
 
 TEST(RecentBlocks, ForgetsOneOrAll) {
   RecentBlocks recent(10ULL * kLength);
-  recent.Add(Filled(1));
-  recent.Add(Filled(2));
+  recent.Add(kLink, Filled(1));
+  recent.Add(kLink, Filled(2));
   recent.Remove(BlockNumber(1));
   recent.Remove(BlockNumber(9));
   EXPECT_FALSE(recent.Contains(BlockNumber(1)));
@@ -78,6 +80,19 @@ TEST(RecentBlocks, ForgetsOneOrAll) {
   recent.Clear();
   EXPECT_FALSE(recent.Contains(BlockNumber(2)));
   EXPECT_EQ(recent.bytes(), 0u);
+}
+
+TEST(RecentBlocks, ForgetsTheBlocksOfOneLinkAndKeepsTheOthers) {
+  RecentBlocks recent(10ULL * kLength);
+  const Uuid other = Uuid::Random();
+  recent.Add(kLink, Filled(1));
+  recent.Add(other, Filled(2));
+  recent.Add(kLink, Filled(3));
+  recent.RemoveLink(kLink);
+  EXPECT_FALSE(recent.Contains(BlockNumber(1)));
+  EXPECT_TRUE(recent.Contains(BlockNumber(2)));
+  EXPECT_FALSE(recent.Contains(BlockNumber(3)));
+  EXPECT_EQ(recent.bytes(), kLength);
 }
 
 }  // namespace
