@@ -46,6 +46,7 @@ std::vector<MethodEntry> AdminService::Methods() {
   add(Method::kCheckTarget, &AdminService::CheckTarget);
   add(Method::kEvictTarget, &AdminService::EvictTarget);
   add(Method::kStats, &AdminService::Stats);
+  add(Method::kRefresh, &AdminService::Refresh);
   return methods;
 }
 
@@ -221,6 +222,19 @@ Task<Result<RpcReply>> AdminService::Stats(RpcCall call) {
   reply.set_coordinator_version(std::string(Version()));
   reply.set_started_unix_s(started_unix_s_);
   co_return ReplyWith(reply);
+}
+
+Task<Result<RpcReply>> AdminService::Refresh(RpcCall call) {
+  proto::RefreshRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  // What is refreshed need not exist in the listing: it may be new in S3.
+  Result<ResolvedTarget> target = ResolveTarget(request.target().text(), parts_.links.Specs());
+  if (!target) co_return Fail(target.error());
+  Result<proto::RefreshReply> reply =
+      co_await parts_.linker.StartRefresh(std::move(target->link), std::move(target->path));
+  if (!reply) co_return Fail(reply.error());
+  co_return ReplyWith(*reply);
 }
 
 }  // namespace forebay

@@ -52,6 +52,7 @@ class AdminService {
   Task<Result<RpcReply>> CheckTarget(RpcCall call);
   Task<Result<RpcReply>> EvictTarget(RpcCall call);
   Task<Result<RpcReply>> Stats(RpcCall call);
+  Task<Result<RpcReply>> Refresh(RpcCall call);
 
   Result<Located> Locate(const std::string& target) const;
 

@@ -18,6 +18,7 @@ proto::LinkState StateOf(const Link& link) {
   *state.mutable_spec() = ToProto(link.spec);
   if (link.generation) *state.mutable_generation() = *link.generation;
   state.set_state(static_cast<std::uint32_t>(link.phase()));
+  state.set_error(link.refresh_error);
   return state;
 }
 

@@ -193,6 +193,7 @@ Task<void> Coordinator::Maintain() {
 Task<void> Coordinator::MaintainOnce(std::uint64_t second) {
   Status ticked = co_await membership_->Tick();
   if (!ticked) spdlog::error("the members cannot be updated: {}", ticked.error().message);
+  co_await linker_->RefreshDue();
   if (second % kSaveEverySeconds != 0) co_return;
   stats_->Sample();
   Status saved = co_await stats_->Save();

@@ -27,8 +27,10 @@ Result<RefreshPolicy> Refresh(const proto::LinkRequest& request) {
     case static_cast<std::uint32_t>(RefreshPolicy::kOnDemand):
       return RefreshPolicy::kOnDemand;
     case static_cast<std::uint32_t>(RefreshPolicy::kPeriodic):
-      return Fail(Code::kInvalid,
-                  "this version does not list again by itself: use on-demand or immutable");
+      if (request.refresh_seconds() == 0) {
+        return Fail(Code::kInvalid, "a periodic refresh needs a period: give one such as 10m");
+      }
+      return RefreshPolicy::kPeriodic;
     default:
       return Fail(
           Code::kInvalid,
@@ -87,6 +89,7 @@ Result<LinkOptions> ValidateLinkRequest(const proto::LinkRequest& request) {
   spec.block_bytes = *block_bytes;
   spec.replicas = 1;
   spec.refresh = *refresh;
+  if (spec.refresh == RefreshPolicy::kPeriodic) spec.refresh_seconds = request.refresh_seconds();
   return options;
 }
 

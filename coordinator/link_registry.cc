@@ -25,6 +25,9 @@ std::string Encode(const Link& link) {
   if (link.previous) *record.mutable_previous() = *link.previous;
   record.set_next_generation(link.next_generation);
   record.set_task_id(link.task_id);
+  record.set_refresh_path(link.refresh_path);
+  record.set_checked_unix_s(link.checked_unix_s);
+  record.set_refresh_error(link.refresh_error);
   return record.SerializeAsString();
 }
 
@@ -40,6 +43,9 @@ Result<Link> Decode(std::string_view bytes) {
   if (record.has_previous()) link.previous = record.previous();
   link.next_generation = record.next_generation();
   link.task_id = record.task_id();
+  link.refresh_path = record.refresh_path();
+  link.checked_unix_s = record.checked_unix_s();
+  link.refresh_error = record.refresh_error();
   return link;
 }
 
@@ -79,6 +85,7 @@ std::string DescribeDifference(const LinkSpec& existing, const LinkSpec& wanted)
   compare("block size", existing.block_bytes, wanted.block_bytes);
   compare("replicas", existing.replicas, wanted.replicas);
   compare("refresh", RefreshName(existing.refresh), RefreshName(wanted.refresh));
+  compare("seconds between refreshes", existing.refresh_seconds, wanted.refresh_seconds);
   compare("quota", existing.quota_bytes, wanted.quota_bytes);
   return text;
 }
@@ -129,16 +136,8 @@ Result<LinkRegistry::Added> LinkRegistry::Add(LinkSpec spec) {
   link.spec = std::move(spec);
   const proto::TaskState task = TaskBook::Begin("link", link.spec.name);
   link.task_id = task.id();
-  StateBatch batch;
-  batch.Put(LinkKey(link.spec.id), Encode(link));
-  TaskBook::Put(batch, task);
-  Status written = Persist(std::move(batch));
-  if (!written) return Fail(written.error());
-
-  tasks_.Commit(task);
-  std::scoped_lock lock(mutex_);
-  ++version_;
-  links_.insert_or_assign(link.spec.name, link);
+  Status stored = Store(link, task);
+  if (!stored) return Fail(stored.error());
   return Added{.link = std::move(link), .is_new = true};
 }
 
@@ -149,58 +148,89 @@ std::optional<Link> LinkRegistry::Locked(const Uuid& id) const {
   return std::nullopt;
 }
 
-Status LinkRegistry::Publish(const Uuid& id, const proto::GenerationInfo& generation) {
-  std::scoped_lock changing(change_mutex_);
-  std::optional<Link> link = FindById(id);
-  if (!link) return Fail(Code::kNotFound, "the link was removed while it was listed");
-  link->previous = std::exchange(link->generation, generation);
-  link->next_generation = generation.generation() + 1;
-  const std::string task_id = std::exchange(link->task_id, "");
-
+Status LinkRegistry::Store(const Link& link, const std::optional<proto::TaskState>& task) {
   StateBatch batch;
-  batch.Put(LinkKey(id), Encode(*link));
-  std::optional<proto::TaskState> task = tasks_.Find(task_id);
-  if (task) {
-    task->set_total(generation.objects());
-    *task = TaskBook::Ended(*task, "");
-    TaskBook::Put(batch, *task);
-  }
+  batch.Put(LinkKey(link.spec.id), Encode(link));
+  if (task) TaskBook::Put(batch, *task);
   Status written = Persist(std::move(batch));
   if (!written) return written;
   if (task) tasks_.Commit(*task);
   std::scoped_lock lock(mutex_);
   ++version_;
-  links_.insert_or_assign(link->spec.name, *link);
+  links_.insert_or_assign(link.spec.name, link);
   return {};
+}
+
+Result<LinkRegistry::Added> LinkRegistry::BeginRefresh(const Uuid& id, const std::string& path) {
+  std::scoped_lock changing(change_mutex_);
+  std::optional<Link> link = FindById(id);
+  if (!link) return Fail(Code::kNotFound, "the link was removed");
+  if (!link->task_id.empty()) return Added{.link = std::move(*link), .is_new = false};
+  const std::string target = path.empty() ? link->spec.name : link->spec.name + "/" + path;
+  const proto::TaskState task = TaskBook::Begin("refresh", target);
+  link->task_id = task.id();
+  link->refresh_path = path;
+  Status stored = Store(*link, task);
+  if (!stored) return Fail(stored.error());
+  return Added{.link = std::move(*link), .is_new = true};
+}
+
+Status LinkRegistry::Publish(const Uuid& id, const proto::GenerationInfo& generation,
+                             const SnapshotDifference& difference) {
+  std::scoped_lock changing(change_mutex_);
+  std::optional<Link> link = FindById(id);
+  if (!link) return Fail(Code::kNotFound, "the link was removed while it was listed");
+  link->previous = std::exchange(link->generation, generation);
+  link->next_generation = generation.generation() + 1;
+  if (link->refresh_path.empty()) link->checked_unix_s = generation.listed_unix_s();
+  link->refresh_error.clear();
+  std::optional<proto::TaskState> task = tasks_.Find(std::exchange(link->task_id, ""));
+  if (task) {
+    task->set_total(generation.objects());
+    task->set_added(difference.added);
+    task->set_removed(difference.removed);
+    task->set_changed(difference.changed);
+    *task = TaskBook::Ended(*task, "");
+  }
+  link->refresh_path.clear();
+  return Store(*link, task);
+}
+
+Status LinkRegistry::Confirm(const Uuid& id, std::int64_t begun_unix_s) {
+  std::scoped_lock changing(change_mutex_);
+  std::optional<Link> link = FindById(id);
+  if (!link) return Fail(Code::kNotFound, "the link was removed while it was listed");
+  if (link->refresh_path.empty()) link->checked_unix_s = begun_unix_s;
+  link->refresh_path.clear();
+  link->refresh_error.clear();
+  std::optional<proto::TaskState> task = tasks_.Find(std::exchange(link->task_id, ""));
+  if (task) {
+    task->set_total(task->done());
+    *task = TaskBook::Ended(*task, "");
+  }
+  return Store(*link, task);
 }
 
 Status LinkRegistry::FailListing(const Uuid& id, const std::string& reason) {
   std::scoped_lock changing(change_mutex_);
   std::optional<Link> link = FindById(id);
   if (!link) return {};
-  const std::string task_id = std::exchange(link->task_id, "");
-  const bool keep = link->generation.has_value();
+  std::optional<proto::TaskState> task = tasks_.Find(std::exchange(link->task_id, ""));
+  if (task) *task = TaskBook::Ended(*task, reason);
+  if (link->generation) {
+    link->refresh_path.clear();
+    link->refresh_error = reason;
+    return Store(*link, task);
+  }
   StateBatch batch;
-  if (keep) {
-    batch.Put(LinkKey(id), Encode(*link));
-  } else {
-    batch.Delete(LinkKey(id));
-  }
-  std::optional<proto::TaskState> task = tasks_.Find(task_id);
-  if (task) {
-    *task = TaskBook::Ended(*task, reason);
-    TaskBook::Put(batch, *task);
-  }
+  batch.Delete(LinkKey(id));
+  if (task) TaskBook::Put(batch, *task);
   Status written = Persist(std::move(batch));
   if (!written) return written;
   if (task) tasks_.Commit(*task);
   std::scoped_lock lock(mutex_);
   ++version_;
-  if (keep) {
-    links_.insert_or_assign(link->spec.name, *link);
-  } else {
-    links_.erase(link->spec.name);
-  }
+  links_.erase(link->spec.name);
   return {};
 }
 
@@ -210,18 +240,10 @@ Status LinkRegistry::Relist(const Uuid& id) {
   if (!link) return Fail(Code::kNotFound, "the link was removed");
   link->generation.reset();
   link->previous.reset();
+  link->refresh_path.clear();
   const proto::TaskState task = TaskBook::Begin("link", link->spec.name);
   link->task_id = task.id();
-  StateBatch batch;
-  batch.Put(LinkKey(id), Encode(*link));
-  TaskBook::Put(batch, task);
-  Status written = Persist(std::move(batch));
-  if (!written) return written;
-  tasks_.Commit(task);
-  std::scoped_lock lock(mutex_);
-  ++version_;
-  links_.insert_or_assign(link->spec.name, *link);
-  return {};
+  return Store(*link, task);
 }
 
 Result<Link> LinkRegistry::Remove(std::string_view name) {

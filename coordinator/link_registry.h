@@ -10,6 +10,7 @@
 
 #include "common/base/result.h"
 #include "common/model/link.h"
+#include "common/snapshot/difference.h"
 #include "coordinator/state_store.h"
 #include "coordinator/task_book.h"
 #include "proto/coordinator_state.pb.h"
@@ -25,7 +26,10 @@ struct Link {
   std::optional<proto::GenerationInfo> generation;  ///< The current one.
   std::optional<proto::GenerationInfo> previous;    ///< Still served.
   std::uint64_t next_generation = 1;
-  std::string task_id;  ///< Of the listing that runs; "" = none.
+  std::string task_id;              ///< Of the listing that runs; "" = none.
+  std::string refresh_path;         ///< What that listing looks at; "" = the whole link.
+  std::int64_t checked_unix_s = 0;  ///< Begin of the last complete listing of the whole link.
+  std::string refresh_error;        ///< Why the last refresh failed; "" = it did not.
 
   LinkPhase phase() const { return generation ? LinkPhase::kReady : LinkPhase::kListing; }
   std::string Source() const { return "s3://" + spec.origin.bucket + "/" + spec.origin.prefix; }
@@ -50,9 +54,18 @@ class LinkRegistry {
   /// options. kInvalid: the name is taken with other options, which the message lists.
   Result<Added> Add(LinkSpec spec);
 
+  /// A listing of `path` (or "" for all) begins, unless one runs already: then it is answered.
+  /// kNotFound: the link was removed. The link has a generation.
+  Result<Added> BeginRefresh(const Uuid& id, const std::string& path);
+
   /// The generation's file is complete: it becomes the link's current one and ends its task.
   /// kNotFound: the link was removed meanwhile.
-  Status Publish(const Uuid& id, const proto::GenerationInfo& generation);
+  Status Publish(const Uuid& id, const proto::GenerationInfo& generation,
+                 const SnapshotDifference& difference);
+
+  /// The refresh that began at `begun_unix_s` found what the current generation says: that one
+  /// stays, and the task ends.
+  Status Confirm(const Uuid& id, std::int64_t begun_unix_s);
 
   /// The listing failed for good: ends its task with `reason`. A link that never had a generation
   /// is removed: nothing could be mounted.
@@ -72,6 +85,8 @@ class LinkRegistry {
 
  private:
   Status Persist(StateBatch batch);
+  /// Writes `link` and, with it, its task as it is now; then shows both.
+  Status Store(const Link& link, const std::optional<proto::TaskState>& task);
   std::optional<Link> Locked(const Uuid& id) const;
 
   StateStore& store_;

@@ -15,6 +15,8 @@
 #include "common/base/wall_clock.h"
 #include "common/model/key_rules.h"
 #include "common/model/limits.h"
+#include "common/snapshot/difference.h"
+#include "common/snapshot/partial_refresh.h"
 #include "coordinator/link_options.h"
 
 namespace forebay {
@@ -149,7 +151,10 @@ Task<Status> Linker::Resume() {
         return parts_.index.Open(id, generation, true);
       };
       Status opened = co_await parts_.offload.Run(std::move(open));
-      if (opened) continue;
+      if (opened) {
+        if (!link.task_id.empty()) Begin(link);  // a refresh was interrupted
+        continue;
+      }
       spdlog::warn("the listing of link '{}' is lost ({}): it is listed again", link.spec.name,
                    opened.error().message);
       auto relist = [this, id = link.spec.id] { return parts_.links.Relist(id); };
@@ -202,10 +207,35 @@ Task<Status> Linker::Build(Link link) {
   const std::shared_ptr<Listing> listing = running_.at(link.spec.id);
   const std::int64_t begun = UnixSeconds();
   const TimePoint start = Clock::now();
-  auto prepare = [this, id = link.spec.id] { return parts_.index.BeginBuild(id); };
-  Status prepared = co_await parts_.offload.Run(std::move(prepare));
-  if (!prepared) co_return prepared;
+  auto prepare = [this, link, begun] { return Prepare(link, begun); };
+  Result<Plan> plan = co_await parts_.offload.Run(std::move(prepare));
+  if (!plan) co_return Fail(plan.error());
+  Status listed = co_await ListInto(link, plan->part, plan->builder, listing);
+  if (!listed) co_return listed;
+  auto finish = [this, link, plan = *plan, begun] { return Finish(link, plan, begun); };
+  Status finished = co_await parts_.offload.Run(std::move(finish));
+  if (!finished) co_return finished;
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  spdlog::info("link '{}': {} objects listed in {:.3f} s over {} key ranges", link.spec.name,
+               listing->objects, seconds, listing->lister->ranges_used());
+  co_return Status();
+}
 
+/// Blocks.
+Result<Linker::Plan> Linker::Prepare(const Link& link, std::int64_t begun) {
+  Status prepared = parts_.index.BeginBuild(link.spec.id);
+  if (!prepared) return Fail(prepared.error());
+  Plan plan;
+  plan.listed_unix_s = begun;
+  if (link.generation) {
+    const auto current = parts_.index.Find(link.spec.id, link.generation->generation());
+    if (current) plan.previous = current->snapshot();
+  }
+  if (plan.previous && CanRefreshPart(*plan.previous, link.refresh_path)) {
+    plan.part = link.refresh_path;
+    // Of the complete listing that most of it comes from.
+    plan.listed_unix_s = static_cast<std::int64_t>(plan.previous->listed_unix_s());
+  }
   SnapshotOptions options;
   options.id = SnapshotId{.link = link.spec.id, .generation = link.next_generation};
   options.domain = link.spec.domain;
@@ -213,41 +243,49 @@ Task<Status> Linker::Build(Link link) {
   options.bucket = link.spec.origin.bucket;
   options.prefix = link.spec.origin.prefix;
   options.block_bytes = link.spec.block_bytes;
-  options.listed_unix_s = static_cast<std::uint64_t>(begun);
-  auto builder = std::make_shared<SnapshotBuilder>(
+  options.listed_unix_s = static_cast<std::uint64_t>(plan.listed_unix_s);
+  options.previous = plan.previous;
+  plan.builder = std::make_shared<SnapshotBuilder>(
       std::move(options), parts_.index.PathOf(link.spec.id, link.next_generation));
-  Status listed = co_await ListInto(link, builder, listing);
-  if (!listed) co_return listed;
-
-  auto finish = [this, builder, link, begun]() -> Result<proto::GenerationInfo> {
-    Result<FinishedSnapshot> finished = builder->Finish();
-    if (!finished) return Fail(finished.error());
-    proto::GenerationInfo info = Describe(link.next_generation, *finished, begun);
-    Status opened = parts_.index.Open(link.spec.id, info, false);
-    if (!opened) return Fail(opened.error());
-    Status published = parts_.links.Publish(link.spec.id, info);
-    if (!published) return Fail(published.error());
-    return info;
-  };
-  Result<proto::GenerationInfo> info = co_await parts_.offload.Run(std::move(finish));
-  if (!info) co_return Fail(info.error());
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  spdlog::info(
-      "link '{}': generation {} with {} objects, {} bytes and {} hidden keys listed in "
-      "{:.3f} s over {} key ranges",
-      link.spec.name, info->generation(), info->objects(), info->bytes(), info->hidden_keys(),
-      seconds, listing->lister->ranges_used());
-  co_return Status();
+  if (plan.part.empty()) return plan;
+  Status carried = CarryOver(*plan.previous, plan.part, *plan.builder);
+  if (!carried) return Fail(carried.error());
+  return plan;
 }
 
-Task<Status> Linker::ListInto(Link link, std::shared_ptr<SnapshotBuilder> builder,
+/// Publishes what was listed, unless the current generation says the same. Blocks.
+Status Linker::Finish(const Link& link, const Plan& plan, std::int64_t begun) {
+  Result<FinishedSnapshot> finished = plan.builder->Finish();
+  if (!finished) return Fail(finished.error());
+  const proto::GenerationInfo info = Describe(link.next_generation, *finished, plan.listed_unix_s);
+  Status opened = parts_.index.Open(link.spec.id, info, false);
+  if (!opened) return opened;
+  SnapshotDifference difference;
+  difference.added = info.objects();
+  if (plan.previous) {
+    const auto now = parts_.index.Find(link.spec.id, info.generation());
+    Result<SnapshotDifference> found = Compare(*plan.previous, *now->snapshot());
+    if (!found) return Fail(found.error());
+    difference = *found;
+  }
+  if (difference.same) return parts_.links.Confirm(link.spec.id, begun);
+  Status published = parts_.links.Publish(link.spec.id, info, difference);
+  if (!published) return published;
+  spdlog::info("link '{}': generation {} with {} objects, {} bytes and {} hidden keys: +{} -{} ~{}",
+               link.spec.name, info.generation(), info.objects(), info.bytes(), info.hidden_keys(),
+               difference.added, difference.removed, difference.changed);
+  return {};
+}
+
+Task<Status> Linker::ListInto(Link link, std::string part, std::shared_ptr<SnapshotBuilder> builder,
                               std::shared_ptr<Listing> listing) {
   const LinkOrigin origin = link.spec.origin;
   const bool single = IsSingleObjectPrefix(origin.prefix);
   // The lister holds the sink and the listing holds the lister: the sink must not hold either.
   Listing* progress = listing.get();
-  auto sink = [this, builder, progress, single, prefix = origin.prefix,
-               task = link.task_id](const std::vector<ListedObject>& objects) -> Status {
+  const RangeLister::Sink sink =
+      [this, builder, progress, single, prefix = origin.prefix,
+       task = link.task_id](const std::vector<ListedObject>& objects) -> Status {
     // Of a link to one object, S3 also lists the keys that merely begin like it.
     std::vector<ListedObject> own;
     if (single && objects.front().key == prefix) own.push_back(objects.front());
@@ -259,14 +297,85 @@ Task<Status> Linker::ListInto(Link link, std::shared_ptr<SnapshotBuilder> builde
     parts_.tasks.Progress(task, progress->objects, progress->bytes);
     return {};
   };
-  listing->lister =
-      RangeLister::Create(parts_.store, origin, origin.prefix, parts_.listing, std::move(sink));
+  const std::string prefix = part.empty() ? origin.prefix : KeyAtPath(origin.prefix, part) + "/";
+  listing->lister = RangeLister::Create(parts_.store, origin, prefix, parts_.listing, sink);
   if (stopping_) co_return Fail(Code::kUnavailable, "the coordinator is stopping");
   if (!parts_.links.FindById(link.spec.id)) {
     co_return Fail(Code::kNotFound, "the link was removed");
   }
+  if (!part.empty()) {
+    Status around = co_await ListAround(origin, part, sink);
+    if (!around) co_return around;
+  }
   Status listed = co_await listing->lister->Run();
   co_return listed;
+}
+
+/// The key at `part`, and the markers of the folders above it: partial_refresh.h says why.
+Task<Status> Linker::ListAround(LinkOrigin origin, std::string part, RangeLister::Sink sink) {
+  std::vector<std::string> keys = {KeyAtPath(origin.prefix, part)};
+  for (std::size_t slash = part.find('/'); slash != std::string::npos;
+       slash = part.find('/', slash + 1)) {
+    keys.push_back(KeyAtPath(origin.prefix, part.substr(0, slash)) + "/");
+  }
+  for (const std::string& key : keys) {
+    ListRequest request;
+    request.origin = origin;
+    request.prefix = key;
+    request.max_keys = 1;
+    Result<ListPage> page =
+        co_await parts_.store.List(std::move(request), Deadline::After(parts_.listing.patience));
+    if (!page) co_return Fail(page.error());
+    // The key itself sorts before all that it is a prefix of.
+    if (page->objects.empty() || page->objects.front().key != key) continue;
+    Status taken = sink(page->objects);
+    if (!taken) co_return taken;
+  }
+  co_return Status();
+}
+
+Task<Result<proto::RefreshReply>> Linker::StartRefresh(LinkSpec link, std::string path) {
+  if (link.refresh == RefreshPolicy::kImmutable) {
+    co_return Fail(Code::kInvalid,
+                   fmt::format("link '{}' is immutable: to see what S3 holds now, unlink it and "
+                               "link it again",
+                               link.name));
+  }
+  if (stopping_) co_return Fail(Code::kUnavailable, "the coordinator is stopping");
+  auto begin = [this, id = link.id, path = std::move(path)] {
+    Result<LinkRegistry::Added> begun = parts_.links.BeginRefresh(id, path);
+    if (begun && begun->is_new) {
+      asio::post(context_, [this, link = begun->link] { Begin(link); });
+    }
+    return begun;
+  };
+  Result<LinkRegistry::Added> begun = co_await parts_.offload.Run(std::move(begin));
+  if (!begun) co_return Fail(begun.error());
+  proto::RefreshReply reply;
+  reply.set_link(link.name);
+  reply.set_task_id(begun->link.task_id);
+  reply.set_started(begun->is_new);
+  co_return reply;
+}
+
+Task<void> Linker::RefreshDue() {
+  const TimePoint now = Clock::now();
+  const std::int64_t unix_s = UnixSeconds();
+  for (const Link& link : parts_.links.All()) {
+    if (link.spec.refresh != RefreshPolicy::kPeriodic || !link.task_id.empty()) continue;
+    const auto every = static_cast<std::int64_t>(link.spec.refresh_seconds);
+    const auto next = next_refresh_.find(link.spec.id);
+    // A process that has just started goes by what was stored; afterwards its own clock counts, so
+    // that a listing that fails is not repeated at once.
+    const bool due =
+        next == next_refresh_.end() ? unix_s - link.checked_unix_s >= every : now >= next->second;
+    if (!due) continue;
+    next_refresh_[link.spec.id] = now + std::chrono::seconds(every);
+    Result<proto::RefreshReply> begun = co_await StartRefresh(link.spec, "");
+    if (!begun) {
+      spdlog::warn("link '{}' is not refreshed: {}", link.spec.name, begun.error().message);
+    }
+  }
 }
 
 Task<Result<Link>> Linker::Remove(std::string name) {

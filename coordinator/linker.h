@@ -53,6 +53,13 @@ class Linker {
   /// within 10 s (no such bucket, refused credentials, unreachable, nothing under the prefix).
   Task<Result<proto::LinkReply>> StartLink(proto::LinkRequest request);
 
+  /// kRefresh: lists `path` of a link again, or all of it (""). Answers what runs already instead.
+  /// kInvalid: the link is immutable.
+  Task<Result<proto::RefreshReply>> StartRefresh(LinkSpec link, std::string path);
+
+  /// Lists the links again whose period is over. Called about once a second.
+  Task<void> RefreshDue();
+
   /// Goes on with every link that has no generation, and lists those again whose file is gone or
   /// damaged. Called once, after everything is loaded.
   Task<Status> Resume();
@@ -73,6 +80,13 @@ class Linker {
     std::uint64_t objects = 0;
     std::uint64_t bytes = 0;
   };
+  /// How a generation is made.
+  struct Plan {
+    std::shared_ptr<const Snapshot> previous;  // null: there was none
+    std::string part;  // only this is listed, the rest is carried over; "" = all
+    std::int64_t listed_unix_s = 0;
+    std::shared_ptr<SnapshotBuilder> builder;
+  };
 
   Task<Result<LinkSpec>> SpecOf(proto::LinkRequest request);
   Task<Result<std::string>> FindPrefix(LinkOrigin origin, std::string asked, Deadline deadline);
@@ -80,14 +94,18 @@ class Linker {
   void Begin(Link link);
   Task<void> List(Link link);
   Task<void> Forget(Uuid link);
-  Task<Status> ListInto(Link link, std::shared_ptr<SnapshotBuilder> builder,
+  Task<Status> ListInto(Link link, std::string part, std::shared_ptr<SnapshotBuilder> builder,
                         std::shared_ptr<Listing> listing);
+  Task<Status> ListAround(LinkOrigin origin, std::string part, RangeLister::Sink sink);
   Task<Status> Build(Link link);
+  Result<Plan> Prepare(const Link& link, std::int64_t begun);
+  Status Finish(const Link& link, const Plan& plan, std::int64_t begun);
   Task<Status> PruneFiles();
 
   asio::io_context& context_;
   Parts parts_;
   std::map<Uuid, std::shared_ptr<Listing>> running_;
+  std::map<Uuid, TimePoint> next_refresh_;  // of periodic links that this process looked at
   std::atomic<bool> stopping_{false};
   Notifier ended_;
 };

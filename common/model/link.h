@@ -38,7 +38,8 @@ struct LinkSpec {
   std::uint64_t block_bytes = kDefaultBlockBytes;
   std::uint32_t replicas = 1;
   RefreshPolicy refresh = RefreshPolicy::kOnDemand;
-  std::uint64_t quota_bytes = 0;  ///< 0 = none.
+  std::uint64_t refresh_seconds = 0;  ///< Of kPeriodic, else 0.
+  std::uint64_t quota_bytes = 0;      ///< 0 = none.
 
   bool operator==(const LinkSpec&) const = default;
 };

@@ -53,6 +53,7 @@ enum class Method : std::uint16_t {
   kCheckTarget = 64,
   kEvictTarget = 65,
   kStats = 66,
+  kRefresh = 67,
 };
 
 inline constexpr std::uint32_t kFrameMagic = 0x31594246;  ///< "FBY1"

@@ -35,6 +35,7 @@ proto::LinkSpec ToProto(const LinkSpec& link) {
   message.set_replicas(link.replicas);
   message.set_refresh(static_cast<std::uint32_t>(link.refresh));
   message.set_quota_bytes(link.quota_bytes);
+  message.set_refresh_seconds(link.refresh_seconds);
   return message;
 }
 
@@ -56,6 +57,7 @@ Result<LinkSpec> FromProto(const proto::LinkSpec& message) {
   link.replicas = message.replicas();
   link.refresh = static_cast<RefreshPolicy>(message.refresh());
   link.quota_bytes = message.quota_bytes();
+  link.refresh_seconds = message.refresh_seconds();
   const bool good = !link.id.IsZero() && !link.domain.IsZero() && !link.name.empty() &&
                     link.block_bytes != 0 &&
                     message.refresh() <= static_cast<std::uint32_t>(RefreshPolicy::kPeriodic);

@@ -21,6 +21,11 @@ void MemoryObjectStore::Put(std::string key, std::uint64_t size, std::string eta
   objects_.insert_or_assign(std::move(key), std::move(object));
 }
 
+void MemoryObjectStore::Erase(const std::string& key) {
+  std::scoped_lock lock(mutex_);
+  objects_.erase(key);
+}
+
 std::size_t MemoryObjectStore::size() const {
   std::scoped_lock lock(mutex_);
   return objects_.size();

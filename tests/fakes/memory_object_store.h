@@ -20,6 +20,7 @@ class MemoryObjectStore final : public ObjectStore {
       : bucket_(std::move(bucket)), random_(seed) {}
 
   void Put(std::string key, std::uint64_t size, std::string etag = "");
+  void Erase(const std::string& key);
   std::size_t size() const;
   /// Every LIST first asks `fault`; what it answers is the LIST's answer.
   using Fault = std::function<std::optional<Error>(const ListRequest&)>;

@@ -34,7 +34,7 @@ TEST_F(LinkRegistryTest, TheSameLinkAgainAnswersItsTaskAndThenNone) {
   EXPECT_FALSE(second->is_new);
   EXPECT_EQ(second->link.task_id, first->link.task_id);
   EXPECT_EQ(second->link.spec.id, spec.id);
-  ASSERT_TRUE(links.Publish(spec.id, Generation(1)).has_value());
+  ASSERT_TRUE(links.Publish(spec.id, Generation(1), {}).has_value());
   EXPECT_EQ(links.Add(again)->link.task_id, "");
 }
 
@@ -54,9 +54,9 @@ TEST_F(LinkRegistryTest, TheSameNameWithOtherOptionsShowsTheDifference) {
 TEST_F(LinkRegistryTest, APublishedGenerationEndsItsTaskAndKeepsTheOneBefore) {
   const auto added = links.Add(TestLink("a", "bucket", "p/"));
   const Uuid id = added->link.spec.id;
-  ASSERT_TRUE(links.Publish(id, Generation(1)).has_value());
+  ASSERT_TRUE(links.Publish(id, Generation(1), {}).has_value());
   EXPECT_EQ(tasks.Find(added->link.task_id)->state(), static_cast<std::uint32_t>(TaskPhase::kDone));
-  ASSERT_TRUE(links.Publish(id, Generation(2)).has_value());
+  ASSERT_TRUE(links.Publish(id, Generation(2), {}).has_value());
   const Link link = *links.FindById(id);
   EXPECT_EQ(link.phase(), LinkPhase::kReady);
   EXPECT_EQ(link.generation->generation(), 2u);
@@ -74,7 +74,7 @@ TEST_F(LinkRegistryTest, AFailedFirstListingRemovesTheLinkAndKeepsTheReason) {
 TEST_F(LinkRegistryTest, NothingOfARemovedLinkIsPublished) {
   const auto added = links.Add(TestLink("a", "bucket", "p/"));
   ASSERT_TRUE(links.Remove("a").has_value());
-  EXPECT_EQ(links.Publish(added->link.spec.id, Generation(1)).error().code, Code::kNotFound);
+  EXPECT_EQ(links.Publish(added->link.spec.id, Generation(1), {}).error().code, Code::kNotFound);
   EXPECT_EQ(tasks.Find(added->link.task_id)->state(),
             static_cast<std::uint32_t>(TaskPhase::kCancelled));
   EXPECT_EQ(links.Remove("a").error().code, Code::kNotFound);
@@ -85,7 +85,7 @@ TEST_F(LinkRegistryTest, EveryChangeRaisesTheVersionAlsoOverARestart) {
   const auto added = links.Add(TestLink("a", "bucket", "p/"));
   const std::uint64_t listing = links.version();
   EXPECT_GT(listing, empty);
-  ASSERT_TRUE(links.Publish(added->link.spec.id, Generation(1)).has_value());
+  ASSERT_TRUE(links.Publish(added->link.spec.id, Generation(1), {}).has_value());
   EXPECT_GT(links.version(), listing);
 
   TaskBook next_tasks;
@@ -105,7 +105,7 @@ TEST_F(LinkRegistryTest, WhatCannotBeStoredDoesNotShow) {
   const auto added = links.Add(TestLink("a", "bucket", "p/"));
   ASSERT_TRUE(added.has_value());
   store.fail_writes = true;
-  EXPECT_FALSE(links.Publish(added->link.spec.id, Generation(1)).has_value());
+  EXPECT_FALSE(links.Publish(added->link.spec.id, Generation(1), {}).has_value());
   EXPECT_EQ(links.All()[0].phase(), LinkPhase::kListing);
   EXPECT_FALSE(links.Remove("a").has_value());
   EXPECT_EQ(links.All().size(), 1u);
@@ -114,7 +114,7 @@ TEST_F(LinkRegistryTest, WhatCannotBeStoredDoesNotShow) {
 TEST_F(LinkRegistryTest, ALostListingIsMadeAgainUnderTheNextNumber) {
   const auto added = links.Add(TestLink("a", "bucket", "p/"));
   const Uuid id = added->link.spec.id;
-  ASSERT_TRUE(links.Publish(id, Generation(1)).has_value());
+  ASSERT_TRUE(links.Publish(id, Generation(1), {}).has_value());
   ASSERT_TRUE(links.Relist(id).has_value());
   const Link link = *links.FindById(id);
   EXPECT_EQ(link.phase(), LinkPhase::kListing);

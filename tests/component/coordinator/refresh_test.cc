@@ -1,0 +1,193 @@
+// A link is listed again, whole or in part, by itself or when asked.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+
+#include "common/wire/messages.h"
+#include "tests/component/coordinator/cluster_fixture.h"
+
+namespace forebay {
+namespace {
+
+constexpr std::uint32_t kTaskDone = 1;
+constexpr std::uint32_t kTaskFailed = 2;
+
+class RefreshTest : public ClusterTest {
+ protected:
+  RefreshTest() {
+    for (int i = 0; i < 20; ++i) store.Put("data/train/" + std::to_string(100 + i), 10);
+    store.Put("data/val/a", 10);
+    store.Put("data/val/deep/b", 10);
+    store.SetListFault([this](const ListRequest& request) -> std::optional<Error> {
+      const std::scoped_lock lock(mutex_);
+      listed_.push_back(request.prefix);
+      return fault_;
+    });
+    StartCoordinator();
+    MakeLink("data", "data/");
+  }
+
+  Result<proto::RefreshReply> Start(const std::string& target) {
+    proto::RefreshRequest request;
+    request.mutable_target()->set_text(target);
+    return admin.Ask<proto::RefreshReply>(address(), Method::kRefresh, request);
+  }
+
+  /// Refreshes and waits for the end.
+  proto::TaskState Refresh(const std::string& target) {
+    const Result<proto::RefreshReply> reply = Start(target);
+    if (!reply) {
+      ADD_FAILURE() << reply.error().message;
+      return {};
+    }
+    EXPECT_TRUE(reply->started());
+    return WaitForTask(reply->task_id());
+  }
+
+  std::vector<std::string> NamesIn(const std::string& target) {
+    proto::ListTargetRequest request;
+    request.mutable_target()->set_text(target);
+    const auto reply = admin.Ask<proto::ListTargetReply>(address(), Method::kListTarget, request);
+    std::vector<std::string> names;
+    if (!reply) return names;
+    for (const proto::ListedEntry& entry : reply->entries()) names.push_back(entry.name());
+    return names;
+  }
+
+  void Fault(std::optional<Error> fault) {
+    const std::scoped_lock lock(mutex_);
+    fault_ = std::move(fault);
+  }
+  std::vector<std::string> TakeListed() {
+    const std::scoped_lock lock(mutex_);
+    return std::exchange(listed_, {});
+  }
+  std::uint64_t Generation() { return GetLink("data")->generation().generation(); }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> listed_;
+  std::optional<Error> fault_;
+};
+
+TEST_F(RefreshTest, CountsWhatIsNewGoneAndChangedAndShowsIt) {
+  store.Put("data/train/200", 10);
+  store.Put("data/train/201", 10);
+  store.Put("data/train/100", 11);
+  for (int i = 1; i <= 3; ++i) store.Erase("data/train/" + std::to_string(100 + i));
+  const proto::TaskState task = Refresh("data");
+  EXPECT_EQ(task.state(), kTaskDone) << task.error();
+  EXPECT_EQ(task.kind(), "refresh");
+  EXPECT_EQ(task.added(), 2U);
+  EXPECT_EQ(task.removed(), 3U);
+  EXPECT_EQ(task.changed(), 1U);
+  EXPECT_EQ(Generation(), 2U);
+  EXPECT_EQ(NamesIn("data/train").size(), 19U);
+}
+
+TEST_F(RefreshTest, NothingNewKeepsTheGeneration) {
+  const proto::TaskState task = Refresh("data");
+  EXPECT_EQ(task.state(), kTaskDone);
+  EXPECT_EQ(task.added() + task.removed() + task.changed(), 0U);
+  EXPECT_EQ(Generation(), 1U);
+  store.Put("data/new", 1);
+  EXPECT_EQ(Refresh("data").added(), 1U);
+  EXPECT_EQ(Generation(), 2U);
+}
+
+TEST_F(RefreshTest, AFolderIsListedAloneAndTheRestStays) {
+  store.Put("data/val/c", 10);
+  store.Erase("data/val/a");
+  store.Put("data/train/200", 10);
+  (void)TakeListed();
+  const proto::TaskState task = Refresh("data/val");
+  EXPECT_EQ(task.added(), 1U);
+  EXPECT_EQ(task.removed(), 1U);
+  const std::vector<std::string> listed = TakeListed();
+  ASSERT_FALSE(listed.empty());
+  for (const std::string& prefix : listed) EXPECT_TRUE(prefix.starts_with("data/val")) << prefix;
+  EXPECT_EQ(NamesIn("data/val"), (std::vector<std::string>{"c", "deep"}));
+  EXPECT_EQ(NamesIn("data/train").size(), 20U) << "its new file was not asked for";
+  EXPECT_EQ(Refresh("data").added(), 1U);
+}
+
+TEST_F(RefreshTest, AKeyThatIsNewInS3CanBeAskedForByName) {
+  store.Put("data/val/deep/c", 10);
+  store.Put("data/val/deep/cc", 10);
+  EXPECT_EQ(Refresh("s3://bucket/data/val/deep/c").added(), 1U);
+  EXPECT_EQ(NamesIn("data/val/deep"), (std::vector<std::string>{"b", "c"}));
+}
+
+TEST_F(RefreshTest, AFolderThatEndsTakesItsParentsAlong) {
+  store.Erase("data/val/deep/b");
+  store.Erase("data/val/a");
+  EXPECT_EQ(Refresh("data/val/deep").removed(), 1U);
+  EXPECT_EQ(NamesIn("data/val"), std::vector<std::string>{"a"}) << "only what was asked for";
+  EXPECT_EQ(Refresh("data/val").removed(), 1U);
+  EXPECT_EQ(NamesIn("data"), std::vector<std::string>{"train"});
+}
+
+TEST_F(RefreshTest, AFailureKeepsWhatIsThereAndIsSaid) {
+  store.Put("data/new", 1);
+  Fault(Error{Code::kDenied, "S3 refuses"});
+  const proto::TaskState failed = Refresh("data");
+  EXPECT_EQ(failed.state(), kTaskFailed);
+  EXPECT_EQ(failed.error(), "S3 refuses");
+  EXPECT_EQ(Generation(), 1U);
+  EXPECT_EQ(GetLink("data")->error(), "S3 refuses");
+  Fault(std::nullopt);
+  EXPECT_EQ(Refresh("data").added(), 1U);
+  EXPECT_EQ(GetLink("data")->error(), "");
+}
+
+TEST_F(RefreshTest, AnImmutableLinkIsNeverListedAgain) {
+  proto::LinkRequest request = LinkRequestFor("frozen", "data/");
+  request.set_refresh(static_cast<std::uint32_t>(RefreshPolicy::kImmutable));
+  const auto linked = admin.Ask<proto::LinkReply>(address(), Method::kLink, request);
+  ASSERT_TRUE(linked.has_value());
+  WaitForTask(linked->task_id());
+  const auto refused = Start("frozen");
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kInvalid);
+  EXPECT_NE(refused.error().message.find("immutable"), std::string::npos);
+}
+
+TEST_F(RefreshTest, ASecondOneWaitsForTheFirstAndOneThatAStopInterruptsGoesOn) {
+  store.Put("data/val/new", 1);
+  store.HangAfter(1);
+  const auto first = Start("data/val");
+  ASSERT_TRUE(first.has_value() && first->started());
+  ASSERT_TRUE(store.WaitUntilHanging());
+  const auto second = Start("data");
+  ASSERT_TRUE(second.has_value());
+  EXPECT_FALSE(second->started());
+  EXPECT_EQ(second->task_id(), first->task_id());
+  StopCoordinator();
+  StartCoordinator();
+  const proto::TaskState task = WaitForTask(first->task_id());
+  EXPECT_EQ(task.state(), kTaskDone) << task.error();
+  EXPECT_EQ(task.added(), 1U);
+  EXPECT_EQ(NamesIn("data/val"), (std::vector<std::string>{"a", "deep", "new"}));
+}
+
+TEST_F(RefreshTest, APeriodicLinkListsItselfAgain) {
+  proto::LinkRequest request = LinkRequestFor("often", "data/");
+  request.set_refresh(static_cast<std::uint32_t>(RefreshPolicy::kPeriodic));
+  EXPECT_FALSE(admin.Ask<proto::LinkReply>(address(), Method::kLink, request).has_value())
+      << "without a period";
+  request.set_refresh_seconds(1);
+  const auto linked = admin.Ask<proto::LinkReply>(address(), Method::kLink, request);
+  ASSERT_TRUE(linked.has_value()) << linked.error().message;
+  WaitForTask(linked->task_id());
+  store.Put("data/val/new", 1);
+  const Deadline deadline = Deadline::After(std::chrono::seconds(20));
+  while (NamesIn("often/val").size() != 3) {
+    ASSERT_FALSE(deadline.Expired()) << "the new file does not show";
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+}  // namespace
+}  // namespace forebay
