@@ -14,11 +14,9 @@
 #include "common/base/nearest.h"
 
 namespace forebay {
-namespace {
 
 bool IsFlag(const std::string& word) { return word.size() > 1 && word.starts_with('-'); }
 
-/// The place of the verb: the first word that is neither a flag nor a global flag's value.
 std::size_t FindVerbWord(const std::vector<std::string>& words, const Options& global) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (!IsFlag(words[i])) return i;
@@ -29,6 +27,8 @@ std::size_t FindVerbWord(const std::vector<std::string>& words, const Options& g
   }
   return words.size();
 }
+
+namespace {
 
 /// An option and the texts that were given for it.
 struct Collected {

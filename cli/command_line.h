@@ -33,4 +33,10 @@ std::expected<CommandLine, Failure> ReadCommandLine(const std::vector<std::strin
                                                     const std::string& coordinators,
                                                     OutputFormat& output);
 
+bool IsFlag(const std::string& word);
+
+/// The place of the verb: the first word that is neither a flag nor a global flag's value;
+/// words.size() when there is none.
+std::size_t FindVerbWord(const std::vector<std::string>& words, const Options& global);
+
 }  // namespace forebay

@@ -13,6 +13,7 @@ namespace forebay {
 // the row and from what the verb declares: --help, the manual, completion, did-you-mean, --watch of
 // lists, --wait and --detach of tasks.
 std::unique_ptr<Verb> MakeCheck();
+std::unique_ptr<Verb> MakeCompletion();
 std::unique_ptr<Verb> MakeEvict();
 std::unique_ptr<Verb> MakeLink();
 std::unique_ptr<Verb> MakeLinks();

@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "cli/completion.h"
 #include "cli/json.h"
 #include "cli/verb_table.h"
 #include "common/base/version.h"
@@ -258,6 +259,14 @@ TEST_F(JsonDoc, AnInterruptedListIsNoValidDocument) {
   boost::system::error_code error;
   boost::json::parse(ran.out, error);
   EXPECT_TRUE(error);
+}
+
+TEST_F(JsonDoc, Completion) {
+  const Ran ran = RunForebay(session_, {"-o", "json", "completion", "fish"});
+  boost::json::value printed = boost::json::parse(ran.out);
+  EXPECT_EQ(printed.at("script").as_string(), CompletionScript("fish"));
+  printed.at("script") = "…";
+  Expect("completion", JsonText(printed) + "\n");
 }
 
 TEST_F(JsonDoc, Version) {

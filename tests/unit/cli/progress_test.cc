@@ -42,7 +42,7 @@ TEST(RateWindow, KnowsNothingInTheFirstSecond) {
 
 TEST(RateWindow, WhatWasLongAgoDoesNotCount) {
   RateWindow rate;
-  for (int i = 0; i <= 60; ++i) rate.Add(At(i), static_cast<std::uint64_t>(1000 * i), 0);
+  for (unsigned i = 0; i <= 60; ++i) rate.Add(At(i), std::uint64_t{1000} * i, 0);
   for (int i = 61; i <= 80; ++i) rate.Add(At(i), 60'000, 0);
   EXPECT_DOUBLE_EQ(rate.Current()->objects_per_second, 0);
 }
