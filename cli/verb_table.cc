@@ -10,6 +10,7 @@ const std::vector<VerbRow>& VerbTable() {
        VerbKind::kList},
       {"link", "makes an S3 prefix mountable under a name", MakeLink, VerbKind::kTask},
       {"links", "what is linked, and how much of it is cached", MakeLinks, VerbKind::kList},
+      {"refresh", "looks in S3 again: what is new, gone or changed", MakeRefresh, VerbKind::kTask},
       {"unlink", "takes a link away", MakeUnlink},
       {"ls", "lists a folder of a link, without a mount", MakeLs, VerbKind::kList},
       {"check", "how much of a target is cached", MakeCheck, VerbKind::kList},

@@ -19,6 +19,7 @@ std::unique_ptr<Verb> MakeLink();
 std::unique_ptr<Verb> MakeLinks();
 std::unique_ptr<Verb> MakeLs();
 std::unique_ptr<Verb> MakeNodes();
+std::unique_ptr<Verb> MakeRefresh();
 std::unique_ptr<Verb> MakeStats();
 std::unique_ptr<Verb> MakeStatus();
 std::unique_ptr<Verb> MakeUnlink();

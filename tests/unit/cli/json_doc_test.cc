@@ -136,6 +136,21 @@ TEST_F(JsonDoc, LinkThatIsThereAlready) {
   Run("link, repeated", {"link", "s3://bucket/imagenet/"});
 }
 
+TEST_F(JsonDoc, Refresh) {
+  proto::RefreshReply started;
+  started.set_link("imagenet");
+  started.set_task_id("t-1");
+  started.set_started(true);
+  session_.Answer(Method::kRefresh, started);
+  proto::TaskState task;
+  task.set_state(1);
+  task.set_added(3);
+  task.set_removed(2);
+  task.set_changed(1);
+  session_.Answer(Method::kGetTask, task);
+  Run("refresh", {"refresh", "imagenet/train"});
+}
+
 TEST_F(JsonDoc, LinkDetached) {
   proto::LinkReply started;
   started.set_name("imagenet");
