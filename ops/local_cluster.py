@@ -3,6 +3,7 @@
 Everything listens on free ports of 127.0.0.1, keeps its files below the folder, and ends with the cluster: also when
 the program that started it is killed."""
 
+import contextlib
 import ctypes
 import json
 import os
@@ -12,7 +13,10 @@ import selectors
 import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 import time
+import urllib.request
 
 READY_SECONDS = 60
 STOP_SECONDS = 20
@@ -28,6 +32,40 @@ class ClusterError(Exception):
 def without_settings(environment):
     """The environment without what would reach Forebay or an S3 client by accident."""
     return {name: value for name, value in environment.items() if not name.startswith(("AWS_", "FOREBAY_", "RCLONE_"))}
+
+
+def say(text="", output=None):
+    print(text, file=output or sys.stdout, flush=True)
+
+
+@contextlib.contextmanager
+def step(text, output=None):
+    """Says what is being done, and afterwards how long it took."""
+    print(f"{text} …", end=" ", file=output or sys.stdout, flush=True)
+    begin = time.monotonic()
+    yield
+    say(f"{time.monotonic() - begin:.1f} s", output)
+
+
+def build(*targets):
+    """The release build of these targets; seconds when there is nothing to do. Answers the folder of the programs."""
+    log = pathlib.Path(tempfile.gettempdir()) / f"forebay-build-{os.getuid()}.log"
+    commands = [[REPOSITORY / "ops" / "setup"], ["cmake", "--preset", "release", "--log-level=WARNING"],
+                ["cmake", "--build", "--preset", "release", "--target", *targets]]
+    with open(log, "wb") as output:
+        for command in commands:
+            if subprocess.run(command, cwd=REPOSITORY, stdout=output, stderr=subprocess.STDOUT, check=False).returncode:
+                output.flush()
+                tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+                raise ClusterError(f"the build failed; the end of {log}:\n{tail}")
+    log.unlink()
+    return REPOSITORY / "build" / "release" / "bin"
+
+
+def drop_page_cache():
+    """What is cached in memory of any file is read anew. Only root may do that."""
+    os.sync()
+    pathlib.Path("/proc/sys/vm/drop_caches").write_text("3\n")
 
 
 def _end_with_parent():
@@ -71,6 +109,26 @@ class Daemon:
     @property
     def pid(self):
         return self.process.pid
+
+    def metrics(self):
+        """{(name, labels): value} of its /metrics."""
+        with urllib.request.urlopen(f"http://{self.addresses['metrics']}/metrics", timeout=10) as reply:
+            text = reply.read().decode()
+        values = {}
+        for line in text.splitlines():
+            match = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
+            if match and not line.startswith("#"):
+                values[match[1], match[2] or ""] = float(match[3])
+        return values
+
+    def fuse_ops(self):
+        """Of a mount: requests of the kernel so far, by operation."""
+        ops = {}
+        for (name, labels), value in self.metrics().items():
+            if name == "forebay_fuse_ops_total":
+                op = re.search(r'op="(\w+)"', labels)[1]
+                ops[op] = ops.get(op, 0) + int(value)
+        return ops
 
     def running(self):
         return self.process is not None and self.process.poll() is None
@@ -198,14 +256,17 @@ class Rgw:
     def stop(self):
         self._run("stop", self.folder)
 
+    def rclone_env(self):
+        """With it rclone finds the bucket B as `:s3:B`."""
+        return {**without_settings(os.environ), **self.env, "RCLONE_CONFIG": str(self.folder / "rclone.conf"),
+                "RCLONE_S3_PROVIDER": "Ceph", "RCLONE_S3_ENV_AUTH": "true",
+                "RCLONE_S3_ENDPOINT": self.env["AWS_ENDPOINT_URL"]}
+
     def upload(self, source, bucket, prefix=""):
         """Copies a folder into the bucket, which is made."""
-        env = {**without_settings(os.environ), **self.env, "RCLONE_CONFIG": str(self.folder / "rclone.conf"),
-               "RCLONE_S3_PROVIDER": "Ceph", "RCLONE_S3_ENV_AUTH": "true",
-               "RCLONE_S3_ENDPOINT": self.env["AWS_ENDPOINT_URL"]}
         result = subprocess.run(["rclone", "copy", "--transfers", "16", "--checkers", "16", "--no-traverse",
                                  "--s3-upload-cutoff", "256Mi", "--quiet", str(source), f":s3:{bucket}/{prefix}"],
-                                env=env, capture_output=True, text=True, check=False)
+                                env=self.rclone_env(), capture_output=True, text=True, check=False)
         if result.returncode != 0:
             raise ClusterError(f"the upload to {bucket} failed: {result.stderr.strip()[-2000:]}")
 

@@ -12,13 +12,12 @@ import sys
 import tempfile
 import time
 import unittest
-import urllib.request
 
 import boto3
 import botocore.config
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "ops"))
-from local_cluster import Cluster, ClusterError, Daemon, Rgw, remove  # noqa: E402
+from local_cluster import Cluster, ClusterError, Daemon, Rgw, drop_page_cache, remove  # noqa: E402
 
 PROGRAMS = pathlib.Path(os.environ.get("FOREBAY_BIN", "")).resolve()
 BLOCK = 4 << 20
@@ -55,11 +54,6 @@ def read_all(folder, order=None):
             while part := file.read(1 << 20):
                 total += len(part)
     return total
-
-
-def drop_page_cache():
-    os.sync()
-    pathlib.Path("/proc/sys/vm/drop_caches").write_text("3\n")
 
 
 class E2eTest(unittest.TestCase):
@@ -121,24 +115,11 @@ class E2eTest(unittest.TestCase):
         return next(link for link in self.cluster.json("stats")["links"] if link["name"] == name)
 
     def metrics(self, daemon):
-        """{(name, labels): value} of a daemon's /metrics."""
-        with urllib.request.urlopen(f"http://{daemon.addresses['metrics']}/metrics", timeout=10) as reply:
-            text = reply.read().decode()
-        values = {}
-        for line in text.splitlines():
-            match = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
-            if match and not line.startswith("#"):
-                values[match[1], match[2] or ""] = float(match[3])
-        return values
+        return daemon.metrics()
 
     def fuse_ops(self, mount):
         """Requests of the kernel so far, by operation."""
-        ops = {}
-        for (name, labels), value in self.metrics(self.cluster.mounts[mount]).items():
-            if name == "forebay_fuse_ops_total":
-                op = re.search(r'op="(\w+)"', labels)[1]
-                ops[op] = ops.get(op, 0) + int(value)
-        return ops
+        return self.cluster.mounts[mount].fuse_ops()
 
     def assert_same_tree(self, source, mount):
         result = subprocess.run(["diff", "-r", source, mount], capture_output=True, text=True, check=False)

@@ -1,0 +1,198 @@
+"""What ops/bench says about its runs: medians, ratios, and what must hold."""
+
+import datetime
+import os
+import pathlib
+import platform
+import re
+import statistics
+import subprocess
+
+# Nobody waits for a FORGET; STATFS is what a monitor asks of every mount.
+NOT_OF_READING = ("forget", "statfs")
+MOST_MESSAGES = 2
+# The figures to reach: workload, subject, reference, least ratio of files/s. All at the greatest number of readers.
+RATIOS = (
+    ("small", "forebay_dropped", "s3fs_warm_dropped", 5),
+    ("small", "forebay_hot", "s3fs_warm_allowed", 5),
+    ("small", "forebay_hot", "native_hot", 0.70),
+    ("small", "forebay_new_mount", "native_hot", 0.17),
+    ("small", "forebay_new_mount", "native_cold", 1.5),
+    ("small", "forebay_new_mount", "rclone_warm_dropped", 8),
+    ("small", "forebay_new_mount", "s3fs_warm_dropped", 14),
+)
+# Most CPU seconds per GB, reader and daemons together, out of the nodes' memory.
+CPU_PER_GB = {"small": 1.4, "shards": 0.55}
+
+
+def document(workloads, folder):
+    for workload in workloads:
+        workload["medians"] = [medians(workload, subject, readers) for subject in workload["subjects"]
+                               for readers in workload["readers"] if runs_of(workload, subject["key"], readers)]
+    return {"schema_version": 1, "time": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "machine": machine(folder), "versions": versions(), "workloads": workloads,
+            "to_hold": [line for workload in workloads for line in to_hold(workload)]}
+
+
+def machine(folder):
+    cpu = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return {"cpus": len(os.sched_getaffinity(0)), "cpu": cpu[1] if cpu else platform.machine(),
+            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "kernel": platform.release(),
+            "file_system": first_line("findmnt", "-no", "FSTYPE", "-T", folder)}
+
+
+def versions():
+    return {"libfuse": version("fusermount3", "--version"), "s3fs": version("s3fs", "--version"),
+            "rclone": version("rclone", "version"), "ceph": version("radosgw", "--version")}
+
+
+def first_line(*command):
+    try:
+        result = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return result.stdout.partition("\n")[0].strip() or None
+
+
+def version(*command):
+    found = re.search(r"\d+(\.\d+)+", first_line(*command) or "")
+    return found[0] if found else None
+
+
+def runs_of(workload, key, readers):
+    """By round."""
+    return {run["round"]: run for run in workload["runs"] if run["subject"] == key and run["readers"] == readers}
+
+
+def visits_of(workload, key):
+    return [visit for visit in workload["visits"] if visit["subject"] == key]
+
+
+def messages(run):
+    return sum(count for op, count in run["fuse_ops"].items() if op not in NOT_OF_READING)
+
+
+def ratio(workload, key, reference, readers):
+    """The median over the rounds of files/s against those of `reference` in the same round; None without both."""
+    ours, others = runs_of(workload, key, readers), runs_of(workload, reference, readers)
+    ratios = [run["files_per_second"] / others[number]["files_per_second"] for number, run in ours.items()
+              if number in others and others[number]["files_per_second"] > 0]
+    return statistics.median(ratios) if ratios else None
+
+
+def medians(workload, subject, readers):
+    runs = list(runs_of(workload, subject["key"], readers).values())
+
+    def median(value):
+        return statistics.median(value(run) for run in runs)
+
+    operations = sorted({op for run in runs for op in run["fuse_ops"]})
+    return {"subject": subject["key"], "readers": readers,
+            "files_per_second": median(lambda run: run["files_per_second"]),
+            "gb_per_second": median(lambda run: run["gb_per_second"]),
+            "cpu_seconds_per_gb": median(cpu_per_gb),
+            "fuse_per_file": {op: median(lambda run, op=op: run["fuse_ops"].get(op, 0)) / workload["files"]
+                              for op in operations},
+            "messages_per_file": median(messages) / workload["files"],
+            "messages_per_file_of_walk": median(lambda run: sum(run["fuse_ops_of_walk"].values())) / workload["files"],
+            "gets_per_block": statistics.median(
+                visit["gets"] for visit in visits_of(workload, subject["key"])) / workload["blocks"],
+            "against": {reference: ratio(workload, subject["key"], reference, readers)
+                        for reference in ("native_hot", "native_cold", subject["peer"])}}
+
+
+def cpu_per_gb(run):
+    return (run["cpu_seconds_of_reader"] + run["cpu_seconds_of_daemons"]) / max(run["bytes"] / 1e9, 1e-9)
+
+
+def line_of(workload, what, measured, wanted, holds, decides):
+    """`holds` is None where something is missing that it takes."""
+    return {"workload": workload["name"], "what": what, "measured": measured, "wanted": wanted, "holds": holds,
+            "decides": decides}
+
+
+def to_hold(workload):
+    yield from counts(workload)
+    readers = workload["readers"][-1]
+    for name, key, reference, least in RATIOS:
+        if name == workload["name"]:
+            found = ratio(workload, key, reference, readers)
+            yield line_of(workload, f"files/s of {key.replace('_', ' ')} against {reference.replace('_', ' ')}, "
+                          f"{readers} readers", "not measured" if found is None else f"{found:.2f}x", f">= {least}x",
+                          None if found is None else found >= least, False)
+    most = CPU_PER_GB[workload["name"]]
+    cpu = statistics.median(cpu_per_gb(run) for run in runs_of(workload, "forebay_new_mount", readers).values())
+    yield line_of(workload, f"CPU s/GB of forebay new mount, {readers} readers", f"{cpu:.2f}", f"<= {most}",
+                  cpu <= most, False)
+
+
+def counts(workload):
+    """What is exact whatever the machine's speed and whoever else works on it."""
+    ours = [subject for subject in workload["subjects"] if subject["forebay"]]
+    blocks = workload["blocks"]
+    if workload["name"] == "small":
+        most = max(messages(run) / workload["files"] for subject in ours for readers in workload["readers"]
+                   for run in runs_of(workload, subject["key"], readers).values())
+        yield line_of(workload, "FUSE messages a file after a walk, the most of any run", f"{most:.3f}",
+                      f"<= {MOST_MESSAGES}", most <= MOST_MESSAGES, True)
+    for title, field in (("at S3", "gets"), ("as the nodes count", "gets_of_nodes")):
+        cold = [visit[field] for subject in ours if subject["cold"] for visit in visits_of(workload, subject["key"])]
+        warm = [visit[field] for subject in ours if not subject["cold"] for visit in visits_of(workload, subject["key"])]
+        shown = sorted({f"{gets / blocks:.3f}" for gets in cold})
+        yield line_of(workload, f"GETs a block in epoch 1, {title}", " to ".join(shown[:1] + shown[1:][-1:]), "= 1.000",
+                      all(gets == blocks for gets in cold), True)
+        yield line_of(workload, f"GETs afterwards, all rounds, {title}", f"{sum(warm):,}", "= 0", not any(warm), True)
+    failed = len(workload["failed"])
+    yield line_of(workload, "reads that failed or had wrong bytes", f"{failed:,}", "= 0", not failed, True)
+
+
+def counts_hold(result):
+    return all(line["holds"] for line in result["to_hold"] if line["decides"])
+
+
+def print_tables(result, say):
+    for workload in result["workloads"]:
+        print_workload(workload, say)
+    say("\nto hold (counts decide the exit code, times never)")
+    width = max(len(line["what"]) for line in result["to_hold"])
+    for line in result["to_hold"]:
+        verdict = {True: "ok", False: "NOT REACHED", None: "-"}[line["holds"]]
+        say(f"  {line['workload']:8}{line['what']:{width}}{line['measured']:>14}  {line['wanted']:10}{verdict}")
+    for workload in result["workloads"]:
+        for failure in workload["failed"][:3]:
+            say(f"  failed: {failure}")
+    here, other = result["machine"], result["versions"]
+    say(f"\n{here['cpus']} CPUs ({here['cpu']}), {here['memory_bytes'] / (1 << 30):.0f} GiB of memory, Linux "
+        f"{here['kernel']}, {here['file_system']}; "
+        + ", ".join(f"{name} {number}" for name, number in other.items() if number))
+
+
+def print_workload(workload, say):
+    last = workload["readers"][-1]
+    found = {(row["subject"], row["readers"]): row for row in workload["medians"]}
+    unit = "files/s" if workload["name"] == "small" else "GB/s"
+    say(f"\n{workload['name']}: {workload['files']:,} files, {workload['bytes'] / 1e6:,.0f} MB, {workload['blocks']:,} "
+        f"blocks. Rounds: {workload['rounds']}, medians. The columns after the rates: with {last} readers")
+    say(f"{unit + ' with readers:':42}" + "".join(f"{readers:>9}" for readers in workload["readers"])
+        + f"{'GB/s':>8}{'CPU s/GB':>10}{'FUSE/file':>11}{'GETs/block':>12}{'x hot':>8}{'x cold':>8}{'x s3fs':>8}")
+    for subject in workload["subjects"]:
+        row = found[subject["key"], last]
+        rates = [found.get((subject["key"], readers)) for readers in workload["readers"]]
+        fuse = f"{row['messages_per_file']:.3f}" if subject["forebay"] else "-"
+        gets = "-" if subject["key"].startswith("native") else f"{row['gets_per_block']:.3f}"
+        against = [row["against"][reference] for reference in ("native_hot", "native_cold", subject["peer"])]
+        say(f"{subject['title']:42}" + "".join(f"{rate_text(rate, unit):>9}" for rate in rates)
+            + f"{row['gb_per_second']:>8.2f}{row['cpu_seconds_per_gb']:>10.2f}{fuse:>11}{gets:>12}"
+            + "".join(f"{'-' if value is None else f'{value:.2f}':>8}" for value in against))
+    say("\nFUSE messages a file by operation:")
+    for subject in workload["subjects"]:
+        if subject["forebay"]:
+            row = found[subject["key"], last]
+            used = ", ".join(f"{op} {count:.3f}" for op, count in row["fuse_per_file"].items() if count) or "none"
+            say(f"  {subject['title']:40}{used}; the walk before: {row['messages_per_file_of_walk']:.3f}")
+
+
+def rate_text(row, unit):
+    if row is None:
+        return "-"
+    return f"{row['files_per_second']:,.0f}" if unit == "files/s" else f"{row['gb_per_second']:.2f}"
