@@ -7,7 +7,8 @@
 namespace forebay {
 
 /// Counts one read as it ends, however it ends: also when its reader has gone away. A miss is a
-/// read that began a fill; everything else cost no GET and is a hit.
+/// read that began a fill which did not come from another node's cache; everything else cost no GET
+/// and is a hit.
 class BlockReader::Tally {
  public:
   Tally(NodeCounters& counters, const CheckedRead& read) : counters_(counters), read_(read) {}
@@ -19,31 +20,37 @@ class BlockReader::Tally {
     if (read_.request.peer_only) return;
     LinkCount& count = *counters_.OfLink(read_.link->id);
     count.reads.fetch_add(1, std::memory_order_relaxed);
-    (filled_ ? count.fill_bytes : count.kept_bytes).fetch_add(bytes_, std::memory_order_relaxed);
-    if (hit_) {
+    BytesOf(count).fetch_add(bytes_, std::memory_order_relaxed);
+    const bool hit = !began_ || began_->is_from_peer();
+    if (hit) {
       count.hits.fetch_add(1, std::memory_order_relaxed);
       count.hit_bytes.fetch_add(bytes_, std::memory_order_relaxed);
     } else {
       count.misses.fetch_add(1, std::memory_order_relaxed);
     }
-    counters_.CountJob(read_.request.job, read_.link->id, hit_);
+    counters_.CountJob(read_.request.job, read_.link->id, hit);
   }
 
-  void Miss() { hit_ = false; }
+  void Began(std::shared_ptr<const Fill> fill) { began_ = std::move(fill); }
   void Answer(const Cells& cells) {
     bytes_ = read_.request.range.size();
-    filled_ = cells.tier == Tier::kS3;
+    tier_ = cells.tier;
   }
 
  private:
+  std::atomic<std::uint64_t>& BytesOf(LinkCount& count) const {
+    if (tier_ == Tier::kS3) return count.fill_bytes;
+    return tier_ == Tier::kPeer ? count.peer_bytes : count.kept_bytes;
+  }
+
   NodeCounters& counters_;
   const CheckedRead& read_;
-  bool hit_ = true;
-  bool filled_ = false;
+  std::shared_ptr<const Fill> began_;
+  Tier tier_ = Tier::kLocal;
   std::uint64_t bytes_ = 0;
 };
 
-// THE decision: hit | recent | join the running fill | S3, then admit.
+// THE decision: hit | recent | join the running fill | other nodes, S3, then admit.
 Task<Result<Cells>> BlockReader::Decide(const CheckedRead& read, Tally& tally, Deadline deadline) {
   const BlockRequest& request = read.request;
   // A block that is listed and cannot be read (its disk has just failed) is fetched, not looked for
@@ -58,19 +65,21 @@ Task<Result<Cells>> BlockReader::Decide(const CheckedRead& read, Tally& tally, D
     std::optional<Cells> recent = filler_.recent().Read(request.block, request.range);
     if (recent) co_return std::move(*recent);
 
-    // 3. Somebody who may not ask S3 joins a running fill or goes away.
+    // 3. Another node may not make us ask S3: it joins a running GET or goes away.
     if (request.peer_only) {
       const std::shared_ptr<Fill> running = filler_.Running(request.block);
       if (!running) co_return Fail(Code::kNotFound, "the block is not cached here");
+      if (!running->costs_get())
+        co_return Fail(Code::kOverloaded, "this node looks for the block at other nodes");
       Result<Cells> joined = co_await running->Wait(request.range, deadline);
       co_return joined;
     }
 
     // 4. Join the running fill, or begin one. No seat: it has landed since step 1, look again.
-    const ColdBlock cold{read.link, request.object, request.block};
+    const ColdBlock cold{read.link, request.object, request.block, request.passed_over};
     const Filler::Seat seat = filler_.JoinOrStart(cold, look < kLooks);
     if (!seat.fill) continue;
-    if (seat.leads) tally.Miss();
+    if (seat.leads) tally.Began(seat.fill);
     Result<Cells> filled = co_await seat.fill->Wait(request.range, deadline);
     co_return filled;
   }

@@ -12,6 +12,29 @@ void Fill::Hold(MemoryBudget::Reservation memory) {
   unused_memory_ = std::move(memory);
 }
 
+void Fill::StartOver() {
+  const std::scoped_lock lock(mutex_);
+  unused_memory_.Release();
+  memory_.reset();
+  received_ = 0;
+  checksums_.clear();
+}
+
+void Fill::MarkGet() {
+  const std::scoped_lock lock(mutex_);
+  costs_get_ = true;
+}
+
+bool Fill::costs_get() const {
+  const std::scoped_lock lock(mutex_);
+  return costs_get_;
+}
+
+bool Fill::is_from_peer() const {
+  const std::scoped_lock lock(mutex_);
+  return !costs_get_ && memory_;
+}
+
 void Fill::OnAttempt() {
   const std::scoped_lock lock(mutex_);
   auto fresh = std::make_shared<Memory>();
@@ -45,7 +68,7 @@ void Fill::OnData(ByteView bytes) {
 Status Fill::Verdict(Status status) const {
   const std::scoped_lock lock(mutex_);
   if (!status || (memory_ && received_ == block_.length)) return status;
-  return Fail(Code::kCorrupt, "S3 ended block " + block_.ToString() + " early");
+  return Fail(Code::kCorrupt, "block " + block_.ToString() + " ended early");
 }
 
 Status Fill::Finish(Status status) {
@@ -70,7 +93,7 @@ std::optional<Result<Cells>> Fill::TryRead(BlockRange range) const {
   answer.bytes = Slice{memory_, memory_->bytes.view().subspan(cells.begin, cells.size())};
   answer.checksums.assign(checksums_.begin() + static_cast<std::ptrdiff_t>(first),
                           checksums_.begin() + static_cast<std::ptrdiff_t>(last));
-  answer.tier = Tier::kS3;
+  answer.tier = costs_get_ ? Tier::kS3 : Tier::kPeer;
   return answer;
 }
 
@@ -82,7 +105,7 @@ Task<Result<Cells>> Fill::Wait(BlockRange range, Deadline deadline) {
     if (answer) co_return std::move(*answer);
     const bool notified = co_await ticket.Wait(deadline);
     if (!notified)
-      co_return Fail(Code::kTimeout, "S3 did not bring block " + block_.ToString() + " in time");
+      co_return Fail(Code::kTimeout, "block " + block_.ToString() + " did not come in time");
   }
 }
 

@@ -15,10 +15,10 @@
 
 namespace forebay {
 
-/// One block on its way from S3, and those who wait for it. A reader gets its answer as soon as its
-/// cells are there, and never ends the fill for the others by giving up. Each attempt has a buffer
-/// of its own: bytes that were handed out are never written again. Thread-safe: the object store's
-/// thread delivers, any executor waits.
+/// One block on its way from S3 or from another node, and those who wait for it. A reader gets its
+/// answer as soon as its cells are there, and never ends the fill for the others by giving up. Each
+/// attempt has a buffer of its own: bytes that were handed out are never written again.
+/// Thread-safe: the object store's thread delivers, any executor waits.
 class Fill final : public BodySink {
  public:
   explicit Fill(BlockId block) : block_(block) {}
@@ -26,6 +26,15 @@ class Fill final : public BodySink {
   const BlockId& block() const { return block_; }
   /// The memory that this fill may use; given back when the fill and all its answers are gone.
   void Hold(MemoryBudget::Reservation memory);
+  /// What came so far counts as nothing, and its memory is given back.
+  void StartOver();
+
+  /// From now on the block costs a GET. Until then it is looked for at other nodes, and no other
+  /// node may wait for this fill: two that look for the same block would wait for each other.
+  void MarkGet();
+  bool costs_get() const;
+  /// Bytes of it have come from another node's cache, and cost no GET.
+  bool is_from_peer() const;
 
   void OnAttempt() override;
   void OnData(ByteView bytes) override;
@@ -35,8 +44,8 @@ class Fill final : public BodySink {
   /// The end: wakes all who wait; they get the verdict, which is returned.
   Status Finish(Status status);
 
-  /// The cells that enclose `range`, as tier kS3; the fill's error when it failed; kTimeout at the
-  /// deadline.
+  /// The cells that enclose `range`, as tier kS3 or kPeer; the fill's error when it failed;
+  /// kTimeout at the deadline.
   Task<Result<Cells>> Wait(BlockRange range, Deadline deadline);
   /// The same without waiting: nothing when the cells are not there yet.
   std::optional<Result<Cells>> TryRead(BlockRange range) const;
@@ -58,6 +67,7 @@ class Fill final : public BodySink {
   std::shared_ptr<Memory> memory_;        // of the current attempt
   std::uint32_t received_ = 0;            // bytes of the current attempt
   std::vector<std::uint64_t> checksums_;  // of its whole cells
+  bool costs_get_ = false;
   std::optional<Status> ended_;
   Notifier progress_;
 };

@@ -15,14 +15,16 @@ constexpr std::size_t kMostWaiting = 65536;
 
 }  // namespace
 
-Filler::Filler(FillerOptions options, IoPool& pool, BlockStore& store, Origin& origin,
-               NodeCounters& counters)
+Filler::Filler(FillerOptions options, IoPool& pool, BlockStore& store, BlockPeers& peers,
+               Origin& origin, NodeCounters& counters)
     : options_(options),
       pool_(pool),
       store_(store),
+      peers_(peers),
       origin_(origin),
       counters_(counters),
       slots_(options.max_fills, kMostWaiting),
+      peer_slots_(options.max_fills, kMostWaiting),
       memory_(options.memory_limit),
       recent_(options.memory_limit / 4) {}
 
@@ -39,8 +41,45 @@ Filler::Seat Filler::JoinOrStart(const ColdBlock& cold, bool unless_kept) {
   return Seat{std::move(seat.flight), seat.leads};
 }
 
-Task<Status> Filler::Fetch(const ColdBlock& cold, Fill& fill) {
+// The other nodes first: only the first live owner of a block asks S3 for it.
+Task<Result<PeerFind>> Filler::Fetch(const ColdBlock& cold, Fill& fill) {
   const Deadline deadline = Deadline::After(options_.s3_timeout);
+  if (peers_.MayHave(cold.block)) {
+    Result<PeerFind> find = co_await FetchFromPeers(cold, fill, deadline);
+    if (!find || find->found) co_return find;
+  }
+  fill.MarkGet();
+  Status got = co_await FetchFromS3(cold, fill, deadline);
+  if (!got) co_return Fail(got.error());
+  co_return PeerFind();
+}
+
+Task<Result<PeerFind>> Filler::FetchFromPeers(const ColdBlock& cold, Fill& fill,
+                                              Deadline deadline) {
+  Status slot = co_await peer_slots_.Take(deadline);
+  if (!slot) co_return Fail(slot.error());
+  Result<PeerFind> find = co_await FetchInPeerSlot(cold, fill, deadline);
+  peer_slots_.Return();
+  co_return find;
+}
+
+Task<Result<PeerFind>> Filler::FetchInPeerSlot(const ColdBlock& cold, Fill& fill,
+                                               Deadline deadline) {
+  Result<MemoryBudget::Reservation> memory = co_await memory_.Reserve(cold.block.length, deadline);
+  if (!memory) co_return Fail(Code::kOverloaded, std::move(memory.error().message));
+  fill.Hold(std::move(*memory));
+  Result<PeerFind> find = co_await peers_.Get(cold, fill, deadline);
+  if (!find) co_return find;
+  if (!find->found) {
+    fill.StartOver();
+    co_return find;
+  }
+  counters_.OfLink(cold.link->id)->peer_fills.fetch_add(1, std::memory_order_relaxed);
+  if (find->began_get) fill.MarkGet();
+  co_return find;
+}
+
+Task<Status> Filler::FetchFromS3(const ColdBlock& cold, Fill& fill, Deadline deadline) {
   Status slot = co_await slots_.Take(deadline);
   if (!slot) co_return slot;
   Status got = co_await FetchInSlot(cold, fill, deadline);
@@ -79,14 +118,19 @@ Task<void> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill) {
 }
 
 Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
-  Status got = co_await Fetch(cold, *fill);
-  got = fill->Verdict(std::move(got));
+  Result<PeerFind> find = co_await Fetch(cold, *fill);
+  const bool keep = find && find->keep;
+  Status got = fill->Verdict(find ? Status() : Fail(find.error()));
   // A fill that failed leaves before its readers wake, so that whoever asks again begins a new one;
   // one that succeeded leaves when the block can be found elsewhere.
   if (!got) flights_.Leave(cold.block, fill);
   got = fill->Finish(std::move(got));
   if (got) {
-    co_await Keep(cold, fill);
+    if (keep) {
+      co_await Keep(cold, fill);
+    } else {
+      recent_.Add(cold.link->id, fill);
+    }
     flights_.Leave(cold.block, fill);
   } else {
     spdlog::warn("cannot fill {} of s3://{}/{}: {}", cold.block.ToString(),

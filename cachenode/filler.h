@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "cachenode/block_peers.h"
+#include "cachenode/cold_block.h"
 #include "cachenode/fill.h"
 #include "cachenode/fill_slots.h"
 #include "cachenode/node_counters.h"
@@ -23,24 +25,17 @@ struct FillerOptions {
   Duration s3_timeout = kS3Patience;
   /// For fills in flight and the answers made of them; a quarter of it may hold recent blocks.
   std::uint64_t memory_limit = 1ULL << 30;
-  /// Fills in flight. Twice the connections to S3, so that the next request is there when a
-  /// connection becomes free.
+  /// Fills in flight from S3, and as many from other nodes. Twice the connections to S3, so that
+  /// the next request is there when a connection becomes free.
   std::size_t max_fills = 512;
 };
 
-/// What a cold block needs: whose it is, and which object it is cut from.
-struct ColdBlock {
-  std::shared_ptr<const LinkSpec> link;
-  ObjectRef object;
-  BlockId block;
-};
-
 /// Runs the fills of a node: one at a time for each block, however many ask; each in a coroutine of
-/// its own that no reader can end. A block is in the store before its fill leaves, so that no
-/// moment is left for a second GET. Thread-safe.
+/// its own that no reader can end, and asks the other nodes before S3. A block is in the store
+/// before its fill leaves, so that no moment is left for a second GET. Thread-safe.
 class Filler {
  public:
-  Filler(FillerOptions options, IoPool& pool, BlockStore& store, Origin& origin,
+  Filler(FillerOptions options, IoPool& pool, BlockStore& store, BlockPeers& peers, Origin& origin,
          NodeCounters& counters);
 
   struct Seat {
@@ -67,16 +62,21 @@ class Filler {
 
  private:
   Task<void> Run(ColdBlock cold, std::shared_ptr<Fill> fill);
-  Task<Status> Fetch(const ColdBlock& cold, Fill& fill);
+  Task<Result<PeerFind>> Fetch(const ColdBlock& cold, Fill& fill);
+  Task<Result<PeerFind>> FetchFromPeers(const ColdBlock& cold, Fill& fill, Deadline deadline);
+  Task<Result<PeerFind>> FetchInPeerSlot(const ColdBlock& cold, Fill& fill, Deadline deadline);
+  Task<Status> FetchFromS3(const ColdBlock& cold, Fill& fill, Deadline deadline);
   Task<Status> FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline deadline);
   Task<void> Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill);
 
   const FillerOptions options_;
   IoPool& pool_;
   BlockStore& store_;
+  BlockPeers& peers_;
   Origin& origin_;
   NodeCounters& counters_;
   FillSlots slots_;
+  FillSlots peer_slots_;  // others' caches are not to wait for S3
   MemoryBudget memory_;
   RecentBlocks recent_;
   SingleFlight<BlockId, Fill> flights_;

@@ -46,7 +46,7 @@ Result<std::unique_ptr<Node>> Node::Start(NodeOptions options, NodeOrigin origin
   Status status = node->Identify();
   const bool restarted = !node->cluster_.cluster().IsZero();
   if (status) status = node->OpenStore(stopping);
-  if (status) status = node->Serve();
+  if (status) status = node->Serve(restarted);
   if (status) status = node->Join(restarted, stopping);
   if (!status) return Fail(status.error());
   node->Observe();
@@ -83,14 +83,21 @@ Status Node::Identify() {
   return {};
 }
 
+// With the cluster, as soon as it is known.
+Credentials Node::OwnCredentials() const {
+  Credentials credentials;
+  credentials.role = proto::ROLE_NODE;
+  credentials.id = id_;
+  credentials.program = options_.program;
+  credentials.cluster = cluster_.cluster();
+  credentials.secret = options_.secret;
+  return credentials;
+}
+
 Status Node::OpenStore(std::stop_token stopping) {
   HeartbeatOptions options;
   options.coordinators = options_.coordinators;
-  options.credentials.role = proto::ROLE_NODE;
-  options.credentials.id = id_;
-  options.credentials.program = options_.program;
-  options.credentials.cluster = cluster_.cluster();
-  options.credentials.secret = options_.secret;
+  options.credentials = OwnCredentials();
   heartbeat_ = std::make_unique<Heartbeat>(std::move(options), cluster_, counters_, offload_);
   if (cluster_.cluster().IsZero()) {
     Result<Uuid> cluster = heartbeat_->LearnCluster(stopping);
@@ -106,8 +113,12 @@ Status Node::OpenStore(std::stop_token stopping) {
   return {};
 }
 
-Status Node::Serve() {
-  filler_ = std::make_unique<Filler>(options_.filler, io_, *store_, origin_, counters_);
+Status Node::Serve(bool restarted) {
+  PeerSourceOptions peers;
+  peers.self = id_;
+  peers.credentials = OwnCredentials();
+  peers_ = std::make_unique<PeerSource>(std::move(peers), cluster_);
+  filler_ = std::make_unique<Filler>(options_.filler, io_, *store_, *peers_, origin_, counters_);
   reader_ = std::make_unique<BlockReader>(*store_, *filler_, counters_);
   Service::Parts parts{.cluster = cluster_,
                        .reader = *reader_,
@@ -118,15 +129,12 @@ Status Node::Serve() {
   service_ = std::make_unique<Service>(std::move(parts));
   RpcServerOptions options;
   options.listen = {options_.listen, "unix:" + local_socket_};
-  options.credentials.role = proto::ROLE_NODE;
-  options.credentials.id = id_;
-  options.credentials.program = options_.program;
-  options.credentials.cluster = cluster_.cluster();
-  options.credentials.secret = options_.secret;
+  options.credentials = OwnCredentials();
   server_ = std::make_unique<RpcServer>(
       io_, std::move(options), service_->Methods(), [this] { return cluster_.ring_epoch(); },
       [this](std::uint64_t epoch) { heartbeat_->NoticeEpoch(epoch); });
   io_.Start();
+  peers_->Start(restarted);
   return server_->Start();
 }
 
@@ -164,6 +172,8 @@ void Node::Observe() {
       const std::string name = link ? link->name : id.ToString();
       samples.Set(metric::kReadBytes, {name, "local"},
                   static_cast<double>(count->kept_bytes.load()));
+      samples.Set(metric::kReadBytes, {name, "peer"},
+                  static_cast<double>(count->peer_bytes.load()));
       samples.Set(metric::kReadBytes, {name, "s3"}, static_cast<double>(count->fill_bytes.load()));
     }
   });
@@ -176,9 +186,11 @@ void Node::Stop(Deadline drain) {
   if (server_) server_->Stop(Deadline(drain.at() - kLastActs));
   // Fills end before the last report, so that their GETs are in it.
   if (origin_options_.interrupt) origin_options_.interrupt();
+  if (peers_) peers_->Interrupt();
   if (filler_ && !filler_->Stop(Deadline::After(kLastActs / 3)))
     spdlog::warn("{} blocks are still being stored and are given up", filler_->in_flight());
   if (heartbeat_) heartbeat_->Stop(Deadline::After(kLastActs / 3));
+  if (peers_) peers_->Stop();
   // From here on nobody calls the store.
   io_.Stop();
   offload_.Stop();

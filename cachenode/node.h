@@ -12,6 +12,7 @@
 #include "cachenode/heartbeat.h"
 #include "cachenode/node_counters.h"
 #include "cachenode/origin.h"
+#include "cachenode/peer_source.h"
 #include "cachenode/service.h"
 #include "cachenode/store/block_store.h"
 #include "common/base/executors.h"
@@ -66,8 +67,9 @@ class Node {
   Node(NodeOptions options, NodeOrigin origin, Metrics& metrics);
 
   Status Identify();
+  Credentials OwnCredentials() const;
   Status OpenStore(std::stop_token stopping);
-  Status Serve();
+  Status Serve(bool restarted);
   Status Join(bool restarted, std::stop_token stopping);
   void Observe();
 
@@ -87,6 +89,7 @@ class Node {
   std::unique_ptr<BlockReader> reader_;
   std::unique_ptr<Service> service_;
   IoPool io_;  // after all that a reply or a coroutine left behind on it may refer to
+  std::unique_ptr<PeerSource> peers_;  // its coroutines hold those that wait for them on io_
   std::unique_ptr<RpcServer> server_;
   Metrics::Registration registration_;
   bool stopped_ = false;

@@ -16,21 +16,26 @@
 namespace forebay {
 
 /// What one link has cost and brought at this node since it started. Each event has one owner that
-/// counts it: BlockReader reads, hits and misses; Origin everything of S3.
+/// counts it: BlockReader reads, hits and misses; Filler what peers brought; Origin everything of
+/// S3.
 struct LinkCount {
   std::atomic<std::uint64_t> reads{0};       ///< Block lookups; reads == hits + misses.
   std::atomic<std::uint64_t> kept_bytes{0};  ///< Asked for and answered from what was there …
-  std::atomic<std::uint64_t> fill_bytes{0};  ///< … and from a fill.
+  std::atomic<std::uint64_t> fill_bytes{0};  ///< … and from a fill that S3 was asked for …
+  std::atomic<std::uint64_t> peer_bytes{0};  ///< … and from one out of another node's cache.
   std::atomic<std::uint64_t> hits{
-      0};  ///< Lookups that cost no GET: from the store, or by joining a running fill.
+      0};  ///< Lookups that cost no GET: from the store, another node's, or by joining a fill.
   std::atomic<std::uint64_t> hit_bytes{0};
-  std::atomic<std::uint64_t> misses{0};   ///< Lookups that began a fill.
-  std::atomic<std::uint64_t> s3_gets{0};  ///< Successful ones.
+  std::atomic<std::uint64_t> misses{0};      ///< Lookups that began a fill which was no peer's.
+  std::atomic<std::uint64_t> peer_fills{0};  ///< Blocks that came from another node.
+  std::atomic<std::uint64_t> s3_gets{0};     ///< Successful ones.
   std::atomic<std::uint64_t> s3_bytes{0};
   std::atomic<std::uint64_t> s3_retries{0};
   std::atomic<std::uint64_t> s3_errors{0};
 
-  std::uint64_t read_bytes() const { return kept_bytes.load() + fill_bytes.load(); }
+  std::uint64_t read_bytes() const {
+    return kept_bytes.load() + fill_bytes.load() + peer_bytes.load();
+  }
 };
 
 struct JobCount {

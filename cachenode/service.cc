@@ -5,6 +5,7 @@
 
 #include "common/model/key_rules.h"
 #include "common/s3/list_parser.h"
+#include "common/wire/block_messages.h"
 #include "common/wire/messages.h"
 #include "proto/coordinator.pb.h"
 #include "proto/node.pb.h"
@@ -15,18 +16,6 @@ namespace {
 // A link that was made a moment ago comes with the next heartbeat; this is how long its first
 // reader waits for that.
 constexpr std::chrono::seconds kNewLinkPatience{2};
-
-BlockRequest FromMessage(const proto::ReadBlockRequest& message) {
-  BlockRequest request;
-  request.link = UuidFromBytes(message.link());
-  request.block = FromProto(message.block());
-  request.range = BlockRange{message.range_begin(), message.range_end()};
-  request.object = ObjectRef{message.key(), message.etag(), message.object_size()};
-  request.job = message.job();
-  request.peer_only = message.peer_only();
-  request.passed_over = message.passed_over();
-  return request;
-}
 
 Status CheckBlock(const LinkSpec& link, const BlockRequest& request) {
   const BlockId& block = request.block;
@@ -106,7 +95,7 @@ Task<Result<CheckedRead>> Service::Checked(const std::string& message) {
   Status good = ParseMessage(message, parsed);
   if (!good) co_return Fail(good.error());
   CheckedRead read;
-  read.request = FromMessage(parsed);
+  read.request = FromProto(parsed);
   if (read.request.link.IsZero()) co_return Fail(Code::kInvalid, "the request names no link");
   auto link = co_await FindLink(read.request.link);
   if (!link) co_return Fail(link.error());
@@ -136,7 +125,8 @@ Task<Result<RpcReply>> Service::PrefetchBlock(RpcCall call) {
   Status good = CheckBlock(*read->link, read->request);
   if (!good) co_return Fail(good.error());
   proto::PrefetchBlockReply reply;
-  const ColdBlock cold{read->link, read->request.object, read->request.block};
+  const ColdBlock cold{read->link, read->request.object, read->request.block,
+                       read->request.passed_over};
   reply.set_started(parts_.reader.Prefetch(cold));
   co_return ReplyWith(reply);
 }

@@ -9,9 +9,8 @@
 #include <utility>
 
 #include "common/base/executors.h"
+#include "common/wire/block_messages.h"
 #include "common/wire/client_pool.h"
-#include "common/wire/messages.h"
-#include "proto/coordinator.pb.h"
 #include "proto/node.pb.h"
 
 namespace forebay {
@@ -39,20 +38,6 @@ class InFlight {
  private:
   std::shared_ptr<std::size_t> count_;
 };
-
-proto::ReadBlockRequest MessageOf(const BlockRequest& request) {
-  proto::ReadBlockRequest message;
-  message.set_link(BytesOf(request.link));
-  *message.mutable_block() = ToProto(request.block);
-  message.set_range_begin(request.range.begin);
-  message.set_range_end(request.range.end);
-  message.set_key(request.object.key);
-  message.set_etag(request.object.etag);
-  message.set_object_size(request.object.size);
-  message.set_job(request.job);
-  message.set_peer_only(request.peer_only);
-  return message;
-}
 
 /// What to do after one owner's answer.
 enum class Next : std::uint8_t { kReturn, kSameOwner, kNextOwner, kNextRound };
@@ -172,30 +157,17 @@ BlockClient::Routes BlockClient::RoutesFor(const Directory& directory, const Blo
 }
 
 Result<Cells> BlockClient::CellsOf(const Question& question, const Route& route, RpcReply reply) {
-  proto::ReadBlockReply message;
-  const Status parsed = ParseMessage(reply.message, message);
-  if (!parsed) return Fail(parsed.error().Within("answer of " + route.node->id));
-  const BlockRequest& request = question.request;
-  const std::uint64_t begin = message.begin();
-  const std::uint64_t end = begin + reply.payload.bytes.size();
-  const bool whole_cells = begin % kCellBytes == 0 && end <= request.block.length &&
-                           (end % kCellBytes == 0 || end == request.block.length);
-  const bool covers = begin <= request.range.begin && end >= request.range.end;
-  Cells cells;
-  if (whole_cells && covers) {
-    cells.begin = message.begin();
-    cells.bytes = std::move(reply.payload);
-    cells.checksums.assign(message.checksums().begin(), message.checksums().end());
-    const bool from_s3 = message.tier() == static_cast<std::uint32_t>(Tier::kS3);
-    cells.tier = from_s3 ? Tier::kS3 : (route.same_host ? Tier::kLocal : Tier::kPeer);
-    if (cells.Verify()) return cells;
+  Result<Cells> cells = CellsOfReply(question.request, std::move(reply));
+  if (cells) {
+    if (cells->tier != Tier::kS3) cells->tier = route.same_host ? Tier::kLocal : Tier::kPeer;
+    return cells;
   }
+  if (cells.error().code != Code::kCorrupt)
+    return Fail(cells.error().Within("answer of " + route.node->id));
   parts_.stats.CountChecksumFailure();
-  spdlog::warn("node {} answered {} of block {} that do not match their {}; asking again",
-               route.node->id, whole_cells && covers ? "bytes" : "a range",
-               request.block.ToString(), whole_cells && covers ? "checksums" : "request");
+  spdlog::warn("node {} answered {}; asking again", route.node->id, cells.error().message);
   return Fail(Code::kCorrupt, "node " + route.node->id + " answered bytes of \"" +
-                                  request.object.key +
+                                  question.request.object.key +
                                   "\" that do not match their checksums; see its log");
 }
 
@@ -253,7 +225,7 @@ Task<Result<Cells>> BlockClient::AskAllOwners(Question* question, const Director
 Task<Result<Cells>> BlockClient::Read(BlockRequest request, Deadline deadline) {
   const InFlight counted(in_flight_);
   Question question{std::move(request), {}, deadline};
-  question.message = MessageOf(question.request);
+  question.message = ToProto(question.request);
   Duration pause = options_.pauses.first;
   int bad_rounds = 0;
   for (;;) {
@@ -286,29 +258,14 @@ void BlockClient::ReportSilent(const std::string& node_id, const std::string& ad
   if (stopped_ || !parts_.health.Failed(node_id)) return;
   spdlog::warn("cache node {} at {} does not answer; reads go to the next owners", node_id,
                address);
-  Spawn(parts_.context, ProbeUntilBack(node_id, address));
+  Spawn(parts_.context, Probe(node_id, address));
 }
 
-Task<void> BlockClient::ProbeUntilBack(std::string node_id, std::string address) {
+Task<void> BlockClient::Probe(std::string node_id, std::string address) {
   const InFlight counted(in_flight_);
-  Duration pause = options_.pauses.probe_first;
-  while (!stopped_ && parts_.ring.table()->Find(node_id) != nullptr) {
-    proto::GetRingRequest request;
-    request.set_have_epoch(parts_.ring.epoch());
-    const Deadline deadline = Deadline::After(kSilence);
-    const Result<RpcReply> reply =
-        co_await parts_.pool.Call(address, Method::kGetRing, request, deadline);
-    if (reply) {
-      spdlog::info("cache node {} answers again", node_id);
-      break;
-    }
-    const TimePoint next = Clock::now() + RandomPart(pause);
-    // In short steps, so that an unmount does not wait for the pause.
-    while (!stopped_ && Clock::now() < next) {
-      co_await SleepFor(std::min<Duration>(next - Clock::now(), std::chrono::milliseconds(100)));
-    }
-    pause = std::min(pause * 2, options_.pauses.probe_longest);
-  }
+  auto over = [this, node_id] { return stopped_ || parts_.ring.table()->Find(node_id) == nullptr; };
+  const bool back = co_await ProbeUntilBack(&parts_.pool, address, options_.pauses.probe, over);
+  if (back) spdlog::info("cache node {} answers again", node_id);
   parts_.health.Recovered(node_id);
 }
 
@@ -323,7 +280,7 @@ Task<void> BlockClient::RunPrefetch(BlockRequest request) {
   const std::shared_ptr<const Directory> directory = CurrentDirectory();
   const Routes routes = RoutesFor(*directory, request.block);
   if (routes.count == 0) co_return;
-  proto::ReadBlockRequest message = MessageOf(request);
+  proto::ReadBlockRequest message = ToProto(request);
   message.set_passed_over(!routes.list[0].is_first_owner);
   const std::string address = *routes.list[0].address;
   const Deadline deadline = Deadline::After(kPrefetchTimeout);

@@ -12,9 +12,10 @@
 #include "common/base/result.h"
 #include "common/model/block_source.h"
 #include "common/ring/ring.h"
+#include "common/wire/peer_health.h"
+#include "common/wire/peer_probe.h"
 #include "common/wire/rpc.h"
 #include "fuse-client/file_reader.h"
-#include "fuse-client/peer_health.h"
 #include "fuse-client/ring_view.h"
 #include "fuse-client/stats.h"
 
@@ -29,9 +30,8 @@ struct BlockClientPauses {
   Duration longest = std::chrono::seconds(2);
   /// An overloaded owner is asked again after a random part of this, doubling up to `longest`.
   Duration overloaded = std::chrono::milliseconds(20);
-  /// Between two questions whether a silent node is back, growing from the first to the last.
-  Duration probe_first = std::chrono::milliseconds(500);
-  Duration probe_longest = std::chrono::seconds(10);
+  /// Between two questions whether a silent node is back.
+  ProbePauses probe;
 };
 
 struct BlockClientOptions {
@@ -94,7 +94,7 @@ class BlockClient final : public BlockSource, public BlockPrefetcher {
   Task<Result<Cells>> AskAllOwners(Question* question, const Directory* directory);
   Result<Cells> CellsOf(const Question& question, const Route& route, RpcReply reply);
   void ReportSilent(const std::string& node_id, const std::string& address);
-  Task<void> ProbeUntilBack(std::string node_id, std::string address);
+  Task<void> Probe(std::string node_id, std::string address);
   Task<void> RunPrefetch(BlockRequest request);
   Duration RandomPart(Duration most);
 

@@ -18,7 +18,7 @@
 #include "fuse-client/filesystem.h"
 #include "fuse-client/fuse_ops.h"
 #include "fuse-client/namespace_snapshot.h"
-#include "fuse-client/peer_health.h"
+#include "common/wire/peer_health.h"
 #include "fuse-client/ring_view.h"
 #include "fuse-client/stats.h"
 #include "fuse-client/stream_table.h"

@@ -176,9 +176,11 @@ class Cluster:
         return self.coordinator.start(wait)
 
     def start_node(self, name, size="2GiB", *options, wait=True):
+        """A node that is started again keeps its port, as on a machine of its own."""
+        listen = self.nodes[name].addresses.get("listen", "127.0.0.1:0") if name in self.nodes else "127.0.0.1:0"
         self.nodes[name] = Daemon(name, [
             self.programs / "forebay-node", "--node-id", name, "--cache-dir", f"{self.folder / name}={size}",
-            "--coordinator", self.address, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", *options],
+            "--coordinator", self.address, "--listen", listen, "--metrics-listen", "127.0.0.1:0", *options],
             self.server_env, self.folder / f"{name}.log")
         return self.nodes[name].start(wait)
 

@@ -2,6 +2,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <future>
 #include <stdexcept>
 #include <utility>
 
@@ -19,7 +20,7 @@ FakeNode::FakeNode(std::string id, std::string secret, std::string listen) : id_
   options.credentials.id = id_;
   options.credentials.program = "fake-node";
   options.credentials.secret = std::move(secret);
-  const std::vector<proto::Role> readers = {proto::ROLE_CLIENT};
+  const std::vector<proto::Role> readers = {proto::ROLE_CLIENT, proto::ROLE_NODE};
   std::vector<MethodEntry> methods;
   methods.push_back(
       {Method::kReadBlock, readers, [this](RpcCall call) { return AnswerRead(std::move(call)); }});
@@ -42,6 +43,10 @@ void FakeNode::Stop() {
   Thaw();
   if (!server_) return;
   server_->Stop(Deadline::After({}));
+  // The port is closed by a turn of the event loop.
+  std::promise<void> closed;
+  asio::post(pool_.At(0), [&closed] { closed.set_value(); });
+  closed.get_future().wait();
   pool_.Stop();
   server_.reset();
 }

@@ -70,6 +70,7 @@ Result<std::unique_ptr<Node>> NodeTest::TryStart(std::stop_token stopping) {
   options.store.segment_bytes = 16ULL << 20;
   options.coordinators = coordinators_;
   options.listen = "127.0.0.1:0";
+  options.node_id = node_id_;
   options.zone = "z1";
   options.local_socket = dir_ / "node.sock";
   options.program = "forebay-node test";

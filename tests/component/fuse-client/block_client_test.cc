@@ -40,8 +40,7 @@ class BlockClientTest : public ClientFixture {
     options.pauses.first = milliseconds(5);
     options.pauses.overloaded = milliseconds(2);
     options.pauses.longest = milliseconds(20);
-    options.pauses.probe_first = milliseconds(20);
-    options.pauses.probe_longest = milliseconds(50);
+    options.pauses.probe = {milliseconds(20), milliseconds(50)};
     client_ = std::make_unique<BlockClient>(
         BlockClient::Parts{threads_.At(0), *pool_, ring_, *refresher_, health_, stats_}, options);
   }

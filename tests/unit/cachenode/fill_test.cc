@@ -47,6 +47,7 @@ class FillTest : public ::testing::Test {
 
 TEST_F(FillTest, AReaderGetsItsCellsAsSoonAsTheyAreThere) {
   std::future<Result<Cells>> second_cell = Wait({kCell + 5, kCell + 9});
+  fill_->MarkGet();
   fill_->OnAttempt();
   Deliver(2 * kCell + 1, std::byte{1});
   const Result<Cells> cells = second_cell.get();
@@ -57,6 +58,21 @@ TEST_F(FillTest, AReaderGetsItsCellsAsSoonAsTheyAreThere) {
   EXPECT_TRUE(cells->Verify());
   EXPECT_FALSE(fill_->TryRead({2 * kCell, 2 * kCell + 1}).has_value())
       << "the third cell is not whole yet";
+}
+
+TEST_F(FillTest, WhatComesBeforeTheGetIsAnotherNodes) {
+  EXPECT_FALSE(fill_->is_from_peer()) << "nothing has come yet";
+  fill_->OnAttempt();
+  Deliver(kCell, std::byte{1});
+  EXPECT_TRUE(fill_->is_from_peer());
+  const std::optional<Result<Cells>> cells = fill_->TryRead({0, 1});
+  ASSERT_TRUE(cells.has_value() && cells->has_value());
+  EXPECT_EQ((*cells)->tier, Tier::kPeer);
+  fill_->StartOver();
+  fill_->MarkGet();
+  EXPECT_FALSE(fill_->TryRead({0, 1}).has_value()) << "what the other node brought is forgotten";
+  fill_->OnAttempt();
+  EXPECT_FALSE(fill_->is_from_peer());
 }
 
 TEST_F(FillTest, TheShortLastCellComesWithTheLastByte) {

@@ -16,6 +16,7 @@
 #include "common/model/link.h"
 #include "tests/fakes/memory_block_store.h"
 #include "tests/fakes/scripted_object_store.h"
+#include "tests/fakes/scripted_peers.h"
 
 namespace forebay {
 
@@ -51,6 +52,7 @@ class ReaderRig : public ::testing::Test {
 
   const std::shared_ptr<const LinkSpec> link_;
   fakes::MemoryBlockStore store_;
+  fakes::ScriptedPeers peers_;
   fakes::ScriptedObjectStore s3_;
   NodeCounters counters_;
   Origin origin_{s3_};

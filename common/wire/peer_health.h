@@ -7,9 +7,9 @@
 
 namespace forebay {
 
-/// Which cache nodes did not answer lately. Shared by all workers of a mount, so that only the
-/// reads that are under way when a node dies wait for it. Whoever reports a node first must probe
-/// it until it answers or has left the ring. Thread-safe.
+/// Which cache nodes did not answer lately. One per program, shared by all its threads, so that
+/// only the questions that are under way when a node dies wait for it. Whoever reports a node first
+/// must probe it until it answers or has left the ring. Thread-safe.
 class PeerHealth {
  public:
   /// True: the caller must probe the node and report Recovered. False: somebody does already.

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <memory>
+
+#include "common/model/block_id.h"
+#include "common/model/block_source.h"
+#include "common/model/link.h"
+
+namespace forebay {
+
+/// What a cold block needs: whose it is, and which object it is cut from.
+struct ColdBlock {
+  std::shared_ptr<const LinkSpec> link;
+  ObjectRef object;
+  BlockId block;
+  /// The reader had no answer from an earlier owner of the block.
+  bool passed_over = false;
+};
+
+}  // namespace forebay

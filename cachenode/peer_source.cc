@@ -1,0 +1,256 @@
+#include "cachenode/peer_source.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <utility>
+
+#include "common/ring/ring.h"
+#include "common/wire/block_messages.h"
+#include "proto/node.pb.h"
+
+namespace forebay {
+namespace {
+
+// A block larger than a frame comes in parts of whole cells.
+constexpr std::uint32_t kPartBytes = kMaxPayloadBytes / kCellBytes * kCellBytes;
+// Between two questions to a node that is still looking for the block itself.
+constexpr std::chrono::milliseconds kAskAgain{20};
+// Who was heard so long ago needs no probe.
+constexpr std::chrono::seconds kFresh{1};
+// How often this process looks at the clock, and the gap that says that it was stopped: readers
+// have gone to the next owners meanwhile.
+constexpr std::chrono::milliseconds kPulse{500};
+constexpr std::chrono::seconds kPaused{2};
+// What others filled in our absence is looked for as long as the ring remembers former owners.
+constexpr std::chrono::seconds kAwayMemory{kPreviousOwnerMemory};
+
+BlockRequest RequestFor(const ColdBlock& cold, BlockRange range) {
+  BlockRequest request;
+  request.link = cold.link->id;
+  request.block = cold.block;
+  request.range = range;
+  request.object = cold.object;
+  request.peer_only = true;
+  return request;
+}
+
+}  // namespace
+
+PeerSource::PeerSource(PeerSourceOptions options, ClusterView& cluster)
+    : options_(std::move(options)), cluster_(cluster) {
+  ClientPoolOptions pool;
+  pool.credentials = options_.credentials;
+  pool.silence = options_.silence;
+  pool.connect_timeout = options_.silence;
+  // A newer table reaches this node with its heartbeats.
+  pool_ = std::make_unique<ClientPool>(
+      io_.At(0), std::move(pool), [this] { return cluster_.ring_epoch(); }, [](std::uint64_t) {});
+}
+
+PeerSource::~PeerSource() { Stop(); }
+
+void PeerSource::Start(bool was_away) {
+  if (was_away) away_until_ = (Clock::now() + kAwayMemory).time_since_epoch().count();
+  io_.Start();
+  Spawn(io_.At(0), NoticePauses());
+}
+
+void PeerSource::Interrupt() {
+  if (stopped_.exchange(true)) return;
+  asio::post(io_.At(0), [this] { pool_->Close(); });
+}
+
+void PeerSource::Stop() {
+  Interrupt();
+  io_.Stop();
+  pool_.reset();
+}
+
+Task<void> PeerSource::NoticePauses() {
+  TimePoint last = Clock::now();
+  while (!stopped_) {
+    co_await SleepFor(kPulse);
+    const TimePoint now = Clock::now();
+    if (now - last > kPaused) {
+      spdlog::warn("this node was paused for {} s; what it lacks is looked for at other owners",
+                   std::chrono::duration_cast<std::chrono::seconds>(now - last).count());
+      away_until_ = (now + kAwayMemory).time_since_epoch().count();
+    }
+    last = now;
+  }
+}
+
+bool PeerSource::WasAway() const {
+  return Clock::now().time_since_epoch().count() < away_until_.load();
+}
+
+std::vector<PeerSource::Place> PeerSource::PlacesFor(const BlockId& block,
+                                                     const RingTable& table) const {
+  std::vector<Place> places;
+  std::vector<Place> behind;
+  const std::uint32_t partition = PartitionOf(block);
+  bool ahead = true;
+  for (const std::uint16_t index : table.OwnersOf(partition)) {
+    const NodeInfo& node = table.nodes()[index];
+    if (node.id == options_.self) {
+      ahead = false;
+    } else {
+      (ahead ? places : behind).push_back(Place{&node, ahead});
+    }
+  }
+  for (const PreviousOwner& owner : table.PreviousOwnersOf(partition)) {
+    const NodeInfo* node = table.Find(owner.node_id);
+    const auto same = [node](const Place& place) { return place.node == node; };
+    if (node == nullptr || node->id == options_.self) continue;
+    if (!std::ranges::any_of(places, same)) places.push_back(Place{node, false});
+  }
+  for (const Place& place : behind) {
+    const auto same = [&](const Place& other) { return other.node == place.node; };
+    if (WasAway() && !std::ranges::any_of(places, same)) places.push_back(place);
+  }
+  std::erase_if(places, [this](const Place& place) { return health_.IsSilent(place.node->id); });
+  return places;
+}
+
+bool PeerSource::MayHave(const BlockId& block) const {
+  const std::shared_ptr<const RingTable> table = cluster_.ring();
+  return !stopped_ && !PlacesFor(block, *table).empty();
+}
+
+Task<Result<PeerFind>> PeerSource::Get(ColdBlock cold, BodySink& sink, Deadline deadline) {
+  Question question{std::move(cold), &sink, deadline};
+  Result<PeerFind> find =
+      co_await asio::co_spawn(io_.At(0), AskAll(std::move(question)), asio::use_awaitable);
+  co_return find;
+}
+
+Task<Result<PeerFind>> PeerSource::AskAll(Question question) {
+  const std::shared_ptr<const RingTable> table = cluster_.ring();
+  const std::vector<Place> places = PlacesFor(question.cold.block, *table);
+  Result<PeerFind> find = PeerFind();
+  for (const Place& place : places) {
+    if (stopped_ || question.deadline.Expired()) break;
+    // Found silent since the list was made, by somebody else's question.
+    if (health_.IsSilent(place.node->id)) continue;
+    if (place.ahead) {
+      find = co_await AskAhead(&question, place.node);
+    } else {
+      find = co_await AskBehind(&question, place.node);
+    }
+    if (!find || find->found) break;
+  }
+  co_return find;
+}
+
+// A live earlier owner is the filler: it is waited for as long as it says so.
+Task<Result<PeerFind>> PeerSource::AskAhead(const Question* question, const NodeInfo* node) {
+  PeerFind find;
+  find.keep = false;
+  if (question->cold.passed_over) {
+    const bool alive = co_await IsAlive(node, options_.doubt);
+    if (!alive) co_return find;
+  }
+  const Deadline patience = question->deadline.AtMost(options_.silence);
+  bool told_to_begin = false;
+  while (!stopped_) {
+    const Status got = co_await Fetch(question, node);
+    find.found = got.has_value();
+    if (got) co_return find;
+    const Code code = got.error().code;
+    if (code == Code::kStale || code == Code::kTimeout) co_return Fail(got.error());
+    if (code == Code::kOverloaded && !patience.Expired()) {
+      co_await SleepFor(kAskAgain);
+      continue;
+    }
+    if (code != Code::kNotFound || told_to_begin) break;
+    told_to_begin = true;
+    find.began_get = co_await BeginGet(question, node);
+  }
+  co_return PeerFind();
+}
+
+Task<Result<PeerFind>> PeerSource::AskBehind(const Question* question, const NodeInfo* node) {
+  PeerFind find;
+  const auto heard = heard_.find(node->id);
+  if (heard == heard_.end() || Clock::now() - heard->second > kFresh) {
+    const bool alive = co_await IsAlive(node, options_.look);
+    if (!alive) co_return find;
+  }
+  const Status got = co_await Fetch(question, node);
+  find.found = got.has_value();
+  co_return find;
+}
+
+Task<Status> PeerSource::Fetch(const Question* question, const NodeInfo* node) {
+  const ColdBlock& cold = question->cold;
+  for (std::uint32_t begin = 0; begin < cold.block.length; begin += kPartBytes) {
+    const BlockRange range{begin, std::min(begin + kPartBytes, cold.block.length)};
+    const BlockRequest request = RequestFor(cold, range);
+    const proto::ReadBlockRequest message = ToProto(request);
+    Result<RpcReply> reply =
+        co_await pool_->Call(node->address, Method::kReadBlock, message, question->deadline);
+    if (!reply) {
+      NoteFailure(*node, reply.error());
+      co_return Fail(reply.error());
+    }
+    heard_[node->id] = Clock::now();
+    const Result<Cells> cells = CellsOfReply(request, std::move(*reply));
+    if (!cells) {
+      spdlog::warn("node {} answered {}", node->id, cells.error().message);
+      co_return Fail(cells.error());
+    }
+    if (begin == 0) question->sink->OnAttempt();
+    question->sink->OnData(cells->Part(range));
+  }
+  co_return Status();
+}
+
+// True: it has begun one. False: it has one under way, or cannot; another question will tell.
+Task<bool> PeerSource::BeginGet(const Question* question, const NodeInfo* node) {
+  const BlockRange whole{0, question->cold.block.length};
+  const proto::ReadBlockRequest message = ToProto(RequestFor(question->cold, whole));
+  const Result<RpcReply> reply =
+      co_await pool_->Call(node->address, Method::kPrefetchBlock, message, question->deadline);
+  if (!reply) {
+    NoteFailure(*node, reply.error());
+    co_return false;
+  }
+  proto::PrefetchBlockReply answer;
+  const Status parsed = ParseMessage(reply->message, answer);
+  co_return parsed&& answer.started();
+}
+
+Task<bool> PeerSource::IsAlive(const NodeInfo* node, Duration patience) {
+  const bool answers = co_await AnswersProbe(pool_.get(), node->address, Deadline::After(patience));
+  if (answers) {
+    heard_[node->id] = Clock::now();
+  } else {
+    NoteFailure(*node, Error{Code::kUnavailable, "no answer"});
+  }
+  co_return answers;
+}
+
+void PeerSource::NoteFailure(const NodeInfo& node, const Error& error) {
+  if (error.code != Code::kUnavailable || stopped_ || !health_.Failed(node.id)) return;
+  spdlog::warn("cache node {} at {} does not answer this node", node.id, node.address);
+  Spawn(io_.At(0), Probe(node.id, node.address));
+}
+
+Task<void> PeerSource::Probe(std::string id, std::string address) {
+  // Its place in the ring may go meanwhile, or come again with another address.
+  auto over = [this, id, address] {
+    const std::shared_ptr<const RingTable> table = cluster_.ring();
+    const NodeInfo* node = table->Find(id);
+    return stopped_ || node == nullptr || node->address != address;
+  };
+  const bool back = co_await ProbeUntilBack(pool_.get(), address, options_.probes, std::move(over));
+  if (back) spdlog::info("cache node {} answers this node again", id);
+  health_.Recovered(id);
+}
+
+}  // namespace forebay

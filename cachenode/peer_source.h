@@ -1,0 +1,93 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cachenode/block_peers.h"
+#include "cachenode/cluster_view.h"
+#include "common/base/executors.h"
+#include "common/wire/client_pool.h"
+#include "common/wire/handshake.h"
+#include "common/wire/peer_health.h"
+#include "common/wire/peer_probe.h"
+
+namespace forebay {
+
+struct PeerSourceOptions {
+  std::string self;         ///< This node's id.
+  Credentials credentials;  ///< As a node.
+  Duration silence = kSilence;
+  ProbePauses probes;
+  /// Earlier owners gave the reader no answer for `silence` already: they get this long to show us
+  /// that they are alive. A reader waits no longer for both of us than for one.
+  Duration doubt = std::chrono::milliseconds(150);
+  /// Nobody but this node may ask S3 then; those that might spare us the GET get this long.
+  Duration look = std::chrono::milliseconds(500);
+};
+
+/// The cluster's other nodes as places that blocks come from, so that only the first live owner of
+/// a block asks S3 for it:
+///
+///   1. the owners before this node in the ring, in order: whoever of them is alive is the filler.
+///      What it neither has nor fetches it is told to fetch (kPrefetchBlock), and then joined;
+///   2. the partition's former owners, newest first: it moved, they may still hold its blocks;
+///   3. after this node was away: the owners behind it, who filled in its place.
+///
+/// All are asked with `peer_only`: answered from a store or by joining a GET that runs, never
+/// forwarded. A node that is itself still looking says so (kOverloaded); the later owner asks
+/// again, the earlier one goes on, so two never wait for each other. A silent node is skipped
+/// until it answers a probe. Has an event loop of its own; any thread may call.
+class PeerSource final : public BlockPeers {
+ public:
+  PeerSource(PeerSourceOptions options, ClusterView& cluster);
+  ~PeerSource() override;  ///< Calls Stop().
+
+  /// `was_away`: this is a restart, others may have filled what is ours.
+  void Start(bool was_away);
+  /// Questions under way end without a find, and so do all that come; Stop() also ends the event
+  /// loop, when nobody waits for an answer any more. Idempotent.
+  void Interrupt();
+  void Stop();
+
+  bool MayHave(const BlockId& block) const override;
+  Task<Result<PeerFind>> Get(ColdBlock cold, BodySink& sink, Deadline deadline) override;
+
+ private:
+  struct Place {
+    const NodeInfo* node;  ///< In the table that the question holds.
+    bool ahead;            ///< Owns the block before this node does.
+  };
+  /// One cold block's question, for as long as it lasts.
+  struct Question {
+    ColdBlock cold;
+    BodySink* sink;
+    Deadline deadline;
+  };
+
+  std::vector<Place> PlacesFor(const BlockId& block, const RingTable& table) const;
+  bool WasAway() const;
+  Task<Result<PeerFind>> AskAll(Question question);
+  Task<Result<PeerFind>> AskAhead(const Question* question, const NodeInfo* node);
+  Task<Result<PeerFind>> AskBehind(const Question* question, const NodeInfo* node);
+  Task<Status> Fetch(const Question* question, const NodeInfo* node);
+  Task<bool> BeginGet(const Question* question, const NodeInfo* node);
+  Task<bool> IsAlive(const NodeInfo* node, Duration patience);
+  void NoteFailure(const NodeInfo& node, const Error& error);
+  Task<void> Probe(std::string id, std::string address);
+  Task<void> NoticePauses();
+
+  const PeerSourceOptions options_;
+  ClusterView& cluster_;
+  PeerHealth health_;
+  std::atomic<bool> stopped_{false};
+  std::atomic<std::int64_t> away_until_{0};  // of Clock: until then owners behind are asked
+  IoPool io_{"peers", 1};
+  std::unique_ptr<ClientPool> pool_;
+  std::unordered_map<std::string, TimePoint> heard_;  // by node id; on the event loop only
+};
+
+}  // namespace forebay

@@ -1,0 +1,252 @@
+#include <chrono>
+#include <future>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/ring/ring.h"
+#include "common/wire/messages.h"
+#include "tests/component/cachenode/node_fixture.h"
+#include "tests/fakes/fake_node.h"
+
+namespace forebay {
+namespace {
+
+using fakes::FakeNode;
+
+constexpr std::uint64_t kSize = 39'000;
+
+/// The node "self" beside two made-up ones, in one ring.
+class PeersTest : public NodeTest {
+ protected:
+  PeersTest() {
+    node_id_ = "self";
+    for (const char* id : {"n1", "n2"}) nodes_[id] = std::make_unique<FakeNode>(id, kTestSecret);
+    table_ = RingTable::Next(RingTable(), Members(), 1'700'000'000);
+    coordinator_->SetRing(table_);
+  }
+
+  std::vector<NodeInfo> Members() const {
+    NodeInfo self;
+    self.id = "self";
+    self.address = "127.0.0.1:1";
+    self.capacity_bytes = 1ULL << 40;
+    std::vector<NodeInfo> members = {self};
+    for (const auto& [id, node] : nodes_) members.push_back(node->Info());
+    return members;
+  }
+
+  /// A read of a small file whose block has these owners, in this order.
+  proto::ReadBlockRequest OwnedBy(const std::vector<std::string>& order, int skip = 0) const {
+    for (int i = 0;; ++i) {
+      proto::ReadBlockRequest request = RequestFor("data/" + std::to_string(i), kSize);
+      const auto owners = table_.OwnersOf(PartitionOf(FromProto(request.block())));
+      bool same = owners.size() >= order.size();
+      for (std::size_t at = 0; same && at < order.size(); ++at)
+        same = table_.nodes()[owners[at]].id == order[at];
+      if (same && skip-- == 0) return request;
+    }
+  }
+
+  FakeNode& Peer(const std::string& id) { return *nodes_.at(id); }
+  std::uint64_t PeerFills() {
+    StopNode();
+    return Reported().peer_fills();
+  }
+
+  std::map<std::string, std::unique_ptr<FakeNode>> nodes_;
+  RingTable table_;
+};
+
+FakeNode::Read Lacking() {
+  return [](proto::ReadBlockRequest request) -> FakeNode::Answer {
+    EXPECT_TRUE(request.peer_only());
+    return {Fail(Code::kNotFound, "the block is not cached here")};
+  };
+}
+
+TEST_F(PeersTest, ANodeThatIsAskedOutOfTurnTakesTheBlockFromTheFirstOwner) {
+  StartNode();
+  const auto request = OwnedBy({"n1", "self", "n2"});
+  EXPECT_EQ(Read(request), Tier::kPeer);
+  EXPECT_EQ(Read(request), Tier::kLocal);
+  EXPECT_EQ(Peer("n1").reads(), 1u);
+  EXPECT_EQ(Peer("n2").reads(), 0u);
+  EXPECT_EQ(s3_.gets(), 0u);
+  EXPECT_FALSE(IsCached(request.block())) << "the first owner keeps it";
+  EXPECT_EQ(PeerFills(), 1u);
+}
+
+TEST_F(PeersTest, ABlockLargerThanAFrameComesInParts) {
+  link_.block_bytes = 16ULL << 20;
+  coordinator_->SetLinks({link_});
+  StartNode();
+  std::uint64_t size = 0;
+  proto::ReadBlockRequest request;
+  do {
+    size += 1;
+    request = RequestFor("data/large", (10ULL << 20) + size);
+  } while (table_.nodes()[table_.OwnersOf(PartitionOf(FromProto(request.block())))[0]].id != "n1");
+  request.set_range_begin(static_cast<std::uint32_t>(size + (9ULL << 20)));
+  EXPECT_EQ(Read(request), Tier::kPeer);
+  EXPECT_EQ(Peer("n1").reads(), 3u);
+  EXPECT_EQ(s3_.gets(), 0u);
+}
+
+TEST_F(PeersTest, TheFirstOwnerIsToldToFetchWhatItLacks) {
+  Peer("n1").OnRead([this](proto::ReadBlockRequest request) -> FakeNode::Answer {
+    EXPECT_TRUE(request.peer_only());
+    if (Peer("n1").prefetches().empty()) return {Fail(Code::kNotFound, "not cached here")};
+    return {FakeNode::RightAnswer(request)};
+  });
+  StartNode();
+  EXPECT_EQ(Read(OwnedBy({"n1", "self"})), Tier::kPeer);
+  EXPECT_EQ(Peer("n1").prefetches().size(), 1u);
+  EXPECT_EQ(s3_.gets(), 0u);
+}
+
+TEST_F(PeersTest, WhatTheFirstOwnerCannotFetchIsFetchedHere) {
+  Peer("n1").OnRead(Lacking());
+  StartNode();
+  EXPECT_EQ(Read(OwnedBy({"n1", "self"})), Tier::kS3);
+  EXPECT_EQ(Peer("n1").prefetches().size(), 1u);
+  EXPECT_EQ(s3_.gets(), 1u);
+}
+
+TEST_F(PeersTest, AfterADeadFirstOwnerThisNodeFillsAndKeeps) {
+  Peer("n1").Stop();
+  StartNode();
+  const auto request = OwnedBy({"n1", "self"});
+  EXPECT_EQ(Read(request), Tier::kS3);
+  ASSERT_TRUE(Eventually([&] { return IsCached(request.block()); }));
+  EXPECT_EQ(Read(request), Tier::kLocal);
+  EXPECT_EQ(s3_.gets(), 1u);
+  EXPECT_EQ(PeerFills(), 0u);
+}
+
+TEST_F(PeersTest, AReaderThatHasWaitedForASilentOwnerDoesNotWaitAgain) {
+  Peer("n1").Freeze();
+  StartNode();
+  auto request = OwnedBy({"n1", "self"});
+  request.set_passed_over(true);
+  const TimePoint begin = Clock::now();
+  EXPECT_EQ(Read(request), Tier::kS3);
+  EXPECT_LT(Clock::now() - begin, kSilence);
+  Peer("n1").Thaw();
+  EXPECT_EQ(Peer("n1").reads(), 0u) << "the probe alone is asked";
+}
+
+TEST_F(PeersTest, AnOwnerThatReadersPassOverAndThatIsAliveIsStillTheFiller) {
+  StartNode();
+  auto request = OwnedBy({"n1", "self"});
+  request.set_passed_over(true);
+  EXPECT_EQ(Read(request), Tier::kPeer);
+  EXPECT_EQ(s3_.gets(), 0u);
+}
+
+TEST_F(PeersTest, ASilentOwnerIsAskedAgainOnceItIsBack) {
+  const std::string address = Peer("n1").Info().address;
+  Peer("n1").Stop();
+  StartNode();
+  EXPECT_EQ(Read(OwnedBy({"n1", "self"})), Tier::kS3);
+  nodes_["n1"] = std::make_unique<FakeNode>("n1", kTestSecret, address);
+  int skip = 0;
+  EXPECT_TRUE(Eventually([&] { return Read(OwnedBy({"n1", "self"}, ++skip)) == Tier::kPeer; }));
+}
+
+TEST_F(PeersTest, AnOwnerThatIsStillLookingIsAskedAgain) {
+  std::atomic<int> asked = 0;
+  Peer("n1").OnRead([&](proto::ReadBlockRequest request) -> FakeNode::Answer {
+    if (++asked < 4) return {Fail(Code::kOverloaded, "looking")};
+    return {FakeNode::RightAnswer(request)};
+  });
+  StartNode();
+  EXPECT_EQ(Read(OwnedBy({"n1", "self"})), Tier::kPeer);
+  EXPECT_EQ(asked, 4);
+  EXPECT_EQ(s3_.gets(), 0u);
+}
+
+TEST_F(PeersTest, TheFirstOwnersVerdictOnS3IsPassedOn) {
+  for (const Code code : {Code::kTimeout, Code::kStale}) {
+    Peer("n1").OnRead(
+        [code](proto::ReadBlockRequest) -> FakeNode::Answer { return {Fail(code, "S3 said no")}; });
+    if (!node_) StartNode();
+    const Result<Tier> read = Read(OwnedBy({"n1", "self"}));
+    ASSERT_FALSE(read.has_value());
+    EXPECT_EQ(read.error().code, code);
+  }
+  EXPECT_EQ(s3_.gets(), 0u);
+}
+
+TEST_F(PeersTest, WrongBytesOfAPeerAreNotTaken) {
+  Peer("n1").OnRead([](proto::ReadBlockRequest request) -> FakeNode::Answer {
+    const std::string key = request.key();
+    request.set_key("another");
+    RpcReply wrong = FakeNode::RightAnswer(request);
+    request.set_key(key);
+    wrong.message = FakeNode::RightAnswer(request).message;
+    return {std::move(wrong)};
+  });
+  StartNode();
+  EXPECT_EQ(Read(OwnedBy({"n1", "self"})), Tier::kS3);
+}
+
+TEST_F(PeersTest, NobodyIsAskedForWhatThisNodeOwnsFirst) {
+  StartNode();
+  EXPECT_EQ(Read(OwnedBy({"self"})), Tier::kS3);
+  EXPECT_EQ(Peer("n1").reads() + Peer("n2").reads(), 0u);
+}
+
+TEST_F(PeersTest, AfterARestartTheOwnersBehindAreAskedBeforeS3) {
+  StartNode();
+  StopNode();
+  Peer("n1").OnRead(Lacking());
+  StartNode();
+  EXPECT_EQ(Read(OwnedBy({"self", "n1", "n2"})), Tier::kPeer);
+  EXPECT_EQ(Peer("n1").reads(), 1u);
+  EXPECT_EQ(Peer("n2").reads(), 1u);
+  EXPECT_EQ(Peer("n1").prefetches().size(), 0u) << "nobody fills for an earlier owner";
+  EXPECT_EQ(s3_.gets(), 0u);
+}
+
+TEST_F(PeersTest, WhatMovedHereIsTakenFromItsFormerOwner) {
+  const auto request = OwnedBy({"n1", "n2"});
+  std::vector<NodeInfo> members = Members();
+  for (NodeInfo& member : members)
+    if (member.id != "self") member.state = NodeState::kDraining;
+  table_ = RingTable::Next(table_, members, 1'700'000'001);
+  coordinator_->SetRing(table_);
+  ASSERT_EQ(table_.nodes()[table_.OwnersOf(PartitionOf(FromProto(request.block())))[0]].id, "self");
+  StartNode();
+  EXPECT_EQ(Read(request), Tier::kPeer);
+  ASSERT_TRUE(Eventually([&] { return IsCached(request.block()); })) << "it is ours to keep now";
+  EXPECT_EQ(Peer("n1").reads(), 1u);
+  EXPECT_EQ(Peer("n2").reads(), 0u);
+  EXPECT_EQ(s3_.gets(), 0u);
+}
+
+TEST_F(PeersTest, ANodeThatIsStillLookingSaysSoToItsPeers) {
+  std::promise<void> asked;
+  std::promise<void> go_on;
+  Peer("n1").OnRead([&](proto::ReadBlockRequest request) -> FakeNode::Answer {
+    asked.set_value();
+    go_on.get_future().wait();
+    return {FakeNode::RightAnswer(request)};
+  });
+  StartNode();
+  auto request = OwnedBy({"n1", "self"});
+  std::future<Result<Tier>> reader = std::async(std::launch::async, [&] { return Read(request); });
+  asked.get_future().wait();
+  Caller peer(proto::ROLE_NODE);
+  auto question = request;
+  question.set_peer_only(true);
+  const Result<RpcReply> refused = Call(peer, Method::kReadBlock, question);
+  go_on.set_value();
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kOverloaded);
+  EXPECT_EQ(reader.get(), Tier::kPeer);
+}
+
+}  // namespace
+}  // namespace forebay

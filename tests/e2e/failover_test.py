@@ -1,0 +1,244 @@
+#!/usr/bin/python3
+"""Nodes and the coordinator fail while a job trains: every read is right, none fails, little is fetched twice."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import verified_reader
+from e2e import PROGRAMS, E2eTest, eventually, main
+
+FILES = 2000  # of one block each
+READERS = 4
+# Of all readers together, over the whole run with its fault. A slower one proves little and counts as a failure.
+READS_PER_SECOND = 2000 if "release" in PROGRAMS.parts else 200
+SHARE = 1 / 3 + 0.02  # of the blocks may be fetched again when one of three nodes is lost
+
+
+def state_of(pid):
+    """'R', 'S', 'T' … of a process; None when there is none."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return None
+
+
+class Load:
+    """Readers of the whole data set until stop(), or once over it."""
+
+    def __init__(self, mount, passes=0, readers=READERS):
+        self.readers = [subprocess.Popen(
+            [sys.executable, "-B", verified_reader.__file__, str(mount), str(FILES), str(seed), str(passes)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for seed in range(readers)]
+
+    def stop(self, seconds=60):
+        reports = [json.loads(reader.communicate("stop", timeout=seconds)[0]) for reader in self.readers]
+        total = {"reads": sum(report["reads"] for report in reports),
+                 "seconds": max(report["seconds"] for report in reports),
+                 "longest_seconds": max(report["longest_seconds"] for report in reports),
+                 "errors": [error for report in reports for error in report["errors"]],
+                 "wrong": [name for report in reports for name in report["wrong"]]}
+        total["rate"] = total["reads"] / total["seconds"]
+        return total
+
+    def kill(self):
+        for reader in self.readers:
+            if reader.poll() is None:
+                reader.kill()
+            reader.wait()
+            reader.stdin.close()
+            reader.stdout.close()
+
+
+class Failover(E2eTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        verified_reader.write(cls.home / "source", FILES)
+        cls.shared_bucket = f"failover{os.getpid()}"
+        cls.rgw.upload(cls.home / "source", cls.shared_bucket)
+
+    def setUp(self):
+        super().setUp()
+        self.bucket = self.shared_bucket
+        self.gets_before = self.gets()["gets"]
+
+    def fetched(self):
+        """GETs since this test began."""
+        return self.gets()["gets"] - self.gets_before
+
+    def begin(self):
+        self.start()
+        self.link()
+        return self.cluster.mount("data", "m1")
+
+    def load(self, mount, passes=0, readers=READERS):
+        load = Load(mount, passes, readers)
+        self.addCleanup(load.kill)
+        return load
+
+    def warm(self, mount):
+        """One epoch: every block is in a cache, fetched once."""
+        self.finish(self.load(mount, passes=1, readers=1), "cold epoch", rate=0)
+        self.assertEqual(self.fetched(), FILES)
+        stored = lambda: sum(node["blocks"] for node in self.cluster.json("stats")["nodes"]) == FILES  # noqa: E731
+        eventually(stored, "every block is stored")
+
+    def finish(self, load, what, rate=READS_PER_SECOND):
+        total = load.stop()
+        print(f"\n    {what}: {total['reads']} reads, {total['rate']:.0f} a second, longest {total['longest_seconds']:.2f} s",
+              file=sys.stderr)
+        self.assertEqual((total["errors"][:5], total["wrong"][:5]), ([], []))
+        self.assertGreaterEqual(total["rate"], rate, "too little load: this run proves nothing")
+
+    def switches(self, mount):
+        return json.loads((mount / ".forebay" / "stats").read_text())["owner_switches"]
+
+    def wait_for_switch(self, mount, before):
+        eventually(lambda: self.switches(mount) > before, "no read went to another owner: the fault did not happen")
+
+    def node(self, name):
+        return next(node for node in self.cluster.json("stats")["nodes"] if node["id"] == name)
+
+    def serves_hits(self, name):
+        """True once readers are served out of the node's own cache."""
+        before = self.node(name)["hits"]
+        eventually(lambda: self.node(name)["hits"] > before + 100, f"{name} serves what it holds")
+
+    def assert_refetched_little(self, before):
+        again = self.fetched() - before
+        print(f"    {again} of {FILES} blocks fetched again", file=sys.stderr)
+        self.assertLessEqual(again, FILES * SHARE)
+
+    def test_a_killed_node_is_replaced_at_once_and_useful_on_return(self):
+        mount = self.begin()
+        self.warm(mount)
+        load = self.load(mount)
+        pid, switches, fetched = self.cluster.nodes["n2"].pid, self.switches(mount), self.fetched()
+        held = self.node("n2")["blocks"]
+        self.cluster.nodes["n2"].kill()
+        self.assertIsNone(state_of(pid))
+        self.wait_for_switch(mount, switches)
+        # Long enough for its share of the data set to be fetched by others.
+        eventually(lambda: self.fetched() - fetched > held // 2, "others fill in its place")
+        self.cluster.start_node("n2", self.CACHE)
+        self.serves_hits("n2")
+        self.finish(load, "node killed and restarted")
+        self.assert_refetched_little(fetched)
+        self.assertGreaterEqual(self.node("n2")["blocks"], held * 0.99)
+        after = self.fetched()
+        self.finish(self.load(mount, passes=1, readers=1), "after its return", rate=0)
+        self.assertEqual(self.fetched(), after, "everything is in some cache")
+
+    def test_a_paused_node_is_passed_over_and_useful_on_return(self):
+        mount = self.begin()
+        self.warm(mount)
+        load = self.load(mount)
+        node, switches, fetched = self.cluster.nodes["n1"], self.switches(mount), self.fetched()
+        node.kill(signal.SIGSTOP)
+        self.addCleanup(node.kill, signal.SIGCONT)
+        eventually(lambda: state_of(node.pid) == "T", "the node is stopped")
+        self.wait_for_switch(mount, switches)
+        eventually(lambda: self.node("n1")["state"] == "suspect", "the coordinator suspects it")
+        self.assertEqual(state_of(node.pid), "T", "it was stopped all the while")
+        node.kill(signal.SIGCONT)
+        eventually(lambda: self.node("n1")["state"] == "up", "the node is back")
+        self.serves_hits("n1")
+        self.finish(load, "node paused")
+        self.assert_refetched_little(fetched)
+
+    def test_a_node_killed_in_a_cold_epoch_costs_little(self):
+        mount = self.begin()
+        load = self.load(mount, passes=1, readers=1)
+        eventually(lambda: self.fetched() > FILES // 3, "the epoch is under way")
+        pid, switches = self.cluster.nodes["n3"].pid, self.switches(mount)
+        self.cluster.nodes["n3"].kill()
+        self.assertIsNone(state_of(pid))
+        self.wait_for_switch(mount, switches)
+        self.cluster.start_node("n3", self.CACHE)
+        self.finish(load, "node killed in a cold epoch", rate=0)
+        self.assert_refetched_little(FILES)
+        fetched = self.fetched()
+        warm = self.load(mount)
+        self.serves_hits("n3")
+        self.finish(warm, "the epoch after it")
+        # What others filled while it was away comes from them.
+        self.assertLessEqual(self.fetched() - fetched, FILES * 0.02)
+
+    def test_a_node_that_is_restarted_in_order_fails_nobody(self):
+        mount = self.begin()
+        self.warm(mount)
+        load = self.load(mount)
+        fetched, switches = self.fetched(), self.switches(mount)
+        pid = self.cluster.nodes["n2"].pid
+        self.assertEqual(self.cluster.nodes["n2"].stop(), 0)
+        self.assertIsNone(state_of(pid))
+        self.wait_for_switch(mount, switches)
+        self.cluster.start_node("n2", self.CACHE)
+        self.serves_hits("n2")
+        self.finish(load, "node restarted")
+        self.assert_refetched_little(fetched)
+
+    def test_without_a_coordinator_everything_goes_on(self):
+        mount = self.begin()
+        self.finish(self.load(mount, passes=1, readers=1), "cold epoch", rate=0)
+        self.cluster.unmount("m1")
+        mount = self.cluster.mount("data", "m1")
+        # A second link of the same data, so that there is something cold to read.
+        self.link("cold")
+        cold = self.cluster.mount("cold", "m2")
+        eventually(lambda: self.link_stats()["reads"] >= FILES, "all reads are reported")
+        before, fetched = self.cluster.json("stats"), self.fetched()
+        load = self.load(mount)
+        pid = self.cluster.coordinator.pid
+        self.cluster.coordinator.kill()
+        self.assertIsNone(state_of(pid))
+
+        self.finish(self.load(cold, passes=1, readers=1), "cold epoch without a coordinator", rate=0)
+        self.assertEqual(self.fetched(), fetched + FILES)
+        self.assertEqual(self.cluster.unmount("m2"), 0)
+        again = self.cluster.mount("cold", "m2")
+        self.assertEqual(self.cluster.nodes["n1"].stop(), 0)
+        self.cluster.start_node("n1", self.CACHE)
+        self.finish(self.load(again, passes=1, readers=1), "remounted without a coordinator", rate=0)
+        self.assertEqual(self.cluster.cli("stats", check=False, timeout=10).returncode, 1)
+        self.assertIsNone(state_of(pid))
+
+        self.cluster.start_coordinator()
+        eventually(lambda: [node["state"] for node in self.cluster.json("nodes")["nodes"]] == ["up"] * 3, "all are back")
+        self.finish(load, "coordinator killed")
+        # Two epochs, but for what n1 counted and could tell nobody before it was stopped.
+        caught_up = lambda: self.link_stats("cold")["reads"] >= FILES  # noqa: E731
+        eventually(caught_up, "reads of the meantime are reported")
+        after = self.cluster.json("stats")
+        for old, new in zip(before["links"], after["links"], strict=True):
+            for counter in ("reads", "read_bytes", "hits", "hit_bytes", "misses", "s3_gets", "s3_bytes"):
+                self.assertGreaterEqual(new[counter], old[counter], (new["name"], counter))
+            self.assertEqual(new["hits"] + new["misses"], new["reads"])
+        self.assertLessEqual(sum(link["s3_gets"] for link in after["links"]), self.fetched())
+
+    def test_a_coordinator_killed_while_it_lists_never_shows_half_a_listing(self):
+        self.start(nodes=("n1",))
+        for attempt in range(6):
+            name = f"half{attempt}"
+            self.link(name, "", "--detach")
+            # Later and later in the listing; the last ones may have ended.
+            time.sleep(0.02 * attempt)
+            pid = self.cluster.coordinator.pid
+            self.cluster.coordinator.kill()
+            self.assertIsNone(state_of(pid))
+            self.cluster.start_coordinator()
+            self.link(name)
+            link = next(link for link in self.cluster.json("links")["links"] if link["name"] == name)
+            self.assertEqual(link["objects"], FILES)
+            mount = self.cluster.mount(name, name)
+            self.assertEqual(sum(len(files) for _, _, files in os.walk(mount)), FILES)
+            self.assertEqual(self.cluster.unmount(name), 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+#include <string>
+
+#include "cachenode/filler.h"
+#include "tests/unit/cachenode/reader_rig.h"
+
+namespace forebay {
+namespace {
+
+class FillerPeersTest : public ReaderRig {
+ protected:
+  CheckedRead Whole(int number) const {
+    return ReadOf(TestObject("data/" + std::to_string(number), kBlock), 0, {0, kBlock});
+  }
+};
+
+TEST_F(FillerPeersTest, ABlockOutOfAnotherNodesCacheIsAHitAndCostsNoGet) {
+  peers_.OnGet([](const ColdBlock&) { return PeerFind{.found = true}; });
+  const Result<Cells> cells = Read(Whole(0));
+  ASSERT_TRUE(AreRight(cells, Whole(0)));
+  EXPECT_EQ(cells->tier, Tier::kPeer);
+  ASSERT_TRUE(Eventually([this] { return IsIdle(); }));
+  EXPECT_TRUE(store_.Contains(Whole(0).request.block));
+  EXPECT_EQ(s3_.gets(), 0u);
+  EXPECT_EQ(count().hits, 1u);
+  EXPECT_EQ(count().misses, 0u);
+  EXPECT_EQ(count().peer_fills, 1u);
+  EXPECT_EQ(count().peer_bytes, kBlock);
+  EXPECT_EQ(count().read_bytes(), kBlock);
+}
+
+TEST_F(FillerPeersTest, WhatAnEarlierOwnerKeepsIsOnlyRemembered) {
+  peers_.OnGet([](const ColdBlock&) { return PeerFind{.found = true, .keep = false}; });
+  ASSERT_TRUE(AreRight(Read(Whole(0)), Whole(0)));
+  ASSERT_TRUE(Eventually([this] { return IsIdle(); }));
+  EXPECT_FALSE(store_.Contains(Whole(0).request.block));
+  ASSERT_TRUE(AreRight(Read(Whole(0)), Whole(0)));
+  EXPECT_EQ(peers_.gets(), 1u);
+  EXPECT_EQ(s3_.gets(), 0u);
+}
+
+TEST_F(FillerPeersTest, AGetThatAnotherNodeBeganForUsIsAMiss) {
+  peers_.OnGet(
+      [](const ColdBlock&) { return PeerFind{.found = true, .keep = false, .began_get = true}; });
+  ASSERT_TRUE(AreRight(Read(Whole(0)), Whole(0)));
+  EXPECT_EQ(count().misses, 1u);
+  EXPECT_EQ(count().peer_fills, 1u);
+  EXPECT_EQ(s3_.gets(), 0u);
+}
+
+TEST_F(FillerPeersTest, WhatNobodyHasIsFetchedFromS3) {
+  peers_.OnGet([](const ColdBlock&) { return PeerFind{}; });
+  const Result<Cells> cells = Read(Whole(0));
+  ASSERT_TRUE(AreRight(cells, Whole(0)));
+  EXPECT_EQ(cells->tier, Tier::kS3);
+  EXPECT_EQ(peers_.gets(), 1u);
+  EXPECT_EQ(s3_.gets(), 1u);
+  EXPECT_EQ(count().misses, 1u);
+  EXPECT_EQ(count().peer_fills, 0u);
+}
+
+TEST_F(FillerPeersTest, AnEarlierOwnersVerdictOnS3IsNotAskedForAgain) {
+  for (const Code code : {Code::kTimeout, Code::kStale}) {
+    peers_.OnGet([code](const ColdBlock&) -> Result<PeerFind> { return Fail(code, "S3 said no"); });
+    const Result<Cells> cells = Read(Whole(static_cast<int>(code)));
+    ASSERT_FALSE(cells.has_value());
+    EXPECT_EQ(cells.error().code, code);
+  }
+  EXPECT_EQ(s3_.gets(), 0u);
+  EXPECT_EQ(count().misses, 2u);
+}
+
+TEST_F(FillerPeersTest, OthersAreToldWhetherTheReaderPassedThemOver) {
+  for (const bool passed_over : {false, true}) {
+    peers_.OnGet([passed_over](const ColdBlock& cold) {
+      EXPECT_EQ(cold.passed_over, passed_over);
+      return PeerFind{.found = true};
+    });
+    CheckedRead read = Whole(passed_over ? 1 : 0);
+    read.request.passed_over = passed_over;
+    ASSERT_TRUE(AreRight(Read(read), read));
+  }
+}
+
+// Two nodes that look for the same block would wait for each other.
+TEST_F(FillerPeersTest, NobodyWaitsForAFillThatIsStillLookingElsewhere) {
+  const CheckedRead read = Whole(0);
+  peers_.OnGet([&](const ColdBlock& cold) {
+    EXPECT_FALSE(filler_.Running(cold.block)->costs_get());
+    return PeerFind{};
+  });
+  s3_.OnGet([](const GetRequest&) { return fakes::GetScript{.hold_after = 0}; });
+  std::future<Result<Cells>> reader = Start(read);
+  ASSERT_TRUE(s3_.WaitForHeld(1));
+  EXPECT_TRUE(filler_.Running(read.request.block)->costs_get());
+  s3_.Release();
+  EXPECT_TRUE(AreRight(reader.get(), read));
+}
+
+}  // namespace
+}  // namespace forebay
