@@ -263,7 +263,12 @@ void BlockClient::ReportSilent(const std::string& node_id, const std::string& ad
 
 Task<void> BlockClient::Probe(std::string node_id, std::string address) {
   const InFlight counted(in_flight_);
-  auto over = [this, node_id] { return stopped_ || parts_.ring.table()->Find(node_id) == nullptr; };
+  // It may leave the ring meanwhile, or come back at another address.
+  auto over = [this, node_id, address] {
+    const std::shared_ptr<const RingTable> table = parts_.ring.table();
+    const NodeInfo* node = table->Find(node_id);
+    return stopped_ || node == nullptr || node->address != address;
+  };
   const bool back = co_await ProbeUntilBack(&parts_.pool, address, options_.pauses.probe, over);
   if (back) spdlog::info("cache node {} answers again", node_id);
   parts_.health.Recovered(node_id);

@@ -183,6 +183,18 @@ class Failover(E2eTest):
         self.finish(load, "node restarted")
         self.assert_refetched_little(fetched)
 
+    def test_a_node_that_joins_takes_its_blocks_from_their_former_owners(self):
+        self.start(nodes=("n1", "n2"))
+        self.link()
+        mount = self.cluster.mount("data", "m1")
+        self.warm(mount)
+        load = self.load(mount)
+        fetched = self.fetched()
+        self.cluster.start_node("n3", self.CACHE)
+        eventually(lambda: self.node("n3")["peer_fills"] > FILES // 4, "the new node fills from the old ones")
+        self.finish(load, "node joined")
+        self.assertEqual(self.fetched(), fetched, "S3 was asked for what other nodes hold")
+
     def test_without_a_coordinator_everything_goes_on(self):
         mount = self.begin()
         self.finish(self.load(mount, passes=1, readers=1), "cold epoch", rate=0)

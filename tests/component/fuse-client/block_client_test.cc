@@ -360,6 +360,20 @@ TEST_F(BlockClientTest, ReadsGoOnWhenANodeComesBackWithinThePatience) {
   ExpectRight(request, result.get());
 }
 
+TEST_F(BlockClientTest, ANodeThatComesBackAtAnotherAddressIsReadFromAgain) {
+  const BlockRequest request = RequestFor({0, 4096});
+  const std::string id = OwnersOf(request)[0]->Info().id;
+  nodes_[id]->Stop();
+  ExpectRight(request, Read(request));
+  ASSERT_TRUE(health_.IsSilent(id));
+  nodes_[id] = std::make_unique<FakeNode>(id, kTestSecret);
+  Publish(table_);
+  EXPECT_TRUE(Eventually([&] {
+    ExpectRight(request, Read(request));
+    return nodes_[id]->reads() > 0;
+  }));
+}
+
 TEST_F(BlockClientTest, ANodeOnThisMachineIsReachedThroughItsSocket) {
   const fakes::TempDir dir;
   const std::string socket = dir / "node.sock";
