@@ -165,6 +165,9 @@ def print_tables(result, say):
     say(f"\n{here['cpus']} CPUs ({here['cpu']}), {here['memory_bytes'] / (1 << 30):.0f} GiB of memory, Linux "
         f"{here['kernel']}, {here['file_system']}; "
         + ", ".join(f"{name} {number}" for name, number in other.items() if number))
+    shares = [run["cpu_share_of_others"] for workload in result["workloads"] for run in workload["runs"]]
+    say(f"What was not part of a subject (S3, the kernel's own threads, other programs) had {statistics.median(shares):.0%} "
+        f"of the CPU time in the median run, {max(shares):.0%} at most.")
 
 
 def print_workload(workload, say):
