@@ -29,7 +29,8 @@ class Subject:
     warm: bool = False                   # it is read once, unmeasured, before a round's measured reads
     daemons: typing.Callable = list      # its processes: their CPU time counts beside the reader's
     mount: typing.Callable | None = None  # Forebay's mount, which counts the kernel's messages
-    cold: bool = False   # its reads come from S3: one read a round
+    cold: bool = False   # its reads come from S3
+    slow: bool = False   # it is read with the greatest number of readers only, or a run would take too long
     peer: str = "s3fs_warm_dropped"      # what it is compared with
 
     def cpu_seconds(self):
@@ -70,7 +71,8 @@ class Forebay:
     def start(self):
         self.cluster.mount(self.link, self.stays)
         return [
-            self._subject("forebay_epoch1", "forebay, epoch 1, nothing cached", self.stays, self._empty, cold=True),
+            self._subject("forebay_epoch1", "forebay, epoch 1, nothing cached", self.stays, self._empty,
+                          cold=True, slow=True),
             self._subject("forebay_dropped", "forebay, epoch 2, page cache dropped", self.stays, drop_page_cache),
             self._subject("forebay_new_mount", "forebay, new mount, nodes' memory warm", self.fresh, self._mount_anew,
                           warm=True, peer="s3fs_warm_allowed"),
@@ -123,7 +125,7 @@ class Peer:
             if not self.daemon.running() or time.monotonic() > deadline:
                 raise ClusterError(f"{self.name} did not mount; {self.daemon.tail()}")
             time.sleep(0.05)
-        common = {"root": self.root, "daemons": lambda: [self.daemon]}
+        common = {"root": self.root, "daemons": lambda: [self.daemon], "slow": True}
         return [
             Subject(f"{self.name}_warm_dropped", f"{self.name}, its cache warm, page cache dropped",
                     arrange=drop_page_cache, **common),
