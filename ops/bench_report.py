@@ -97,6 +97,8 @@ def medians(workload, subject, readers):
             "messages_per_file_of_walk": median(lambda run: sum(run["fuse_ops_of_walk"].values())) / workload["files"],
             "gets_per_block": statistics.median(
                 visit["gets"] for visit in visits_of(workload, subject["key"])) / workload["blocks"],
+            "heads_per_file": statistics.median(
+                visit["heads"] / visit["reads"] for visit in visits_of(workload, subject["key"])) / workload["files"],
             "against": {reference: ratio(workload, subject["key"], reference, readers)
                         for reference in ("native_hot", "native_cold", subject["peer"])}}
 
@@ -193,6 +195,11 @@ def print_workload(workload, say):
             row = found[subject["key"], last]
             used = ", ".join(f"{op} {count:.3f}" for op, count in row["fuse_per_file"].items() if count) or "none"
             say(f"  {subject['title']:40}{used}; the walk before: {row['messages_per_file_of_walk']:.3f}")
+
+
+    for subject in workload["subjects"]:
+        if heads := found[subject["key"], last]["heads_per_file"]:
+            say(f"{subject['title']}: {heads:.3f} HEAD requests a file at S3, whose answers are part of its time.")
 
 
 def rate_text(row, unit):
