@@ -199,7 +199,7 @@ def print_workload(workload, say):
 
     for subject in workload["subjects"]:
         if heads := found[subject["key"], last]["heads_per_file"]:
-            say(f"{subject['title']}: {heads:.3f} HEAD requests a file at S3, whose answers are part of its time.")
+            say(f"{subject['title']}: {heads:.3f} HEAD requests at S3 for each file read, those of the walk included")
 
 
 def rate_text(row, unit):
