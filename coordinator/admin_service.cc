@@ -1,6 +1,7 @@
 #include "coordinator/admin_service.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
@@ -221,6 +222,10 @@ Task<Result<RpcReply>> AdminService::Stats(RpcCall call) {
   reply.set_time_unix_ms(std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count());
   reply.set_coordinator_version(std::string(Version()));
   reply.set_started_unix_s(started_unix_s_);
+  // What was shown once must never be more than what a coordinator that is killed now comes back
+  // with.
+  const Status saved = co_await parts_.stats.Save();
+  if (!saved) spdlog::error("the statistics cannot be saved: {}", saved.error().message);
   co_return ReplyWith(reply);
 }
 

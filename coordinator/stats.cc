@@ -76,6 +76,8 @@ Task<Status> ClusterStats::Save() {
 }
 
 Status ClusterStats::SaveNow() {
+  // Whoever comes second finds stored what the first one took.
+  const std::scoped_lock one_at_a_time(save_mutex_);
   std::vector<std::pair<std::string, proto::NodeTotals>> unsaved;
   {
     std::scoped_lock lock(mutex_);

@@ -36,7 +36,8 @@ class ClusterStats {
 
   /// Remembers the totals for windows; called every StatsBook::kSampleEvery.
   void Sample();
-  /// Stores what changed since the last time.
+  /// Stores what changed since the last time; with success everything reported before the call is
+  /// stored.
   Task<Status> Save();
   Status SaveNow();  ///< Blocks.
 
@@ -50,6 +51,7 @@ class ClusterStats {
   StateStore& store_;
   const std::uint64_t fence_;
   Offload& offload_;
+  std::mutex save_mutex_;  // held over a write; taken before mutex_
   mutable std::mutex mutex_;
   StatsBook book_;
   Notifier reported_;
