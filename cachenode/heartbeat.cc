@@ -257,6 +257,7 @@ proto::HeartbeatRequest Heartbeat::Compose() const {
   }
   request.set_blocks(store_->BlockCount());
   request.set_checksum_failures(store_->counters().checksum_failures.load());
+  counters_.ForgetIdleJobs(Clock::now());
   for (const JobCount& job : counters_.Jobs()) {
     proto::JobCounters& counters = *request.add_jobs();
     counters.set_job(job.job);

@@ -15,7 +15,7 @@ std::shared_ptr<LinkCount> NodeCounters::OfLink(const Uuid& link) {
 }
 
 void NodeCounters::CountJob(const std::string& job, const Uuid& link, bool hit) {
-  if (job.empty() || job.size() > kMaxJobBytes) return;
+  if (job.empty() || job.size() > kMaxJobIdBytes) return;
   const std::pair<std::string, Uuid> key(job, link);
   const auto count = [hit](ReadsAndHits& counts) {
     counts.reads.fetch_add(1, std::memory_order_relaxed);
@@ -34,6 +34,21 @@ void NodeCounters::CountJob(const std::string& job, const Uuid& link, bool hit) 
   std::unique_ptr<ReadsAndHits>& counts = jobs_[key];
   if (!counts) counts = std::make_unique<ReadsAndHits>();
   count(*counts);
+}
+
+void NodeCounters::ForgetIdleJobs(TimePoint now) {
+  const std::unique_lock lock(mutex_);
+  const Duration kept = jobs_.size() > kMaxJobs / 2 ? kJobKeptFull : kJobKept;
+  std::erase_if(jobs_, [&](const auto& entry) {
+    ReadsAndHits& counts = *entry.second;
+    const std::uint64_t reads = counts.reads.load(std::memory_order_relaxed);
+    if (reads != counts.seen) {
+      counts.seen = reads;
+      counts.seen_at = now;
+      return false;
+    }
+    return now - counts.seen_at > kept;
+  });
 }
 
 std::vector<std::pair<Uuid, std::shared_ptr<const LinkCount>>> NodeCounters::Links() const {

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/deadline.h"
+#include "common/model/limits.h"
 #include "common/model/object_version.h"
 
 namespace forebay {
@@ -51,19 +53,28 @@ class NodeCounters {
   /// Never null; the same for the same link.
   std::shared_ptr<LinkCount> OfLink(const Uuid& link);
 
-  /// Counts a read of a job that is known. At most kMaxJobs jobs with ids of at most kMaxJobBytes
+  /// Counts a read of a job that is known. At most kMaxJobs jobs with ids of at most kMaxJobIdBytes
   /// are told apart, so that all of them fit into a heartbeat; others are not counted.
   void CountJob(const std::string& job, const Uuid& link, bool hit);
+
+  /// Forgets jobs that have read nothing for kJobKept; while there are many, for kJobKeptFull.
+  /// Called once a heartbeat, so that what is forgotten has long been reported. A job that reads
+  /// again counts from zero.
+  void ForgetIdleJobs(TimePoint now);
+  static constexpr Duration kJobKept = std::chrono::minutes(10);
+  static constexpr Duration kJobKeptFull = std::chrono::minutes(1);
 
   std::vector<std::pair<Uuid, std::shared_ptr<const LinkCount>>> Links() const;
   std::vector<JobCount> Jobs() const;
 
  private:
   static constexpr std::size_t kMaxJobs = 1024;
-  static constexpr std::size_t kMaxJobBytes = 255;
   struct ReadsAndHits {
     std::atomic<std::uint64_t> reads{0};
     std::atomic<std::uint64_t> hits{0};
+    // Of ForgetIdleJobs: how many reads there were, and since when there are no more.
+    std::uint64_t seen = 0;
+    TimePoint seen_at;
   };
 
   mutable std::shared_mutex mutex_;

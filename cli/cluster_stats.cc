@@ -157,16 +157,27 @@ boost::json::object NodeJson(const proto::NodeStats& node) {
   return out;
 }
 
+double StallSeconds(const proto::JobStats& job) {
+  return static_cast<double>(job.waits().s3_us() + job.waits().detour_us()) / 1e6;
+}
+
 boost::json::object JobJson(const proto::JobStats& job) {
   boost::json::object out;
   out["id"] = ValidUtf8(job.id());
   out["link"] = job.link();
   out["generation"] = job.generation();
-  // Nobody measures these yet: null is "not known", which 0 is not.
-  for (const char* name : {"mounts", "epoch", "progress"}) out[name] = nullptr;
+  // Null where no mount has reported, and where the size of the link is not known.
+  const bool reported = job.has_waits();
+  const bool epoch_known = job.epoch() != 0;
+  const auto known = [](bool is_known, auto value) {
+    return is_known ? boost::json::value(value) : boost::json::value();
+  };
+  out["mounts"] = known(reported, job.mounts());
+  out["epoch"] = known(epoch_known, job.epoch());
+  out["progress"] = known(epoch_known, job.progress());
   out["reads"] = job.reads();
   out["hit_ratio"] = HitRatio(job.hits(), job.reads());
-  out["stall_seconds"] = nullptr;
+  out["stall_seconds"] = known(reported, StallSeconds(job));
   return out;
 }
 

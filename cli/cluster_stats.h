@@ -40,6 +40,8 @@ boost::json::object LinkJson(const proto::LinkStats& link,
                              std::uint32_t window_seconds);
 boost::json::object NodeJson(const proto::NodeStats& node);
 boost::json::object JobJson(const proto::JobStats& job);
+/// What the job's reads waited for S3 and for nodes that did not answer, summed over reads.
+double StallSeconds(const proto::JobStats& job);
 boost::json::object AlertJson(const proto::Alert& alert);
 /// What nodes freed: id, blocks, bytes, error.
 boost::json::object EvictedJson(const proto::NodeEvicted& node);

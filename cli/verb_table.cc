@@ -16,6 +16,7 @@ const std::vector<VerbRow>& VerbTable() {
       {"check", "how much of a target is cached", MakeCheck, VerbKind::kList},
       {"evict", "frees what the nodes hold of a target", MakeEvict, VerbKind::kPlain, {"release"}},
       {"stats", "counters of links, nodes and jobs", MakeStats, VerbKind::kList},
+      {"explain", "where a job waits, and what would help", MakeExplain},
       {"nodes", "the cache nodes and what they hold", MakeNodes, VerbKind::kList},
       {"completion", "a script that makes a shell complete what you type", MakeCompletion},
       {"version", "the version of this program", MakeVersion},

@@ -15,6 +15,7 @@ namespace forebay {
 std::unique_ptr<Verb> MakeCheck();
 std::unique_ptr<Verb> MakeCompletion();
 std::unique_ptr<Verb> MakeEvict();
+std::unique_ptr<Verb> MakeExplain();
 std::unique_ptr<Verb> MakeLink();
 std::unique_ptr<Verb> MakeLinks();
 std::unique_ptr<Verb> MakeLs();

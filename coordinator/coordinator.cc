@@ -138,6 +138,7 @@ Status Coordinator::Serve() {
   node_service_ = std::make_unique<NodeService>(cluster_, *membership_, *links_, *stats_);
   client_service_ =
       std::make_unique<ClientService>(cluster_, *membership_, *links_, *index_, offload_);
+  job_service_ = std::make_unique<JobService>(*links_, *stats_);
   admin_service_ = std::make_unique<AdminService>(AdminService::Parts{.cluster = cluster_,
                                                                       .membership = *membership_,
                                                                       .links = *links_,
@@ -164,6 +165,7 @@ Status Coordinator::Serve() {
 std::vector<MethodEntry> Coordinator::AllMethods() const {
   std::vector<MethodEntry> all = node_service_->Methods();
   for (MethodEntry& entry : client_service_->Methods()) all.push_back(std::move(entry));
+  for (MethodEntry& entry : job_service_->Methods()) all.push_back(std::move(entry));
   for (MethodEntry& entry : admin_service_->Methods()) all.push_back(std::move(entry));
   return all;
 }

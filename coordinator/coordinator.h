@@ -19,6 +19,7 @@
 #include "coordinator/admin_service.h"
 #include "coordinator/cache_census.h"
 #include "coordinator/client_service.h"
+#include "coordinator/job_service.h"
 #include "coordinator/link_registry.h"
 #include "coordinator/linker.h"
 #include "coordinator/membership.h"
@@ -104,6 +105,7 @@ class Coordinator {
   std::unique_ptr<CacheCensus> census_;
   std::unique_ptr<NodeService> node_service_;
   std::unique_ptr<ClientService> client_service_;
+  std::unique_ptr<JobService> job_service_;
   std::unique_ptr<AdminService> admin_service_;
   std::unique_ptr<RpcServer> server_;
   std::atomic<std::uint64_t> newest_epoch_{0};  // that a peer was ever seen at

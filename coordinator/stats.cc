@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "common/base/nearest.h"
 #include "common/wire/messages.h"
 #include "coordinator/records.h"
 
@@ -18,6 +19,18 @@ constexpr const char* kStatsPrefix = "stats/";
 
 /// A heartbeat that arrives sooner than this after a moment may have been made before it.
 constexpr std::chrono::milliseconds kHeartbeatFlight{100};
+
+void Write(const JobBook::View& view, proto::JobStats& row) {
+  // What the job reads, which after a refresh is an older one until it mounts again.
+  if (view.generation != 0) row.set_generation(view.generation);
+  row.set_mounts(view.mounts);
+  row.set_processes(view.processes);
+  row.set_epoch(view.epoch);
+  row.set_progress(view.progress);
+  *row.mutable_waits() = view.waits;
+  row.set_early_reads(view.epoch < 2 ? row.reads() : view.early.reads);
+  row.set_early_hits(view.epoch < 2 ? row.hits() : view.early.hits);
+}
 
 }  // namespace
 
@@ -67,6 +80,7 @@ Task<void> ClusterStats::WaitForReports(std::vector<NodeInfo> nodes, TimePoint s
 void ClusterStats::Sample() {
   std::scoped_lock lock(mutex_);
   book_.Sample(Clock::now());
+  jobs_.Tidy(Clock::now());
 }
 
 Task<Status> ClusterStats::Save() {
@@ -102,14 +116,12 @@ void ClusterStats::Describe(const std::vector<Link>& links, const std::vector<Me
   for (const MemberView& member : members) {
     if (member.info.state != NodeState::kOut) present.insert(member.info.id);
   }
-  std::map<Uuid, const Link*> by_id;
   std::scoped_lock lock(mutex_);
   const StatsBook::Window begun = book_.Begin(window, Clock::now());
   reply.set_window_seconds(
       static_cast<std::uint32_t>(std::chrono::ceil<std::chrono::seconds>(begun.length).count()));
   for (const Link& link : links) {
     const Uuid& id = link.spec.id;
-    by_id[id] = &link;
     const Totals totals = book_.LinkTotals(id);
     const auto before = begun.links.find(id);
     const Totals base = before == begun.links.end() ? Totals() : before->second;
@@ -136,16 +148,69 @@ void ClusterStats::Describe(const std::vector<Link>& links, const std::vector<Me
     row.set_last_heartbeat_age_ms(
         std::chrono::duration_cast<std::chrono::milliseconds>(member.silence).count());
   }
-  for (const auto& [key, totals] : book_.Jobs()) {
-    const auto link = by_id.find(key.link);
-    if (link == by_id.end()) continue;
-    proto::JobStats& row = *reply.add_jobs();
-    row.set_id(key.job);
-    row.set_link(link->second->spec.name);
-    if (link->second->generation) row.set_generation(link->second->generation->generation());
-    row.set_reads(totals.reads);
-    row.set_hits(totals.hits);
+  for (proto::JobStats& row : JobRows(links)) *reply.add_jobs() = std::move(row);
+}
+
+void ClusterStats::ReportJobs(const proto::ReportJobsRequest& request,
+                              proto::ReportJobsReply& reply) {
+  std::scoped_lock lock(mutex_);
+  const std::vector<JobKey> second_epoch = jobs_.Report(request, Clock::now(), reply);
+  if (second_epoch.empty()) return;
+  const std::map<JobKey, StatsBook::JobTotals> totals = book_.Jobs();
+  for (const JobKey& key : second_epoch) {
+    const auto early = totals.find(key);
+    if (early != totals.end()) jobs_.SetEarly(key, early->second);
   }
+}
+
+std::vector<proto::JobStats> ClusterStats::JobRows(const std::vector<Link>& links) const {
+  const std::map<JobKey, StatsBook::JobTotals> at_nodes = book_.Jobs();
+  const std::map<JobKey, JobBook::View> at_mounts = jobs_.Jobs(Clock::now());
+  std::set<JobKey> keys;
+  for (const auto& [key, totals] : at_nodes) keys.insert(key);
+  for (const auto& [key, view] : at_mounts) keys.insert(key);
+  std::vector<proto::JobStats> rows;
+  for (const JobKey& key : keys) {
+    const auto link =
+        std::ranges::find(links, key.link, [](const Link& one) { return one.spec.id; });
+    if (link == links.end()) continue;
+    proto::JobStats& row = rows.emplace_back();
+    row.set_id(key.job);
+    row.set_link(link->spec.name);
+    if (link->generation) row.set_generation(link->generation->generation());
+    const auto totals = at_nodes.find(key);
+    if (totals != at_nodes.end()) {
+      row.set_reads(totals->second.reads);
+      row.set_hits(totals->second.hits);
+    }
+    const auto view = at_mounts.find(key);
+    if (view != at_mounts.end()) Write(view->second, row);
+  }
+  return rows;
+}
+
+Result<proto::DescribeJobReply> ClusterStats::DescribeJob(const std::string& job,
+                                                          const std::vector<Link>& links) const {
+  std::scoped_lock lock(mutex_);
+  proto::DescribeJobReply reply;
+  std::set<std::string> known;
+  for (proto::JobStats& row : JobRows(links)) {
+    known.insert(row.id());
+    if (row.id() != job) continue;
+    if (row.mounts() > 0) reply.set_active(true);
+    AddWaits(row.waits(), *reply.mutable_waits());
+    reply.set_mounts(std::max(reply.mounts(), row.mounts()));
+    reply.set_processes(std::max(reply.processes(), row.processes()));
+    *reply.add_links() = std::move(row);
+  }
+  if (reply.links().empty()) {
+    const std::string nearest = Nearest(job, {known.begin(), known.end()});
+    return Fail(Code::kNotFound,
+                fmt::format("no job '{}' has read anything{}", job,
+                            nearest.empty() ? "" : "; the nearest is '" + nearest + "'"));
+  }
+  for (auto& [id, answers] : jobs_.AnswersTo(job)) *reply.add_nodes() = answers;
+  return reply;
 }
 
 }  // namespace forebay

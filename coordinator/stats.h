@@ -11,6 +11,7 @@
 #include "common/base/notifier.h"
 #include "common/base/offload.h"
 #include "common/base/result.h"
+#include "coordinator/job_book.h"
 #include "coordinator/link_registry.h"
 #include "coordinator/membership.h"
 #include "coordinator/state_store.h"
@@ -30,6 +31,13 @@ class ClusterStats {
 
   void Report(const proto::HeartbeatRequest& heartbeat);
 
+  /// Takes what a mount says of its jobs and answers how far they are.
+  void ReportJobs(const proto::ReportJobsRequest& request, proto::ReportJobsReply& reply);
+
+  /// One job over all of its links, as Describe has it. kNotFound with the nearest id.
+  Result<proto::DescribeJobReply> DescribeJob(const std::string& job,
+                                              const std::vector<Link>& links) const;
+
   /// Waits until each of `nodes` has sent a heartbeat that it began after `since`, so that the
   /// totals hold all that happened before; or until the deadline.
   Task<void> WaitForReports(std::vector<NodeInfo> nodes, TimePoint since, Deadline deadline);
@@ -46,6 +54,9 @@ class ClusterStats {
                 Duration window, proto::StatsReply& reply) const;
 
  private:
+  /// Jobs of `links`, with the lock held. What nodes count and what mounts say are two halves: a
+  /// job is there when either knows it.
+  std::vector<proto::JobStats> JobRows(const std::vector<Link>& links) const;
   bool AllReported(const std::vector<NodeInfo>& nodes, TimePoint since) const;
 
   StateStore& store_;
@@ -54,6 +65,7 @@ class ClusterStats {
   std::mutex save_mutex_;  // held over a write; taken before mutex_
   mutable std::mutex mutex_;
   StatsBook book_;
+  JobBook jobs_;
   Notifier reported_;
 };
 

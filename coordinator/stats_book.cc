@@ -7,9 +7,6 @@
 namespace forebay {
 namespace {
 
-/// A job that no node has reported for so long is no longer shown.
-constexpr Duration kJobsShown = std::chrono::hours(24);
-
 Totals SumOf(const std::map<Uuid, Totals>& links) {
   Totals sum;
   for (const auto& [link, totals] : links) sum += totals;
@@ -55,12 +52,7 @@ void StatsBook::BeginIncarnation(Node& node, std::uint64_t incarnation, TimePoin
   node.live.clear();
   node.ended_checksum_failures += node.live_checksum_failures;
   node.live_checksum_failures = 0;
-  for (const auto& [key, totals] : node.live_jobs) {
-    EndedJob& ended = ended_jobs_[key];
-    ended.totals.reads += totals.reads;
-    ended.totals.hits += totals.hits;
-    ended.last_seen = now;
-  }
+  for (const auto& [key, totals] : node.live_jobs) Fold(key, totals, now);
   node.live_jobs.clear();
   node.incarnation = incarnation;
 }
@@ -91,15 +83,36 @@ void StatsBook::Report(const proto::HeartbeatRequest& heartbeat, TimePoint now) 
 }
 
 void StatsBook::ReportJobs(Node& node, const proto::HeartbeatRequest& heartbeat, TimePoint now) {
+  std::map<JobKey, JobTotals> before;
+  before.swap(node.live_jobs);
   for (const proto::JobCounters& row : heartbeat.jobs()) {
-    const JobKey key{.job = row.job(), .link = UuidFromBytes(row.link())};
+    JobKey key{.job = row.job(), .link = UuidFromBytes(row.link())};
     const JobTotals totals{.reads = row.reads(), .hits = row.hits()};
-    JobTotals& live = node.live_jobs[key];
-    if (live.reads != totals.reads) ended_jobs_[key].last_seen = now;
-    live = totals;
+    const auto earlier = before.find(key);
+    if (earlier == before.end() || earlier->second.reads != totals.reads) {
+      ended_jobs_[key].last_seen = now;
+    }
+    // Fewer than before: the node had forgotten the job, which reads again.
+    if (earlier != before.end() && earlier->second.reads <= totals.reads) before.erase(earlier);
+    node.live_jobs[std::move(key)] = totals;
   }
+  for (const auto& [key, totals] : before) Fold(key, totals, now);
+}
+
+void StatsBook::Fold(const JobKey& key, const JobTotals& totals, TimePoint now) {
+  const auto [entry, made] = ended_jobs_.try_emplace(key);
+  entry->second.totals.reads += totals.reads;
+  entry->second.totals.hits += totals.hits;
+  if (made) entry->second.last_seen = now;
+}
+
+void StatsBook::ForgetOldJobs(TimePoint now) {
   std::erase_if(ended_jobs_,
                 [&](const auto& entry) { return now - entry.second.last_seen > kJobsShown; });
+  while (ended_jobs_.size() > kMaxJobsShown) {
+    ended_jobs_.erase(std::ranges::min_element(
+        ended_jobs_, {}, [](const auto& entry) { return entry.second.last_seen; }));
+  }
 }
 
 std::vector<std::pair<std::string, proto::NodeTotals>> StatsBook::TakeUnsaved() {
@@ -160,7 +173,7 @@ StatsBook::Latest StatsBook::NodeLatest(const std::string& node_id) const {
   return node == nodes_.end() ? Latest() : node->second.latest;
 }
 
-std::map<StatsBook::JobKey, StatsBook::JobTotals> StatsBook::Jobs() const {
+std::map<JobKey, StatsBook::JobTotals> StatsBook::Jobs() const {
   std::map<JobKey, JobTotals> jobs;
   for (const auto& [key, ended] : ended_jobs_) jobs[key] = ended.totals;
   for (const auto& [id, node] : nodes_) {
@@ -186,6 +199,7 @@ std::map<Uuid, Totals> StatsBook::AllLinks() const {
 void StatsBook::Sample(TimePoint now) {
   samples_.emplace_back(now, AllLinks());
   while (now - samples_.front().first > kSamplesKept) samples_.pop_front();
+  ForgetOldJobs(now);
 }
 
 StatsBook::Window StatsBook::Begin(Duration wanted, TimePoint now) const {

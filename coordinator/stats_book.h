@@ -11,6 +11,7 @@
 #include "common/base/deadline.h"
 #include "common/model/object_version.h"
 #include "coordinator/counters.h"
+#include "coordinator/job_key.h"
 #include "proto/coordinator.pb.h"
 #include "proto/coordinator_state.pb.h"
 
@@ -32,11 +33,6 @@ class StatsBook {
     std::uint64_t blocks = 0;
     std::uint64_t bytes = 0;
   };
-  struct JobKey {
-    std::string job;
-    Uuid link;
-    auto operator<=>(const JobKey&) const = default;
-  };
   struct JobTotals {
     std::uint64_t reads = 0;
     std::uint64_t hits = 0;
@@ -56,9 +52,11 @@ class StatsBook {
   Totals NodeTotals(const std::string& node_id) const;  ///< Over all links.
   std::uint64_t NodeChecksumFailures(const std::string& node_id) const;
   Latest NodeLatest(const std::string& node_id) const;  ///< Empty when it was never heard.
+  /// What nodes counted, over all of their processes. Jobs leave after kJobsShown without a read,
+  /// the oldest when there are more than kMaxJobsShown.
   std::map<JobKey, JobTotals> Jobs() const;
 
-  /// Remembers the totals of now; called every kSampleEvery.
+  /// Remembers the totals of now and forgets old jobs; called every kSampleEvery.
   void Sample(TimePoint now);
   struct Window {
     Duration length{};             ///< As measured.
@@ -89,6 +87,8 @@ class StatsBook {
 
   void BeginIncarnation(Node& node, std::uint64_t incarnation, TimePoint now);
   void ReportJobs(Node& node, const proto::HeartbeatRequest& heartbeat, TimePoint now);
+  void Fold(const JobKey& key, const JobTotals& totals, TimePoint now);
+  void ForgetOldJobs(TimePoint now);
   std::map<Uuid, Totals> AllLinks() const;
 
   std::map<std::string, Node> nodes_;

@@ -74,6 +74,7 @@ struct BlockClient::Question {
   BlockRequest request;
   proto::ReadBlockRequest message;
   Deadline deadline;
+  TimePoint began = Clock::now();
 };
 
 /// A node to ask, and how to reach it; both in the directory that the round holds.
@@ -172,6 +173,7 @@ Result<Cells> BlockClient::CellsOf(const Question& question, const Route& route,
 }
 
 Task<Result<Cells>> BlockClient::AskOnce(Question* question, Route route) {
+  const TimePoint asked = Clock::now();
   // Whoever is asked out of turn need not wait for those whom we have waited for.
   question->message.set_passed_over(!route.is_first_owner);
   Result<RpcReply> reply = co_await parts_.pool.Call(*route.address, Method::kReadBlock,
@@ -184,7 +186,13 @@ Task<Result<Cells>> BlockClient::AskOnce(Question* question, Route route) {
     }
     co_return Fail(reply.error().Within("node " + node.id));
   }
-  co_return CellsOf(*question, route, std::move(*reply));
+  Result<Cells> cells = CellsOf(*question, route, std::move(*reply));
+  if (cells) {
+    cells->node = route.node->id;
+    cells->took = Clock::now() - asked;
+    cells->detour = asked - question->began;
+  }
+  co_return cells;
 }
 
 // kCorrupt is asked again once, kOverloaded until the deadline.

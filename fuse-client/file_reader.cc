@@ -16,6 +16,9 @@ namespace forebay {
 
 namespace {
 
+/// What passes before a healthy first owner is asked is our own computing.
+constexpr Duration kShortestDetour = std::chrono::milliseconds(1);
+
 /// The spans of one READ on their way. All of them run on one io_context, so nothing is locked.
 struct SpansInFlight {
   SpansInFlight(const asio::any_io_executor& executor, std::size_t count)
@@ -39,47 +42,56 @@ Task<void> ReadSpan(BlockSource* source, BlockRequest request, Deadline deadline
 
 }  // namespace
 
-BlockRequest FileReader::RequestFor(const FileSystem::Content& content, BlockId block,
-                                    BlockRange range) const {
+BlockRequest FileReader::RequestFor(const ObjectRead& read, BlockId block, BlockRange range) const {
   BlockRequest request;
   request.link = options_.link;
   request.block = block;
   request.range = range;
-  request.object = content.object;
-  request.job = options_.job;
+  request.object = read.content.object;
+  request.job = read.job->id();
   return request;
 }
 
-void FileReader::ReadAhead(const FileSystem::Content& content, std::uint64_t nodeid,
-                           std::uint64_t offset, std::uint64_t end) {
-  const std::uint64_t size = content.object.size;
+void FileReader::ReadAhead(const ObjectRead& read, std::uint64_t offset, std::uint64_t end) {
+  const std::uint64_t size = read.content.object.size;
   if (size <= options_.block_bytes) return;
-  const BlocksAhead ahead = parts_.streams.Note(nodeid, offset, end, size, options_.block_bytes);
+  const BlocksAhead ahead =
+      parts_.streams.Note(read.nodeid, offset, end, size, options_.block_bytes);
   for (std::uint32_t i = 0; i < ahead.count; ++i) {
-    const BlockId block = BlockAt(content.version, size, options_.block_bytes,
+    const BlockId block = BlockAt(read.content.version, size, options_.block_bytes,
                                   (ahead.first + i) * options_.block_bytes);
     parts_.stats.CountPrefetch();
-    parts_.prefetcher.Prefetch(RequestFor(content, block, BlockRange{0, block.length}));
+    parts_.prefetcher.Prefetch(RequestFor(read, block, BlockRange{0, block.length}));
   }
 }
 
-Task<Result<std::vector<Slice>>> FileReader::ReadObject(FileSystem::Content content,
-                                                        std::uint64_t nodeid, std::uint64_t offset,
+// What the whole READ waited for is the slowest of its blocks.
+void FileReader::Account(const Cells& cells, BlockRange range, ReadOutcome& outcome) {
+  parts_.stats.CountBytes(cells.tier, range.size());
+  outcome.bytes[static_cast<std::size_t>(cells.tier)] += range.size();
+  outcome.slowest = std::max(outcome.slowest, cells.tier);
+  if (cells.detour >= kShortestDetour) outcome.detour = std::max(outcome.detour, cells.detour);
+  if (cells.tier != Tier::kS3 && !cells.node.empty()) parts_.answers.Count(cells.node, cells.took);
+}
+
+Task<Result<std::vector<Slice>>> FileReader::ReadObject(ObjectRead* read, std::uint64_t offset,
                                                         std::size_t size) {
   std::vector<Slice> slices;
+  const FileSystem::Content& content = read->content;
   const std::vector<BlockSpan> spans =
       CutSpans(content.version, content.object.size, options_.block_bytes, offset, size);
   if (spans.empty()) co_return slices;
   const Deadline deadline = Deadline::After(options_.patience);
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   auto flight = std::make_shared<SpansInFlight>(executor, spans.size());
+  for (const BlockSpan& span : spans) read->job->Touch(span.block);
   for (std::size_t i = 1; i < spans.size(); ++i) {
-    BlockRequest request = RequestFor(content, spans[i].block, spans[i].range);
+    BlockRequest request = RequestFor(*read, spans[i].block, spans[i].range);
     Spawn(executor, ReadSpan(&parts_.source, std::move(request), deadline, flight, i));
   }
   const std::uint64_t end = spans.back().block.offset + spans.back().range.end;
-  ReadAhead(content, nodeid, offset, end);
-  BlockRequest first = RequestFor(content, spans[0].block, spans[0].range);
+  ReadAhead(*read, offset, end);
+  BlockRequest first = RequestFor(*read, spans[0].block, spans[0].range);
   Result<Cells> cells = co_await parts_.source.Read(std::move(first), deadline);
   flight->Land(0, std::move(cells));
   while (flight->left > 0) {
@@ -91,14 +103,14 @@ Task<Result<std::vector<Slice>>> FileReader::ReadObject(FileSystem::Content cont
   for (std::size_t i = 0; i < spans.size(); ++i) {
     Result<Cells>& result = *flight->results[i];
     if (!result) co_return Fail(std::move(result.error()));
-    parts_.stats.CountBytes(result->tier, spans[i].range.size());
+    Account(*result, spans[i].range, read->outcome);
     slices.push_back(Slice{result->bytes.owner, result->Part(spans[i].range)});
   }
   co_return slices;
 }
 
 Task<Result<std::vector<Slice>>> FileReader::Read(std::uint64_t nodeid, std::uint64_t offset,
-                                                  std::size_t size) {
+                                                  std::size_t size, pid_t thread) {
   const TimePoint begin = Clock::now();
   Result<FileSystem::Content> content = parts_.files.ContentOf(nodeid);
   if (content && content->bytes) {
@@ -113,9 +125,14 @@ Task<Result<std::vector<Slice>>> FileReader::Read(std::uint64_t nodeid, std::uin
     parts_.stats.CountFailedRead(content.error().code);
     co_return Fail(std::move(content.error()));
   }
-  Result<std::vector<Slice>> slices =
-      co_await ReadObject(std::move(*content), nodeid, offset, size);
-  parts_.stats.CountRead(Clock::now() - begin);
+  ObjectRead read{.content = std::move(*content),
+                  .nodeid = nodeid,
+                  .job = parts_.jobs.BeginRead(thread, options_.link, begin)};
+  Result<std::vector<Slice>> slices = co_await ReadObject(&read, offset, size);
+  read.outcome.failed = !slices.has_value();
+  const TimePoint end = Clock::now();
+  parts_.stats.CountRead(end - begin);
+  parts_.stats.CountStall(read.job->End(begin, end, read.outcome));
   if (!slices) {
     parts_.errors.Add(parts_.files.PathOf(nodeid), slices.error());
     parts_.stats.CountFailedRead(slices.error().code);

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
-#include <string>
+#include <memory>
 #include <vector>
 
 #include "common/base/asio.h"
@@ -11,6 +13,9 @@
 #include "common/model/block_source.h"
 #include "fuse-client/error_log.h"
 #include "fuse-client/filesystem.h"
+#include "fuse-client/job_finder.h"
+#include "fuse-client/job_reads.h"
+#include "fuse-client/node_answers.h"
 #include "fuse-client/stats.h"
 #include "fuse-client/stream_table.h"
 
@@ -26,7 +31,6 @@ class BlockPrefetcher {
 struct FileReaderOptions {
   Uuid link;
   std::uint64_t block_bytes = 0;
-  std::string job;
   /// How long a read waits for S3 before it fails (Ts).
   Duration patience = kS3Patience;
 };
@@ -42,6 +46,8 @@ class FileReader {
     StreamTable& streams;
     ErrorLog& errors;
     WorkerStats& stats;
+    JobFinder& jobs;
+    NodeAnswers& answers;
   };
 
   FileReader(Parts parts, FileReaderOptions options)
@@ -49,16 +55,24 @@ class FileReader {
 
   /// The bytes of [offset, offset + size), one slice per block: short at the end of the file and
   /// empty past it, never short elsewhere. What fails is in the error log when this returns.
+  /// `thread` has asked, as the kernel numbers it; the read counts to its job.
   Task<Result<std::vector<Slice>>> Read(std::uint64_t nodeid, std::uint64_t offset,
-                                        std::size_t size);
+                                        std::size_t size, pid_t thread);
 
  private:
-  Task<Result<std::vector<Slice>>> ReadObject(FileSystem::Content content, std::uint64_t nodeid,
-                                              std::uint64_t offset, std::size_t size);
-  void ReadAhead(const FileSystem::Content& content, std::uint64_t nodeid, std::uint64_t offset,
-                 std::uint64_t end);
-  BlockRequest RequestFor(const FileSystem::Content& content, BlockId block,
-                          BlockRange range) const;
+  /// One READ of an object, for as long as it lasts.
+  struct ObjectRead {
+    FileSystem::Content content;
+    std::uint64_t nodeid = 0;
+    std::shared_ptr<JobReads> job;
+    ReadOutcome outcome = {};
+  };
+
+  Task<Result<std::vector<Slice>>> ReadObject(ObjectRead* read, std::uint64_t offset,
+                                              std::size_t size);
+  void ReadAhead(const ObjectRead& read, std::uint64_t offset, std::uint64_t end);
+  BlockRequest RequestFor(const ObjectRead& read, BlockId block, BlockRange range) const;
+  void Account(const Cells& cells, BlockRange range, ReadOutcome& outcome);
 
   Parts parts_;
   FileReaderOptions options_;

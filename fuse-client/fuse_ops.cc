@@ -277,8 +277,8 @@ void ReplySlices(fuse_req_t request, const std::vector<Slice>& slices) {
 
 Task<void> ServeRead(fuse_req_t request, FileReader* reader, WorkerStats* stats,
                      std::shared_ptr<std::size_t> reads, std::uint64_t inode, std::uint64_t offset,
-                     std::size_t size) {
-  const Result<std::vector<Slice>> slices = co_await reader->Read(inode, offset, size);
+                     std::size_t size, pid_t thread) {
+  const Result<std::vector<Slice>> slices = co_await reader->Read(inode, offset, size, thread);
   --*reads;
   if (!slices) {
     const int number = ErrnoOf(slices.error().code);
@@ -294,8 +294,9 @@ void OnRead(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset
             struct fuse_file_info*) {
   FuseServer::Impl& server = Server();
   ++*server.reads;
-  Spawn(*server.context, ServeRead(request, server.reader, server.stats, server.reads, inode,
-                                   static_cast<std::uint64_t>(offset), size));
+  Spawn(*server.context,
+        ServeRead(request, server.reader, server.stats, server.reads, inode,
+                  static_cast<std::uint64_t>(offset), size, fuse_req_ctx(request)->pid));
 }
 
 struct FeatureName {

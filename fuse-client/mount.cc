@@ -20,6 +20,7 @@
 #include "common/base/version.h"
 #include "common/base/wall_clock.h"
 #include "common/config/sections.h"
+#include "fuse-client/job_text.h"
 #include "fuse-client/mount_args.h"
 #include "fuse-client/mount_metrics.h"
 #include "fuse-client/mountpoint.h"
@@ -41,6 +42,9 @@ constexpr Duration kPollEvery = std::chrono::milliseconds(20);
 
 /// Between two tries to unmount while somebody is using the mount.
 constexpr Duration kUnmountEvery = std::chrono::milliseconds(200);
+
+/// How long the unmount waits for a coordinator to take the last report of jobs.
+constexpr Duration kLastReport = std::chrono::seconds(1);
 
 /// What Stop keeps of its time for ending the workers.
 constexpr Duration kEndingTime = std::chrono::milliseconds(1500);
@@ -100,6 +104,10 @@ Status MountDaemon::Prepare() {
       [this](std::uint64_t epoch) { refresher_->Notice(epoch); });
   refresher_ =
       std::make_unique<RingRefresher>(control_.At(0), *control_pool_, ring_, config_.coordinator);
+  jobs_ =
+      std::make_unique<JobTable>(config_.job_id.empty() ? OwnJobId(mountpoint_) : config_.job_id);
+  job_reporter_ =
+      std::make_unique<JobReporter>(control_.At(0), *control_pool_, *jobs_, config_.coordinator);
   return {};
 }
 
@@ -158,7 +166,7 @@ Status MountDaemon::MakeFileSystem() {
   std::vector<ControlFiles::File> control;
   control.push_back({"config", [this] { return RenderConfig(); }});
   control.push_back({"errors", [this] { return errors_.Render(); }});
-  control.push_back({"stats", [this] { return stats_.ToJson(); }});
+  control.push_back({"stats", [this] { return stats_.ToJson(JobsJson(*jobs_)); }});
   FileSystemOptions options;
   options.uid = config_.uid;
   options.gid = config_.gid;
@@ -177,8 +185,8 @@ WorkerOptions MountDaemon::OptionsOfWorkers() const {
   options.blocks.host_id = host_id_;
   options.reader.link = namespace_.snapshot->id().link;
   options.reader.block_bytes = namespace_.snapshot->block_bytes();
-  options.reader.job = config_.job_id;
   options.reader.patience = config_.s3_timeout;
+  options.job_from = config_.job_from;
   return options;
 }
 
@@ -190,7 +198,12 @@ Status MountDaemon::MountAndServe() {
   Result<std::unique_ptr<FuseSession>> session = FuseSession::Mount(options, *files_);
   if (!session) return Fail(session.error());
   session_ = std::move(*session);
-  const WorkerShares shares{*session_, *files_, ring_, *refresher_, health_, streams_, errors_};
+  jobs_->SetLink(namespace_.snapshot->id().link,
+                 LinkFacts{.name = link_name_,
+                           .generation = namespace_.snapshot->id().generation,
+                           .blocks = CountBlocks(*namespace_.snapshot)});
+  const WorkerShares shares{*session_, *files_,  ring_,   *refresher_,
+                            health_,   streams_, errors_, *jobs_};
   const WorkerOptions worker_options = OptionsOfWorkers();
   for (std::size_t i = 0; i < threads_.size(); ++i) {
     workers_.push_back(
@@ -203,6 +216,7 @@ Status MountDaemon::MountAndServe() {
   }
   threads_.Start();
   serving_ = true;
+  job_reporter_->Start();
   return ProbeMount(mountpoint_, kReadAheadKb);
 }
 
@@ -263,6 +277,10 @@ void MountDaemon::Stop(Deadline drain) {
   if (session_) LeaveMountpoint(drain);
   // Without the workers' threads nothing was ever under way.
   if (serving_) EndWorkers(drain);
+  if (serving_) {
+    LogJobs(*jobs_);
+    job_reporter_->FinishFrom(Deadline::After(kLastReport));
+  }
   if (control_pool_) {
     std::promise<void> closed;
     asio::post(control_.At(0), [&] {

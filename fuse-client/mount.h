@@ -18,6 +18,8 @@
 #include "fuse-client/error_log.h"
 #include "fuse-client/filesystem.h"
 #include "fuse-client/fuse_ops.h"
+#include "fuse-client/job_reporter.h"
+#include "fuse-client/job_table.h"
 #include "fuse-client/namespace_snapshot.h"
 #include "fuse-client/ring_view.h"
 #include "fuse-client/stats.h"
@@ -70,6 +72,8 @@ class MountDaemon final : public Daemon {
   RingView ring_;
   std::unique_ptr<ClientPool> control_pool_;
   std::unique_ptr<RingRefresher> refresher_;
+  std::unique_ptr<JobTable> jobs_;
+  std::unique_ptr<JobReporter> job_reporter_;
   std::unique_ptr<NamespaceSource> source_;
   MountedNamespace namespace_;
   std::unique_ptr<FileSystem> files_;

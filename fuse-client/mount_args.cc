@@ -13,10 +13,10 @@ namespace {
 /// Options that are forebay-mount's own: `key` alone or `key=value`, with '_' or '-'.
 constexpr std::array<std::string_view, 4> kSwitches = {"allow-other", "foreground", "check-config",
                                                        "print-config"};
-constexpr std::array<std::string_view, 15> kValues = {
-    "job-id",         "uid",       "gid",      "file-mode",  "dir-mode",
-    "coordinator",    "state-dir", "threads",  "s3-timeout", "failover-timeout",
-    "metrics-listen", "log-level", "log-file", "config"};
+constexpr std::array<std::string_view, 16> kValues = {
+    "job-id",           "job-from",       "uid",       "gid",      "file-mode",
+    "dir-mode",         "coordinator",    "state-dir", "threads",  "s3-timeout",
+    "failover-timeout", "metrics-listen", "log-level", "log-file", "config"};
 
 /// What fstab lines carry for mount(8) itself, or what holds anyway: the mount is read-only,
 /// without devices and set-user-id programs, and its times never change.

@@ -45,6 +45,7 @@ void ReportCounters(const StatsSnapshot& now, const std::string& link, MetricSam
     samples.Set(metric::kReadBytes, {link, TierName(tier)},
                 static_cast<double>(now.read_bytes[static_cast<std::size_t>(tier)]));
   }
+  samples.Set(metric::kJobStall, {link}, static_cast<double>(now.stall_nanoseconds) / 1e9);
   for (std::size_t code = 1; code < now.failed_reads.size(); ++code) {
     if (ErrnoName(ErrnoOf(static_cast<Code>(code))) != "EIO") continue;
     samples.Set(metric::kEio, {CodeName(static_cast<Code>(code))},

@@ -5,6 +5,7 @@
 #include <boost/json/serialize.hpp>
 #include <cerrno>
 #include <numeric>
+#include <utility>
 
 #include "fuse-client/errno_map.h"
 
@@ -128,6 +129,7 @@ void WorkerStats::AddTo(StatsSnapshot& sum) const {
   sum.owner_switches += Load(owner_switches_);
   sum.retry_rounds += Load(retry_rounds_);
   sum.prefetches += Load(prefetches_);
+  sum.stall_nanoseconds += Load(stall_nanoseconds_);
 }
 
 MountStats::MountStats(std::size_t workers) : started_(std::chrono::steady_clock::now()) {
@@ -142,7 +144,7 @@ StatsSnapshot MountStats::Sum() const {
   return sum;
 }
 
-std::string MountStats::ToJson() const {
+std::string MountStats::ToJson(boost::json::array jobs) const {
   const StatsSnapshot sum = Sum();
   boost::json::object ops;
   for (std::size_t i = 0; i < kFuseOps; ++i) {
@@ -178,6 +180,8 @@ std::string MountStats::ToJson() const {
   all["owner_switches"] = sum.owner_switches;
   all["retry_rounds"] = sum.retry_rounds;
   all["prefetches"] = sum.prefetches;
+  all["stall_seconds"] = static_cast<double>(sum.stall_nanoseconds) / 1e9;
+  all["jobs"] = std::move(jobs);
   return boost::json::serialize(all) + "\n";
 }
 

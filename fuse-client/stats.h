@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <boost/json/array.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -55,6 +56,7 @@ struct StatsSnapshot {
   std::uint64_t owner_switches = 0;
   std::uint64_t retry_rounds = 0;
   std::uint64_t prefetches = 0;
+  std::uint64_t stall_nanoseconds = 0;  ///< JobTotals::Stalled, over all jobs.
 
   std::uint64_t OpTotal(FuseOp op) const;
   std::uint64_t Reads() const;
@@ -78,6 +80,9 @@ class alignas(64) WorkerStats {
   void CountOwnerSwitch() { Add(owner_switches_, 1); }
   void CountRetryRound() { Add(retry_rounds_, 1); }
   void CountPrefetch() { Add(prefetches_, 1); }
+  void CountStall(std::chrono::nanoseconds duration) {
+    if (duration.count() > 0) Add(stall_nanoseconds_, static_cast<std::uint64_t>(duration.count()));
+  }
 
   void AddTo(StatsSnapshot& sum) const;
 
@@ -96,6 +101,7 @@ class alignas(64) WorkerStats {
   Counter owner_switches_{0};
   Counter retry_rounds_{0};
   Counter prefetches_{0};
+  Counter stall_nanoseconds_{0};
 };
 
 /// The counters of one mount: a set per worker, so that no two cores write one cache line.
@@ -105,8 +111,8 @@ class MountStats {
 
   WorkerStats& Worker(std::size_t i) { return *workers_[i % workers_.size()]; }
   StatsSnapshot Sum() const;
-  /// `.forebay/stats`: one JSON object, ends with a newline.
-  std::string ToJson() const;
+  /// `.forebay/stats`: one JSON object, ends with a newline. `jobs` is its member of that name.
+  std::string ToJson(boost::json::array jobs = {}) const;
 
  private:
   std::vector<std::unique_ptr<WorkerStats>> workers_;

@@ -30,7 +30,9 @@ Worker::Worker(asio::io_context& context, WorkerShares shares, WorkerStats& stat
           [&refresher = shares.refresher](std::uint64_t epoch) { refresher.Notice(epoch); }),
       blocks_({context, pool_, shares.ring, shares.refresher, shares.health, stats},
               options.blocks),
-      reader_({shares.files, blocks_, blocks_, shares.streams, shares.errors, stats},
+      jobs_(shares.jobs, options.job_from),
+      reader_({shares.files, blocks_, blocks_, shares.streams, shares.errors, stats, jobs_,
+               shares.jobs.answers()},
               options.reader),
       server_(shares.session, context, reader_, stats),
       on_ended_(std::move(on_ended)) {}

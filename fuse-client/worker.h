@@ -23,12 +23,14 @@ struct WorkerShares {
   PeerHealth& health;
   StreamTable& streams;
   ErrorLog& errors;
+  JobTable& jobs;
 };
 
 struct WorkerOptions {
   ClientPoolOptions pool;
   BlockClientOptions blocks;
   FileReaderOptions reader;
+  JobFrom job_from = JobFrom::kCgroup;
 };
 
 /// One thread's whole path of a read, without a hand-off: requests from the kernel, lookup in the
@@ -55,6 +57,7 @@ class Worker {
   FuseSession& session_;
   ClientPool pool_;
   BlockClient blocks_;
+  JobFinder jobs_;
   FileReader reader_;
   FuseServer server_;
   std::shared_ptr<asio::posix::stream_descriptor> descriptor_;

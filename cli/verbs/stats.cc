@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/cluster_stats.h"
+#include "cli/job_table.h"
 #include "cli/json.h"
 #include "cli/node_table.h"
 #include "cli/text.h"
@@ -160,16 +161,8 @@ class StatsVerb final : public Verb {
       console.out << "no job has read anything yet\n" << std::flush;
       return;
     }
-    Table table({{.heading = "JOB"},
-                 {.heading = "LINK"},
-                 {.heading = "GENERATION", .right = true},
-                 {.heading = "READS", .right = true},
-                 {.heading = "HIT-RATIO", .right = true}});
-    for (const proto::JobStats& job : stats.jobs()) {
-      table.Add({Cell(job.id()), Cell(job.link()), Cell(std::to_string(job.generation())),
-                 Cell(HumanCount(job.reads())),
-                 Cell(job.reads() == 0 ? "-" : HumanPercent(HitRatio(job.hits(), job.reads())))});
-    }
+    Table table = MakeJobTable();
+    for (const proto::JobStats& job : stats.jobs()) table.Add(JobRow(job));
     table.Print(console);
   }
 

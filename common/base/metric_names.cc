@@ -57,6 +57,17 @@ const CounterMetric kEio{{
         "Denied and so on). Alert on any rise.",
 }};
 
+const CounterMetric kJobStall{{
+    .name = "forebay_job_stall_seconds_total",
+    .kind = MetricKind::kCounter,
+    .unit = "seconds",
+    .labels = {"link"},
+    .programs = "mount",
+    .help =
+        "Time that reads of jobs waited for S3, for cache nodes that did not answer, or in vain, "
+        "summed over reads. What each job waited for is in `forebay explain --job`.",
+}};
+
 const CounterMetric kS3Requests{{
     .name = "forebay_s3_requests_total",
     .kind = MetricKind::kCounter,
@@ -194,12 +205,13 @@ const GaugeMetric kCoordinatorIsLeader{{
 }  // namespace metric
 
 std::span<const MetricDefinition* const> AllMetrics() {
-  static const std::array<const MetricDefinition*, 19> all = {
+  static const std::array<const MetricDefinition*, 20> all = {
       &metric::kBuildInfo,
       &metric::kReadBytes,
       &metric::kReadDuration,
       &metric::kFuseOps,
       &metric::kEio,
+      &metric::kJobStall,
       &metric::kS3Requests,
       &metric::kS3Retries,
       &metric::kFillsInFlight,

@@ -38,6 +38,7 @@ extern const CounterMetric kReadBytes;
 extern const HistogramMetric kReadDuration;
 extern const CounterMetric kFuseOps;
 extern const CounterMetric kEio;
+extern const CounterMetric kJobStall;
 
 extern const CounterMetric kS3Requests;
 extern const CounterMetric kS3Retries;

@@ -1,8 +1,10 @@
 #include "common/config/mount_config.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "common/base/config_values.h"
+#include "common/model/limits.h"
 
 namespace forebay {
 
@@ -24,11 +26,18 @@ std::string DefaultStateDir(const Environment& environment) {
   return home.starts_with('/') ? home + "/.local/state/forebay" : "";
 }
 
+bool IsPrintable(std::string_view text) {
+  return std::ranges::none_of(text, [](char c) { return c == '\x7f' || (c >= 0 && c < ' '); });
+}
+
 std::vector<std::string> Finish(MountConfig& config, const Environment& environment) {
   std::vector<std::string> faults;
   if (config.state_dir.empty()) config.state_dir = DefaultStateDir(environment);
   if (config.state_dir.empty()) {
     faults.emplace_back("state_dir is not set and neither is HOME; give --state-dir DIR");
+  }
+  if (config.job_id.size() > kMaxJobIdBytes || !IsPrintable(config.job_id)) {
+    faults.push_back("job_id must be at most 255 bytes without control characters");
   }
   if (config.source.starts_with('/')) {
     faults.push_back("argument LINK: \"" + config.source +
@@ -58,9 +67,16 @@ void AddWhat(ConfigSection& section, MountConfig& config) {
       .Short("-f");
   section
       .Add("job_id", Text(config.job_id, "ID"),
-           "The training job whose reads these are: mounts of one job share it. Statistics are "
-           "kept, and the cache is managed, for each job.")
-      .Default("the mount counts as a job of its own");
+           "The training job of reads whose reader is in none that job_from knows: mounts of one "
+           "job "
+           "share it. Statistics are kept, and the cache is managed, for each job.")
+      .Default("a job of the mount's own, named HOST:MOUNTPOINT");
+  section.Add("job_from",
+              Choice(config.job_from, {{"cgroup", JobFrom::kCgroup}, {"mount", JobFrom::kMount}}),
+              "How a reader's job is found. With cgroup it is the Slurm job or the Kubernetes pod "
+              "that the reading process belongs to by its cgroup, named by the job's number or the "
+              "pod's uid, so that two jobs on one mount are two; other readers belong to job_id. "
+              "With mount all reads belong to job_id: for a job that runs in many pods.");
 }
 
 void AddFiles(ConfigSection& section, MountConfig& config) {

@@ -15,6 +15,12 @@ namespace forebay {
 
 struct ConfigSection;
 
+/// How a mount learns whose a read is.
+enum class JobFrom : std::uint8_t {
+  kCgroup,  ///< From the reader's cgroups, else the mount's own job.
+  kMount,   ///< All reads are of the mount's own job.
+};
+
 /// Options of forebay-mount, [mount] in the file. What each means is in MountSection
 /// (mount_config.cc) and docs/CONFIGURATION.md.
 struct MountConfig {
@@ -23,6 +29,7 @@ struct MountConfig {
   std::vector<std::string> coordinator = {"127.0.0.1:7440"};
   bool foreground = false;
   std::string job_id;  ///< "" = this mount counts as a job of its own.
+  JobFrom job_from = JobFrom::kCgroup;
   bool allow_other = false;
   std::uint32_t uid = ::geteuid();
   std::uint32_t gid = ::getegid();

@@ -46,6 +46,11 @@ struct Cells {
   Tier tier =
       Tier::kLocal;  ///< kS3: this request waited for a fill; kLocal: from the node's store.
 
+  // What a mount knows of its question; of a block of this process's own store they are empty.
+  std::string node = {};  ///< Whose answer it is.
+  Duration took{};        ///< From the question to that answer.
+  Duration detour{};      ///< Before it: other owners that did not answer, and pauses.
+
   /// True when every cell of `bytes` matches its checksum, and their count is right.
   bool Verify() const;
   /// The part of `bytes` that `range` asks for; `range` must lie inside.

@@ -21,6 +21,7 @@ inline constexpr std::uint64_t kMaxObjectBytes = 5ULL
 inline constexpr std::uint32_t kPartitions = 65536;  ///< Fixed at `init` (DESIGN section 4, Ring).
 inline constexpr std::size_t kMaxKeyBytes = 1024;    ///< S3's own limit for one key.
 inline constexpr std::size_t kMaxNameBytes = 255;    ///< POSIX NAME_MAX: a path component.
+inline constexpr std::size_t kMaxJobIdBytes = 255;   ///< A job's id; longer ones are refused.
 
 // --- Wire (DESIGN section 10).
 inline constexpr std::uint32_t kMaxControlFrameBytes = 1 << 20;           ///< Header of any frame.

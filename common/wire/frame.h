@@ -45,7 +45,9 @@ enum class Method : std::uint16_t {
   // …to mounts…
   kGetLinks = 50,
   kReadSnapshot = 51,
+  kReportJobs = 52,
   // …to the CLI.
+  kDescribeJob = 90,
   kLink = 60,
   kUnlink = 61,
   kGetTask = 62,

@@ -21,6 +21,7 @@ constexpr Row kTable[] = {
     {Method::kListTarget, false, false, true},   {Method::kCheckTarget, false, false, true},
     {Method::kEvictTarget, false, false, true},  {Method::kStats, false, false, true},
     {Method::kReadBlock, false, false, false},   {Method::kCheckBlocks, false, false, false},
+    {Method::kReportJobs, true, false, false},   {Method::kDescribeJob, false, false, true},
     {Method::kEvictBlocks, false, false, false},
 };
 

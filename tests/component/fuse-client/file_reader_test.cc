@@ -53,9 +53,11 @@ class FileReaderTest : public ::testing::Test {
     FileReaderOptions options;
     options.link = link_.id();
     options.block_bytes = kBlock;
-    options.job = "job-1";
-    reader_ = std::make_unique<FileReader>(
-        FileReader::Parts{*files_, source_, source_, streams_, errors_, stats_}, options);
+    reader_ =
+        std::make_unique<FileReader>(FileReader::Parts{*files_, source_, source_, streams_, errors_,
+                                                       stats_, jobs_, table_.answers()},
+                                     options);
+    table_.SetLink(link_.id(), LinkFacts{.name = "sample", .generation = 1, .blocks = 12});
   }
 
   std::uint64_t InodeOf(const std::string& name) {
@@ -63,7 +65,7 @@ class FileReaderTest : public ::testing::Test {
   }
 
   Result<std::string> Read(std::uint64_t inode, std::uint64_t offset, std::size_t size) {
-    const auto slices = RunTask(reader_->Read(inode, offset, size));
+    const auto slices = RunTask(reader_->Read(inode, offset, size, 0));
     if (!slices) return Fail(slices.error());
     std::string bytes;
     for (const Slice& slice : *slices) {
@@ -84,6 +86,8 @@ class FileReaderTest : public ::testing::Test {
   StreamTable streams_;
   ErrorLog errors_;
   WorkerStats stats_;
+  JobTable table_{"job-1"};
+  JobFinder jobs_{table_, JobFrom::kCgroup};
   std::unique_ptr<FileReader> reader_;
 };
 

@@ -157,6 +157,12 @@ proto::StatsReply SampleStats() {
   job.set_generation(3);
   job.set_reads(1000);
   job.set_hits(750);
+  job.set_mounts(2);
+  job.set_epoch(3);
+  job.set_progress(0.41);
+  job.mutable_waits()->set_reads(1200);
+  job.mutable_waits()->set_s3_us(12'000'000);
+  job.mutable_waits()->set_detour_us(500'000);
   return stats;
 }
 

@@ -122,7 +122,7 @@ TEST_F(StatsBookTest, JobsAddUpOverNodesAndTheirRestarts) {
   beat("n1", 1, 10);
   beat("n2", 1, 20);
   beat("n1", 2, 4);
-  const StatsBook::JobKey key{.job = "train-1", .link = link};
+  const JobKey key{.job = "train-1", .link = link};
   EXPECT_EQ(book.Jobs().at(key).reads, 34u);
   EXPECT_EQ(book.Jobs().at(key).hits, 17u);
   now += std::chrono::hours(25);

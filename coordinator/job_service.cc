@@ -1,0 +1,36 @@
+#include "coordinator/job_service.h"
+
+#include <utility>
+
+namespace forebay {
+
+std::vector<MethodEntry> JobService::Methods() {
+  const std::vector<proto::Role> mounts = {proto::ROLE_CLIENT};
+  const std::vector<proto::Role> admins = {proto::ROLE_ADMIN};
+  std::vector<MethodEntry> methods;
+  methods.push_back(
+      {Method::kReportJobs, mounts, [this](RpcCall call) { return ReportJobs(std::move(call)); }});
+  methods.push_back({Method::kDescribeJob, admins,
+                     [this](RpcCall call) { return DescribeJob(std::move(call)); }});
+  return methods;
+}
+
+Task<Result<RpcReply>> JobService::ReportJobs(RpcCall call) {
+  proto::ReportJobsRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  proto::ReportJobsReply reply;
+  stats_.ReportJobs(request, reply);
+  co_return ReplyWith(reply);
+}
+
+Task<Result<RpcReply>> JobService::DescribeJob(RpcCall call) {
+  proto::DescribeJobRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  Result<proto::DescribeJobReply> reply = stats_.DescribeJob(request.job(), links_.All());
+  if (!reply) co_return Fail(reply.error());
+  co_return ReplyWith(*reply);
+}
+
+}  // namespace forebay

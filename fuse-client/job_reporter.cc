@@ -1,0 +1,196 @@
+#include "fuse-client/job_reporter.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_future.hpp>
+#include <future>
+#include <random>
+#include <utility>
+
+#include "common/base/executors.h"
+#include "common/wire/client_pool.h"
+#include "common/wire/messages.h"
+
+namespace forebay {
+
+namespace {
+
+constexpr Duration kCallTimeout = std::chrono::seconds(3);
+
+/// Of one request, so that it fits into a control frame (1 MiB) with ids of full length.
+constexpr int kMaxJobsPerReport = 128;
+constexpr std::size_t kMaxTouchesPerReport = 32UL * 1024;
+
+std::uint64_t RandomNumber() {
+  std::random_device random;
+  return (static_cast<std::uint64_t>(random()) << 32) | random();
+}
+
+std::uint64_t Microseconds(Duration duration) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
+}
+
+void WriteWaits(const JobTotals& totals, proto::JobWaits& waits) {
+  const auto at = [](Tier tier) { return static_cast<std::size_t>(tier); };
+  waits.set_reads(totals.reads);
+  waits.set_failed_reads(totals.failed_reads);
+  waits.set_local_bytes(totals.bytes[at(Tier::kLocal)]);
+  waits.set_peer_bytes(totals.bytes[at(Tier::kPeer)]);
+  waits.set_s3_bytes(totals.bytes[at(Tier::kS3)]);
+  waits.set_local_us(Microseconds(totals.waited[at(Tier::kLocal)]));
+  waits.set_peer_us(Microseconds(totals.waited[at(Tier::kPeer)]));
+  waits.set_s3_us(Microseconds(totals.waited[at(Tier::kS3)]));
+  waits.set_detour_us(Microseconds(totals.detour));
+  waits.set_busy_us(Microseconds(totals.busy));
+}
+
+void WriteJob(const JobReads& job, const JobReads::View& view, const JobReads::Touches& touches,
+              proto::MountJob& row) {
+  row.set_job(job.id());
+  row.set_link(BytesOf(job.link()));
+  row.set_serial(job.serial());
+  row.set_generation(job.facts().generation);
+  row.set_link_blocks(job.facts().blocks);
+  WriteWaits(view.totals, *row.mutable_waits());
+  row.set_processes(static_cast<std::uint32_t>(view.processes));
+  row.set_ended(view.ended);
+  row.set_touched_from(touches.from);
+  for (const std::uint32_t place : touches.places) row.add_touched(place);
+  row.set_epoch(view.epoch);
+}
+
+}  // namespace
+
+/// One request, and what it speaks of.
+struct JobReporter::Batch {
+  struct Job {
+    std::shared_ptr<JobReads> job;
+    std::uint64_t changes = 0;
+    bool ended = false;
+  };
+  proto::ReportJobsRequest request;
+  std::vector<Job> jobs;
+};
+
+JobReporter::JobReporter(asio::io_context& context, ClientPool& pool, JobTable& jobs,
+                         std::vector<std::string> coordinators)
+    : context_(context),
+      pool_(pool),
+      jobs_(jobs),
+      coordinators_(std::move(coordinators)),
+      incarnation_(RandomNumber()) {}
+
+void JobReporter::Start() { Spawn(context_, Run()); }
+
+Task<void> JobReporter::Run() {
+  for (;;) {
+    co_await SleepFor(kEvery);
+    if (stopped_) co_return;
+    jobs_.EndIdle(Clock::now());
+    const Status told = co_await ReportOnce(Deadline::After(kEvery));
+    if (!told) spdlog::debug("jobs were not reported: {}", told.error().message);
+  }
+}
+
+void JobReporter::AddNewAnswers(proto::ReportJobsRequest& request) {
+  for (const auto& [node, sum] : jobs_.answers().Sums()) {
+    std::uint64_t& told = answers_told_[node];
+    if (told == sum.reads) continue;
+    told = sum.reads;
+    proto::NodeAnswers& row = *request.add_nodes();
+    row.set_node(node);
+    row.set_reads(sum.reads);
+    row.set_wait_us(Microseconds(sum.waited));
+  }
+}
+
+std::vector<JobReporter::Batch> JobReporter::DueBatches(TimePoint now) {
+  std::vector<Batch> batches;
+  std::size_t touches_in_batch = 0;
+  for (const std::shared_ptr<JobReads>& job : jobs_.All()) {
+    const JobReads::View view = job->Look();
+    const auto told = told_.find(job->serial());
+    if (told != told_.end() && told->second.changes == view.changes && !view.ended &&
+        now - told->second.at < kAliveEvery) {
+      continue;
+    }
+    const JobReads::Touches touches = job->Unconfirmed();
+    touches_in_batch += touches.places.size();
+    if (batches.empty() || batches.back().request.jobs_size() >= kMaxJobsPerReport ||
+        touches_in_batch > kMaxTouchesPerReport) {
+      touches_in_batch = touches.places.size();
+      Batch& batch = batches.emplace_back();
+      batch.request.set_incarnation(incarnation_);
+      if (batches.size() == 1) AddNewAnswers(batch.request);
+    }
+    Batch& batch = batches.back();
+    WriteJob(*job, view, touches, *batch.request.add_jobs());
+    batch.jobs.push_back(Batch::Job{.job = job, .changes = view.changes, .ended = view.ended});
+  }
+  return batches;
+}
+
+void JobReporter::Confirm(const Batch& batch, const proto::ReportJobsReply& reply) {
+  const std::size_t count =
+      std::min(batch.jobs.size(), static_cast<std::size_t>(reply.jobs_size()));
+  for (std::size_t i = 0; i < count; ++i) {
+    const Batch::Job& reported = batch.jobs[i];
+    const proto::JobProgress& progress = reply.jobs(static_cast<int>(i));
+    reported.job->Confirm(progress.touched_until(), progress.epoch(), progress.progress());
+    told_[reported.job->serial()] = Told{.changes = reported.changes, .at = Clock::now()};
+    if (!reported.ended) continue;
+    told_.erase(reported.job->serial());
+    jobs_.Remove(reported.job);
+  }
+}
+
+Task<Status> JobReporter::Send(const Batch* batch, Deadline deadline) {
+  Error last{Code::kUnavailable, "there is no coordinator to report to"};
+  for (std::size_t i = 0; i < coordinators_.size() && !deadline.Expired(); ++i) {
+    const std::size_t which = (current_ + i) % coordinators_.size();
+    const Result<RpcReply> reply = co_await pool_.Call(
+        coordinators_[which], Method::kReportJobs, batch->request, deadline.AtMost(kCallTimeout));
+    if (!reply) {
+      last = reply.error();
+      continue;
+    }
+    current_ = which;
+    proto::ReportJobsReply message;
+    const Status parsed = ParseMessage(reply->message, message);
+    if (!parsed) co_return parsed;
+    Confirm(*batch, message);
+    co_return Status{};
+  }
+  // The next report has these again.
+  for (const proto::NodeAnswers& row : batch->request.nodes()) answers_told_.erase(row.node());
+  co_return Fail(std::move(last));
+}
+
+Task<Status> JobReporter::ReportOnce(Deadline deadline) {
+  Status status;
+  const std::vector<Batch> batches = DueBatches(Clock::now());
+  for (const Batch& batch : batches) {
+    Status sent = co_await Send(&batch, deadline);
+    if (!sent) status = std::move(sent);
+  }
+  co_return status;
+}
+
+void JobReporter::FinishFrom(Deadline deadline) {
+  for (const std::shared_ptr<JobReads>& job : jobs_.All()) job->EndUnlessReading();
+  auto finish = [](JobReporter* self, Deadline until) -> Task<Status> {
+    self->stopped_ = true;
+    Status told = co_await self->ReportOnce(until);
+    co_return told;
+  };
+  std::future<Status> done = asio::co_spawn(context_, finish(this, deadline), asio::use_future);
+  if (done.wait_until(deadline.at()) != std::future_status::ready) return;
+  const Status told = done.get();
+  if (!told) spdlog::debug("the last report of jobs was lost: {}", told.error().message);
+}
+
+}  // namespace forebay

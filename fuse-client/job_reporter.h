@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/asio.h"
+#include "common/base/deadline.h"
+#include "common/base/result.h"
+#include "fuse-client/job_table.h"
+#include "proto/coordinator.pb.h"
+
+namespace forebay {
+
+class ClientPool;
+
+/// Tells a coordinator every kEvery what jobs have read since it was last told, and learns from it
+/// how far each job is: that can only be seen where the reports of all its mounts come together.
+/// What is told are totals, so a lost report costs nothing, and a mount goes on without a
+/// coordinator. Ends idle jobs. Runs on the context of `pool`.
+class JobReporter {
+ public:
+  JobReporter(asio::io_context& context, ClientPool& pool, JobTable& jobs,
+              std::vector<std::string> coordinators);
+
+  /// Any thread.
+  void Start();
+  /// Not from the context's own thread: ends all jobs, reports them a last time and waits for that
+  /// until `deadline`. Nobody reads any more.
+  void FinishFrom(Deadline deadline);
+
+  /// On the context: one round. Answers the last failure.
+  Task<Status> ReportOnce(Deadline deadline);
+
+  static constexpr Duration kEvery = std::chrono::seconds(5);
+  /// A job of which nothing is new is reported so often, which says that its processes live.
+  static constexpr Duration kAliveEvery = std::chrono::seconds(30);
+
+ private:
+  struct Told {
+    std::uint64_t changes = 0;
+    TimePoint at;
+  };
+  struct Batch;
+
+  Task<void> Run();
+  std::vector<Batch> DueBatches(TimePoint now);
+  void AddNewAnswers(proto::ReportJobsRequest& request);
+  Task<Status> Send(const Batch* batch, Deadline deadline);
+  void Confirm(const Batch& batch, const proto::ReportJobsReply& reply);
+
+  asio::io_context& context_;
+  ClientPool& pool_;
+  JobTable& jobs_;
+  const std::vector<std::string> coordinators_;
+  const std::uint64_t incarnation_;
+  bool stopped_ = false;
+  std::size_t current_ = 0;                            // the coordinator that answered last
+  std::map<std::uint64_t, Told> told_;                 // by serial
+  std::map<std::string, std::uint64_t> answers_told_;  // reads by node
+};
+
+}  // namespace forebay

@@ -1,0 +1,106 @@
+#include "fuse-client/job_table.h"
+
+#include <algorithm>
+
+#include "common/snapshot/snapshot.h"
+
+namespace forebay {
+
+namespace {
+
+constexpr std::uint64_t kRowsLookedAt = 1'000'000;
+
+/// Ended jobs that wait for a coordinator to take their last report; more than these are forgotten.
+constexpr std::size_t kMaxEnded = 256;
+
+}  // namespace
+
+std::uint64_t CountBlocks(const Snapshot& snapshot) {
+  const std::uint64_t block = snapshot.block_bytes();
+  if (block == 0 || snapshot.rows() == 0) return 0;
+  const std::uint32_t step = static_cast<std::uint32_t>(snapshot.rows() / kRowsLookedAt + 1);
+  std::uint64_t looked_at = 0;
+  std::uint64_t blocks = 0;
+  for (std::uint64_t row = 0; row < snapshot.rows(); row += step) {
+    const std::optional<SnapshotRow> found = snapshot.RowAt(static_cast<std::uint32_t>(row));
+    if (!found) continue;
+    ++looked_at;
+    blocks += (found->size + block - 1) / block;  // a directory's size is 0
+  }
+  if (looked_at == 0 || step == 1) return blocks;
+  const double share = static_cast<double>(snapshot.rows()) / static_cast<double>(looked_at);
+  return static_cast<std::uint64_t>(static_cast<double>(blocks) * share);
+}
+
+void JobTable::SetLink(const Uuid& link, LinkFacts facts) {
+  std::scoped_lock lock(mutex_);
+  links_[link] = std::move(facts);
+}
+
+std::shared_ptr<JobReads> JobTable::Begin(const Key& key) {
+  const auto facts = links_.find(key.second);
+  auto job = std::make_shared<JobReads>(key.first, key.second,
+                                        facts == links_.end() ? LinkFacts() : facts->second,
+                                        next_serial_++, Clock::now());
+  jobs_[key] = job;
+  return job;
+}
+
+void JobTable::EndOldest() {
+  auto oldest = jobs_.end();
+  TimePoint read_at = TimePoint::max();
+  for (auto entry = jobs_.begin(); entry != jobs_.end(); ++entry) {
+    const TimePoint last = entry->second->Look().last_read;
+    if (last >= read_at) continue;
+    read_at = last;
+    oldest = entry;
+  }
+  if (oldest == jobs_.end() || !oldest->second->EndUnlessReading()) return;
+  ended_.push_back(oldest->second);
+  jobs_.erase(oldest);
+}
+
+std::shared_ptr<JobReads> JobTable::Open(const std::string& id, const Uuid& link) {
+  std::scoped_lock lock(mutex_);
+  Key key(id, link);
+  if (const auto found = jobs_.find(key); found != jobs_.end()) {
+    if (!found->second->Look().ended) return found->second;
+    ended_.push_back(found->second);
+    jobs_.erase(found);
+  }
+  if (jobs_.size() >= kMaxJobs && id != mount_job_) EndOldest();
+  if (jobs_.size() < kMaxJobs || id == mount_job_) return Begin(key);
+  key.first = mount_job_;
+  const auto own = jobs_.find(key);
+  return own == jobs_.end() || own->second->Look().ended ? Begin(key) : own->second;
+}
+
+std::vector<std::shared_ptr<JobReads>> JobTable::All() const {
+  std::scoped_lock lock(mutex_);
+  std::vector<std::shared_ptr<JobReads>> all = ended_;
+  for (const auto& [key, job] : jobs_) all.push_back(job);
+  return all;
+}
+
+void JobTable::EndIdle(TimePoint now) {
+  for (const std::shared_ptr<JobReads>& job : All()) job->CountProcesses(files_);
+  std::scoped_lock lock(mutex_);
+  for (auto entry = jobs_.begin(); entry != jobs_.end();) {
+    if (!entry->second->EndIfIdle(now)) {
+      ++entry;
+      continue;
+    }
+    ended_.push_back(entry->second);
+    entry = jobs_.erase(entry);
+  }
+  if (ended_.size() > kMaxEnded) {
+    ended_.erase(ended_.begin(), ended_.end() - static_cast<std::ptrdiff_t>(kMaxEnded));
+  }
+}
+
+void JobTable::Remove(const std::shared_ptr<JobReads>& job) {
+  std::scoped_lock lock(mutex_);
+  std::erase(ended_, job);
+}
+
+}  // namespace forebay
