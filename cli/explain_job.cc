@@ -79,10 +79,9 @@ void PrintText(const Console& console, const std::string& id, const proto::Descr
   for (const proto::JobStats& row : job.links()) table.Add(JobRow(row));
   table.Print(console);
   const proto::JobWaits& waits = job.waits();
-  console.out << fmt::format("\n{} reads waited {}, summed over reads, {:.1f} at a time:\n",
-                             HumanCount(waits.reads()),
-                             Elapsed(static_cast<std::uint64_t>(summary.waited.count())),
-                             summary.reads_in_flight);
+  console.out << fmt::format(
+      "\n{} reads waited {}, summed over reads, {:.1f} at a time:\n", HumanCount(waits.reads()),
+      Elapsed(static_cast<std::uint64_t>(summary.waited.count())), summary.reads_in_flight);
   console.out << "  page cache    not known: the kernel serves it without asking\n";
   PrintShare(console, "local cache", summary.shares.local, waits.local_us(), waits.local_bytes());
   PrintShare(console, "peers", summary.shares.peers, waits.peer_us(), waits.peer_bytes());

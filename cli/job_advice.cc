@@ -27,7 +27,10 @@ double Part(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-std::string Milliseconds(double microseconds) { return fmt::format("{:.2g} ms", microseconds / 1000); }
+std::string Milliseconds(double microseconds) {
+  const double milliseconds = microseconds / 1000;
+  return fmt::format("{:.{}f} ms", milliseconds, milliseconds < 10 ? 2 : 0);
+}
 
 double MedianOf(std::vector<double> values) {
   std::ranges::sort(values);
@@ -74,15 +77,17 @@ std::optional<Advice> MoreCache(const proto::DescribeJobReply& job,
   for (const proto::JobStats& row : job.links()) {
     const std::uint64_t reads = row.reads() - std::min(row.early_reads(), row.reads());
     const std::uint64_t hits = row.hits() - std::min(row.early_hits(), row.hits());
-    if (row.epoch() < 2 || reads < kTellingReads || HitRatio(hits, reads) >= kGoodHitRatio) continue;
+    if (row.epoch() < 2 || reads < kTellingReads || HitRatio(hits, reads) >= kGoodHitRatio)
+      continue;
     const auto link = std::ranges::find(cluster.links(), row.link(), &proto::LinkStats::name);
     if (link == cluster.links().end() || link->generation().bytes() <= capacity) continue;
-    return Advice{AdviceKind::kMoreCache,
-                  fmt::format("more cache: {} has {} and the nodes hold {} in all, so after the first "
-                              "epoch only {} of its block reads were hits; add nodes or larger "
-                              "--cache-dir sizes",
-                              row.link(), HumanBytes(link->generation().bytes()),
-                              HumanBytes(capacity), HumanPercent(HitRatio(hits, reads)))};
+    return Advice{
+        AdviceKind::kMoreCache,
+        fmt::format("more cache: {} has {} and the nodes hold {} in all, so after the first "
+                    "epoch only {} of its block reads were hits; add nodes or larger "
+                    "--cache-dir sizes",
+                    row.link(), HumanBytes(link->generation().bytes()), HumanBytes(capacity),
+                    HumanPercent(HitRatio(hits, reads)))};
   }
   return std::nullopt;
 }
@@ -91,10 +96,11 @@ std::optional<Advice> Preload(const proto::DescribeJobReply& job, const JobSumma
   if (summary.shares.s3 < kMuchS3) return std::nullopt;
   const auto most = std::ranges::max_element(
       job.links(), {}, [](const proto::JobStats& row) { return row.waits().s3_us(); });
-  return Advice{AdviceKind::kPreload,
-                fmt::format("preload {}: {} of the wait was for S3; `forebay preload {}` before the "
-                            "job begins spares it that",
-                            most->link(), HumanPercent(summary.shares.s3), most->link())};
+  return Advice{
+      AdviceKind::kPreload,
+      fmt::format("preload {}: {} of the wait was for S3; `forebay preload {}` before the "
+                  "job begins spares it that",
+                  most->link(), HumanPercent(summary.shares.s3), most->link())};
 }
 
 std::string NothingToDo(std::uint64_t reads, const JobSummary& summary) {
@@ -131,8 +137,7 @@ std::string_view AdviceName(AdviceKind kind) {
 JobSummary SummaryOf(const proto::DescribeJobReply& job) {
   JobSummary summary;
   const proto::JobWaits& waits = job.waits();
-  const std::uint64_t all =
-      waits.local_us() + waits.peer_us() + waits.s3_us() + waits.detour_us();
+  const std::uint64_t all = waits.local_us() + waits.peer_us() + waits.s3_us() + waits.detour_us();
   summary.waited = std::chrono::microseconds(all);
   summary.shares = JobShares{.local = Part(waits.local_us(), all),
                              .peers = Part(waits.peer_us(), all),
@@ -150,10 +155,11 @@ Advice AdviceFor(const proto::DescribeJobReply& job, const proto::StatsReply& cl
     if (std::optional<Advice> preload = Preload(job, summary)) return *std::move(preload);
     // One that stalls would stall with more workers too.
     if (summary.reads_in_flight < kFewReads && summary.shares.stalls < kMuchS3) {
-      return Advice{AdviceKind::kMoreWorkers,
-                    fmt::format("more loader workers: only {:.1f} reads are under way at a time, and "
-                                "the caches could answer many at once",
-                                summary.reads_in_flight)};
+      return Advice{
+          AdviceKind::kMoreWorkers,
+          fmt::format("more loader workers: only {:.1f} reads are under way at a time, and "
+                      "the caches could answer many at once",
+                      summary.reads_in_flight)};
     }
   }
   return Advice{AdviceKind::kNothing, NothingToDo(job.waits().reads(), summary)};

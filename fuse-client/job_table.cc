@@ -46,12 +46,18 @@ std::shared_ptr<JobReads> JobTable::Begin(const Key& key) {
   return job;
 }
 
+bool JobTable::Full() const {
+  const auto others =
+      std::ranges::count_if(jobs_, [&](const auto& job) { return job.first.first != mount_job_; });
+  return static_cast<std::size_t>(others) >= kMaxJobs;
+}
+
 void JobTable::EndOldest() {
   auto oldest = jobs_.end();
   TimePoint read_at = TimePoint::max();
   for (auto entry = jobs_.begin(); entry != jobs_.end(); ++entry) {
     const TimePoint last = entry->second->Look().last_read;
-    if (last >= read_at) continue;
+    if (last >= read_at || entry->first.first == mount_job_) continue;
     read_at = last;
     oldest = entry;
   }
@@ -68,8 +74,9 @@ std::shared_ptr<JobReads> JobTable::Open(const std::string& id, const Uuid& link
     ended_.push_back(found->second);
     jobs_.erase(found);
   }
-  if (jobs_.size() >= kMaxJobs && id != mount_job_) EndOldest();
-  if (jobs_.size() < kMaxJobs || id == mount_job_) return Begin(key);
+  if (id == mount_job_) return Begin(key);
+  if (Full()) EndOldest();
+  if (!Full()) return Begin(key);
   key.first = mount_job_;
   const auto own = jobs_.find(key);
   return own == jobs_.end() || own->second->Look().ended ? Begin(key) : own->second;

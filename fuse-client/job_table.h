@@ -55,6 +55,7 @@ class JobTable {
  private:
   using Key = std::pair<std::string, Uuid>;
   std::shared_ptr<JobReads> Begin(const Key& key);
+  bool Full() const;
   void EndOldest();
 
   const std::string mount_job_;

@@ -27,7 +27,7 @@ std::string DefaultStateDir(const Environment& environment) {
 }
 
 bool IsPrintable(std::string_view text) {
-  return std::ranges::none_of(text, [](char c) { return c == '\x7f' || (c >= 0 && c < ' '); });
+  return std::ranges::none_of(text, [](char c) { return c == '\x7f' || static_cast<unsigned char>(c) < ' '; });
 }
 
 std::vector<std::string> Finish(MountConfig& config, const Environment& environment) {

@@ -50,6 +50,35 @@ TEST(NodeCounters, TheJobsAreBounded) {
   EXPECT_EQ(reads, 1025u) << "those that are known are counted on";
 }
 
+TEST(NodeCounters, JobsThatReadNothingAreForgotten) {
+  NodeCounters counters;
+  const Uuid link = Uuid::Random();
+  TimePoint now = Clock::now();
+  counters.CountJob("idle", link, true);
+  counters.CountJob("busy", link, true);
+  counters.ForgetIdleJobs(now);
+  now += NodeCounters::kJobKept;
+  counters.CountJob("busy", link, true);
+  counters.ForgetIdleJobs(now);
+  EXPECT_EQ(counters.Jobs().size(), 2u);
+  counters.ForgetIdleJobs(now + std::chrono::seconds(1));
+  ASSERT_EQ(counters.Jobs().size(), 1u);
+  EXPECT_EQ(counters.Jobs()[0].job, "busy");
+}
+
+TEST(NodeCounters, WithManyJobsTheIdleOnesLeaveEarlierAndMakeRoom) {
+  NodeCounters counters;
+  const Uuid link = Uuid::Random();
+  const TimePoint now = Clock::now();
+  for (int i = 0; i < 1024; ++i) counters.CountJob("job" + std::to_string(i), link, true);
+  counters.CountJob("late", link, true);
+  counters.ForgetIdleJobs(now);
+  counters.ForgetIdleJobs(now + NodeCounters::kJobKeptFull + std::chrono::seconds(1));
+  EXPECT_TRUE(counters.Jobs().empty());
+  counters.CountJob("late", link, true);
+  EXPECT_EQ(counters.Jobs().size(), 1u);
+}
+
 TEST(NodeCounters, JobsWithoutAnIdOrWithAVeryLongOneAreNotTold) {
   NodeCounters counters;
   counters.CountJob("", Uuid::Random(), true);

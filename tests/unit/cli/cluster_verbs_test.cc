@@ -111,8 +111,11 @@ TEST(Stats, ShowsLinksNodesAndJobs) {
                 "imagenet  10,000  9.77 MiB     90.0 %   1,000    1,000  1000 KiB        100  "
                 "       90.0 %           10\n"));
   EXPECT_THAT(ran.out, HasSubstr("\nID  ADDRESS"));
-  EXPECT_THAT(ran.out, HasSubstr("\nJOB     LINK      GENERATION  MOUNTS  EPOCH  PROGRESS  READS  HIT-RATIO  STALLED\n"
-                                 "job-17  imagenet           3       2      3    41.0 %  1,000     75.0 %   12.5 s\n"));
+  EXPECT_THAT(
+      ran.out,
+      HasSubstr(
+          "\nJOB     LINK      GENERATION  MOUNTS  EPOCH  PROGRESS  READS  HIT-RATIO  STALLED\n"
+          "job-17  imagenet           3       2      3    41.0 %  1,000     75.0 %   12.5 s\n"));
   EXPECT_EQ(session.Asked<proto::StatsRequest>(0).window_seconds(), 0u);
 }
 

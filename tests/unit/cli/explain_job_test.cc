@@ -49,9 +49,10 @@ void AddNode(proto::DescribeJobReply& job, const std::string& id, std::uint64_t 
 TEST(JobAdvice, AHealthyJobNeedsNothing) {
   const Advice advice = AdviceFor(HealthyJob(), SampleStats());
   EXPECT_EQ(advice.kind, AdviceKind::kNothing);
-  EXPECT_EQ(advice.text,
-            "nothing to do: 100 % of the wait was for caches, a read took 1 ms on average, and 10.0 "
-            "were under way at a time");
+  EXPECT_EQ(
+      advice.text,
+      "nothing to do: 100.0 % of the wait was for caches, a read took 1.00 ms on average, and 10.0 "
+      "were under way at a time");
 }
 
 TEST(JobAdvice, WaitingForS3IsSparedByAPreload) {
@@ -129,21 +130,22 @@ TEST(Explain, ShowsWhereAJobWaits) {
   const Ran ran = RunForebay(session, {"explain", "--job", "4711"});
   EXPECT_EQ(ran.exit, 0) << ran.err;
   EXPECT_EQ(session.Asked<proto::DescribeJobRequest>(0).job(), "4711");
-  EXPECT_EQ(ran.out,
-            "job 4711 reads on 2 mounts with 16 processes\n"
-            "\n"
-            "JOB   LINK      GENERATION  MOUNTS  EPOCH  PROGRESS   READS  HIT-RATIO  STALLED\n"
-            "4711  imagenet           3       2      2    50.0 %  10,000     99.9 %     0 ms\n"
-            "\n"
-            "10,000 reads waited 10.0 s, summed over reads, 10.0 at a time:\n"
-            "  page cache    not known: the kernel serves it without asking\n"
-            "  local cache    40.0 %        4.00 s         0 B\n"
-            "  peers          60.0 %        6.00 s         0 B\n"
-            "  S3                0 %          0 ms         0 B\n"
-            "  stalls            0 %          0 ms  0 failed\n"
-            "\n"
-            "nothing to do: 100 % of the wait was for caches, a read took 1 ms on average, and 10.0 "
-            "were under way at a time\n");
+  EXPECT_EQ(
+      ran.out,
+      "job 4711 reads on 2 mounts with 16 processes\n"
+      "\n"
+      "JOB   LINK      GENERATION  MOUNTS  EPOCH  PROGRESS   READS  HIT-RATIO  STALLED\n"
+      "4711  imagenet           3       2      2    50.0 %  10,000     99.9 %     0 ms\n"
+      "\n"
+      "10,000 reads waited 10.0 s, summed over reads, 10.0 at a time:\n"
+      "  page cache    not known: the kernel serves it without asking\n"
+      "  local cache    40.0 %        4.00 s         0 B\n"
+      "  peers          60.0 %        6.00 s         0 B\n"
+      "  S3              0.0 %          0 ms         0 B\n"
+      "  stalls          0.0 %          0 ms  0 failed\n"
+      "\n"
+      "nothing to do: 100.0 % of the wait was for caches, a read took 1.00 ms on average, and 10.0 "
+      "were under way at a time\n");
 }
 
 TEST(Explain, AJobThatNeverWasIsOneSentence) {

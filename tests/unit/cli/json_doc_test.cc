@@ -201,6 +201,29 @@ TEST_F(JsonDoc, Check) {
   EXPECT_EQ(Run("check", {"check", "imagenet"}).exit, 3);
 }
 
+TEST_F(JsonDoc, ExplainJob) {
+  const proto::StatsReply stats = SampleStats();
+  proto::DescribeJobReply reply;
+  reply.set_active(true);
+  reply.set_mounts(2);
+  reply.set_processes(16);
+  *reply.add_links() = stats.jobs(0);
+  proto::JobWaits& waits = *reply.mutable_waits();
+  waits.set_reads(1200);
+  waits.set_local_us(2'000'000);
+  waits.set_peer_us(1'500'000);
+  waits.set_s3_us(12'000'000);
+  waits.set_detour_us(500'000);
+  waits.set_busy_us(4'000'000);
+  proto::NodeAnswers& node = *reply.add_nodes();
+  node.set_node("n1");
+  node.set_reads(500);
+  node.set_wait_us(500'000);
+  session_.Answer(Method::kDescribeJob, reply);
+  session_.Answer(Method::kStats, stats);
+  EXPECT_EQ(Run("explain --job", {"explain", "--job", "job-17"}).exit, 0);
+}
+
 TEST_F(JsonDoc, Evict) {
   proto::EvictTargetReply reply;
   reply.set_link("imagenet");

@@ -130,7 +130,52 @@ TEST_F(StatsBookTest, JobsAddUpOverNodesAndTheirRestarts) {
   quiet.set_node_id("n1");
   quiet.set_incarnation(2);
   book.Report(quiet, now);
+  book.Sample(now);
   EXPECT_TRUE(book.Jobs().empty()) << "a job of yesterday is not shown";
+}
+
+TEST_F(StatsBookTest, AJobThatANodeForgotAndThatReadsAgainAddsUp) {
+  const JobKey key{.job = "train-1", .link = link};
+  const auto beat = [&](std::uint64_t reads) {
+    proto::HeartbeatRequest request;
+    request.set_node_id("n1");
+    request.set_incarnation(1);
+    if (reads > 0) {
+      proto::JobCounters& job = *request.add_jobs();
+      job.set_job(key.job);
+      job.set_link(BytesOf(link));
+      job.set_reads(reads);
+    }
+    book.Report(request, now);
+  };
+  beat(10);
+  beat(10);
+  EXPECT_EQ(book.Jobs().at(key).reads, 10u);
+  beat(0);
+  beat(0);
+  EXPECT_EQ(book.Jobs().at(key).reads, 10u);
+  beat(4);
+  EXPECT_EQ(book.Jobs().at(key).reads, 14u);
+  beat(3);  // forgotten and read again between two heartbeats
+  EXPECT_EQ(book.Jobs().at(key).reads, 17u);
+}
+
+TEST_F(StatsBookTest, TheNumberOfJobsIsBounded) {
+  proto::HeartbeatRequest request;
+  request.set_node_id("n1");
+  request.set_incarnation(1);
+  for (std::size_t i = 0; i < kMaxJobsShown + 10; ++i) {
+    request.clear_jobs();
+    proto::JobCounters& job = *request.add_jobs();
+    job.set_job("j" + std::to_string(i));
+    job.set_link(BytesOf(link));
+    job.set_reads(1);
+    now += std::chrono::milliseconds(1);
+    book.Report(request, now);
+  }
+  book.Sample(now);
+  EXPECT_EQ(book.Jobs().size(), kMaxJobsShown);
+  EXPECT_FALSE(book.Jobs().contains(JobKey{.job = "j0", .link = link}));
 }
 
 TEST_F(StatsBookTest, ChecksumFailuresSurviveARestart) {

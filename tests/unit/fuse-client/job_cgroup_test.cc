@@ -36,8 +36,7 @@ std::vector<Case> SlurmCases() {
        "815"},
       {"only one controller is Slurm's",
        "3:cpu,cpuacct:/user.slice\n2:freezer:/slurm/uid_0/job_9/step_0\n1:pids:/\n", "9"},
-      {"the largest id", "0::/system.slice/slurmstepd.scope/job_4294967295/step_0\n",
-       "4294967295"},
+      {"the largest id", "0::/system.slice/slurmstepd.scope/job_4294967295/step_0\n", "4294967295"},
       {"a Slurm cluster inside pods",
        "0::/kubepods.slice/kubepods-pod4be8b4c6_22b6_4a5b_8f4c_9f0d6f1e2a3b.slice/"
        "cri-containerd-1.scope/system.slice/slurmstepd.scope/job_5/step_0\n",

@@ -1,7 +1,6 @@
 #include "fuse-client/job_finder.h"
 
 #include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <filesystem>

@@ -77,9 +77,10 @@ TEST(JobText, SaysWhatAJobReadAndWaitedFor) {
   ReadOutcome outcome{.slowest = Tier::kS3};
   outcome.bytes[static_cast<std::size_t>(Tier::kS3)] = 1024;
   job->End(now, now + std::chrono::seconds(2), outcome);
-  EXPECT_EQ(JobLine(*job),
-            "job 4711 on imagenet: 1 reads: 0 B in 0.0 s from local caches, 0 B in 0.0 s from peers, "
-            "1.00 KiB in 2.0 s from S3; waited 0.0 s for nodes that did not answer; 0 failed");
+  EXPECT_EQ(
+      JobLine(*job),
+      "job 4711 on imagenet: 1 reads: 0 B in 0.0 s from local caches, 0 B in 0.0 s from peers, "
+      "1.00 KiB in 2.0 s from S3; waited 0.0 s for nodes that did not answer; 0 failed");
   const boost::json::array json = JobsJson(table);
   ASSERT_EQ(json.size(), 1u);
   const boost::json::object& row = json[0].as_object();

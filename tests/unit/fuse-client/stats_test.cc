@@ -52,12 +52,15 @@ TEST(MountStats, TheControlFileIsJsonWithWhatHappened) {
   stats.Worker(1).CountOp(FuseOp::kRead, EIO);
   stats.Worker(1).CountFailedRead(Code::kTimeout);
   stats.Worker(0).CountBytes(Tier::kS3, 7);
-  const std::string text = stats.ToJson();
+  stats.Worker(0).CountStall(std::chrono::milliseconds(1500));
+  const std::string text = stats.ToJson({boost::json::value("a job")});
   EXPECT_EQ(text.back(), '\n');
   const boost::json::value json = boost::json::parse(text);
   EXPECT_EQ(json.at("fuse_ops").at("read").at("EIO").to_number<int>(), 1);
   EXPECT_EQ(json.at("failed_reads").at("Timeout").to_number<int>(), 1);
   EXPECT_EQ(json.at("read_bytes").at("s3").to_number<int>(), 7);
+  EXPECT_EQ(json.at("stall_seconds").to_number<double>(), 1.5);
+  EXPECT_EQ(json.at("jobs").at(0).as_string(), "a job");
 }
 
 TEST(MountStats, AreScrapedUnderTheirPublishedNames) {
@@ -68,6 +71,7 @@ TEST(MountStats, AreScrapedUnderTheirPublishedNames) {
   stats.Worker(0).CountBytes(Tier::kLocal, 42);
   stats.Worker(0).CountFailedRead(Code::kCorrupt);
   stats.Worker(0).CountFailedRead(Code::kStale);
+  stats.Worker(0).CountStall(std::chrono::milliseconds(2500));
   stats.Worker(0).CountRead(microseconds(150));
   const std::string once = metrics.Render();
   const std::string twice = metrics.Render();
@@ -76,6 +80,7 @@ TEST(MountStats, AreScrapedUnderTheirPublishedNames) {
   EXPECT_NE(once.find(R"(forebay_read_bytes_total{link="imagenet",tier="local"} 42)"),
             std::string::npos);
   EXPECT_NE(once.find(R"(forebay_eio_total{reason="Corrupt"} 1)"), std::string::npos);
+  EXPECT_NE(once.find(R"(forebay_job_stall_seconds_total{link="imagenet"} 2.5)"), std::string::npos);
   EXPECT_EQ(once.find(R"(reason="Stale")"), std::string::npos);
   EXPECT_NE(twice.find("forebay_read_duration_seconds_count 1"), std::string::npos) << twice;
 }

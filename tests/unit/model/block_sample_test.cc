@@ -35,7 +35,8 @@ TEST(BlockSample, OfALargeLinkIsAFixedShare) {
   constexpr std::uint64_t kBlocks = 1'000'000;
   const BlockSample sample(kBlocks);
   std::uint64_t chosen = 0;
-  for (std::uint64_t i = 0; i < kBlocks; ++i) chosen += sample.PlaceOf(Block(i)).has_value() ? 1 : 0;
+  for (std::uint64_t i = 0; i < kBlocks; ++i)
+    chosen += sample.PlaceOf(Block(i)).has_value() ? 1 : 0;
   EXPECT_GT(sample.size(), BlockSample::kSampledBlocks / 2);
   EXPECT_LE(sample.size(), BlockSample::kSampledBlocks);
   EXPECT_NEAR(static_cast<double>(chosen), sample.size(), sample.size() * 0.05);
