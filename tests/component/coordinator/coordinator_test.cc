@@ -375,5 +375,26 @@ TEST_F(CoordinatorTest, CountersSurviveNodesAndCoordinators) {
   EXPECT_EQ(stats.links(0).name(), "data");
 }
 
+TEST_F(CoordinatorTest, WhatStatsHaveShownOutlivesAKill) {
+  MakeLink("data", "data/");
+  FakeNode n1("n1", secret);
+  ASSERT_TRUE(n1.Register(address()).has_value());
+  n1.counters.set_link(GetLink("data")->spec().id());
+  n1.counters.set_reads(100);
+  ASSERT_TRUE(n1.Heartbeat(address()).has_value());
+  EXPECT_EQ(Stats().links(0).total().reads(), 100u);
+  // What lies on the disk at this moment is what a killed process leaves.
+  const std::filesystem::path at_kill = dir.string() + ".killed";
+  std::filesystem::copy(dir, at_kill, std::filesystem::copy_options::recursive);
+  StopCoordinator();
+  std::filesystem::remove_all(dir);
+  std::filesystem::rename(at_kill, dir);
+  n1.Restart();
+  StartCoordinator();
+  ASSERT_TRUE(n1.Register(address()).has_value());
+  ASSERT_TRUE(n1.Heartbeat(address()).has_value());
+  EXPECT_EQ(Stats().links(0).total().reads(), 100u);
+}
+
 }  // namespace
 }  // namespace forebay
