@@ -134,7 +134,6 @@ Task<Result<RpcReply>> Service::PrefetchBlock(RpcCall call) {
 Task<Result<RpcReply>> Service::CheckBlocks(RpcCall call) {
   proto::CheckBlocksRequest request;
   Status good = ParseMessage(call.message, request);
-  if (good) good = CheckRepeated(request.blocks_size());
   if (!good) co_return Fail(good.error());
   const auto count = static_cast<std::size_t>(request.blocks_size());
   std::string present((count + 7) / 8, '\0');
@@ -151,7 +150,6 @@ Task<Result<RpcReply>> Service::CheckBlocks(RpcCall call) {
 Task<Result<RpcReply>> Service::EvictBlocks(RpcCall call) {
   proto::EvictBlocksRequest request;
   Status good = ParseMessage(call.message, request);
-  if (good) good = CheckRepeated(request.blocks_size());
   if (!good) co_return Fail(good.error());
   Result<Evicted> evicted = Evicted();
   if (!request.whole_link().empty()) {

@@ -26,12 +26,15 @@ inline constexpr std::size_t kMaxJobIdBytes = 255;   ///< A job's id; longer one
 // --- Wire (DESIGN section 10).
 inline constexpr std::uint32_t kMaxControlFrameBytes = 1 << 20;           ///< Header of any frame.
 inline constexpr std::uint32_t kMaxPayloadBytes = (4 << 20) + 64 * 1024;  ///< Payload of any frame.
-inline constexpr int kMaxRepeatedFields = 4096;       ///< Entries of a repeated field.
-inline constexpr int kMaxMessageNesting = 16;         ///< Nested protobuf messages.
-inline constexpr std::size_t kMaxConnections = 4096;  ///< Per listening program.
+inline constexpr std::uint32_t kMaxHandshakeBytes = 4096;  ///< Message before both ends are proved.
+inline constexpr int kMaxRepeatedFields = 4096;            ///< Entries of a repeated field.
+inline constexpr int kMaxMessageNesting = 16;              ///< Nested protobuf messages.
+inline constexpr std::size_t kMaxConnections = 4096;       ///< Per listening program.
+inline constexpr std::size_t kMaxHalfOpenPerAddress = 64;  ///< Handshakes under way.
 inline constexpr std::size_t kMaxInFlightBytesPerConnection = 16
                                                               << 20;  ///< Replies not yet written.
 inline constexpr std::chrono::seconds kHandshakeTimeout{5};
+inline constexpr std::chrono::seconds kFirstFrameTimeout{5};  ///< After the handshake.
 inline constexpr std::chrono::seconds kIdleTimeout{60};
 inline constexpr std::chrono::seconds kPingInterval{10};
 

@@ -1,5 +1,8 @@
 #include "common/wire/connection.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -21,8 +24,12 @@ constexpr std::size_t kInboxBytes = 64 * 1024;
 // One gathered write takes at most this many frames: two buffers each, and Asio gathers 64 at a
 // time.
 constexpr std::size_t kFramesPerWrite = 32;
-// A peer in the middle of a frame brings this many bytes in this time, or is cut off (FAULTS.md: 64
-// KiB/s over 2 s).
+// … and about so many bytes: the payloads of a write are let go of together.
+constexpr std::size_t kBytesPerWrite = 8 << 20;
+// What one system call offers to the socket; Asio's own 64 KiB would be 64 calls for a block.
+constexpr std::size_t kBytesPerCall = 1 << 20;
+// A peer in the middle of a frame brings this many bytes in this time, and one that asked takes as
+// many of its answers, or is cut off (FAULTS.md: 64 KiB/s over 2 s).
 constexpr std::uint64_t kMinBytesPerWindow = 128 * 1024;
 constexpr std::chrono::seconds kRateWindow{2};
 constexpr std::chrono::seconds kQuietTick{1};
@@ -33,14 +40,19 @@ Error LostConnection(const boost::system::error_code& error) {
 
 }  // namespace
 
-Connection::Connection(StreamSocket socket, bool pings)
+Connection::Connection(StreamSocket socket, Side side, Duration first_frame)
     : socket_(std::move(socket)),
       tick_(socket_.get_executor()),
       room_(socket_.get_executor()),
-      pings_(pings),
-      inbox_(kInboxBytes) {
-  last_received_ = last_sent_ = rate_mark_ = Clock::now();
-}
+      side_(side),
+      first_frame_(first_frame),
+      opened_(Clock::now()),
+      last_tick_(opened_),
+      inbox_(kInboxBytes),
+      rate_mark_(opened_),
+      last_received_(opened_),
+      last_sent_(opened_),
+      taken_mark_(opened_) {}
 
 void Connection::Start(Events events) {
   events_ = std::move(events);
@@ -49,7 +61,7 @@ void Connection::Start(Events events) {
 }
 
 void Connection::Send(OutFrame frame) {
-  if (closed_) return;
+  if (closed_ || finishing_) return;
   frame.header.ring_epoch = events_.epoch();
   frame.header.message_bytes = static_cast<std::uint32_t>(frame.message.size());
   frame.header.payload_bytes = static_cast<std::uint32_t>(frame.payload.bytes.size());
@@ -67,17 +79,20 @@ void Connection::Send(OutFrame frame) {
 void Connection::ScheduleWrite() {
   if (write_scheduled_) return;
   write_scheduled_ = true;
+  taken_mark_ = Clock::now();
+  taken_mark_bytes_ = BytesAtPeer();
   // Posted, not written at once: frames of other requests that are handled in this turn join.
   asio::post(socket_.get_executor(), [self = shared_from_this()] { self->WriteQueued(); });
 }
 
 void Connection::WriteQueued() {
   if (closed_) return;
-  const std::size_t count = std::min(queue_.size(), kFramesPerWrite);
   std::vector<asio::const_buffer> buffers;
-  buffers.reserve(2 * count);
+  buffers.reserve(2 * std::min(queue_.size(), kFramesPerWrite));
   writing_.clear();
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t bytes = 0;
+       !queue_.empty() && writing_.size() < kFramesPerWrite && bytes < kBytesPerWrite;) {
+    bytes += queue_.front().head.size() + queue_.front().payload.bytes.size();
     writing_.push_back(std::move(queue_.front()));
     queue_.pop_front();
   }
@@ -89,25 +104,55 @@ void Connection::WriteQueued() {
   }
   ++writes_;
   last_sent_ = Clock::now();
-  asio::async_write(socket_, std::move(buffers),
-                    [self = shared_from_this()](boost::system::error_code error, std::size_t) {
-                      self->OnWritten(error);
-                    });
+  write_bytes_ = 0;
+  // Asio asks after each system call how much the next may take; the write's own handler keeps
+  // `this` alive.
+  const auto progress = [this](const boost::system::error_code& error, std::size_t taken) {
+    OnTaken(taken);
+    return error ? 0 : kBytesPerCall;
+  };
+  asio::async_write(
+      socket_, std::move(buffers), progress,
+      [self = shared_from_this()](boost::system::error_code error, std::size_t taken) {
+        self->OnTaken(taken);
+        self->OnWritten(error);
+      });
+}
+
+void Connection::OnTaken(std::size_t of_this_write) {
+  const std::size_t more = of_this_write - write_bytes_;
+  if (more == 0) return;
+  write_bytes_ = of_this_write;
+  sent_bytes_ += more;
+  unsent_bytes_ -= more;
+  if (unsent_bytes_ <= kMaxInFlightBytesPerConnection) room_.cancel();
 }
 
 void Connection::OnWritten(boost::system::error_code error) {
-  for (const Outgoing& out : writing_) unsent_bytes_ -= out.head.size() + out.payload.bytes.size();
   writing_.clear();
   if (error) {
     Close(LostConnection(error));
     return;
   }
-  room_.cancel();
-  if (queue_.empty()) {
-    write_scheduled_ = false;
-  } else {
+  if (!queue_.empty()) {
     WriteQueued();
+    return;
   }
+  write_scheduled_ = false;
+  if (finishing_) EndSending();
+}
+
+void Connection::Finish() {
+  if (closed_ || finishing_) return;
+  finishing_ = true;
+  if (!write_scheduled_) EndSending();
+}
+
+// The peer closes when it has read everything; closing here at once could reset the connection
+// under its last answers. That of a peer that does not is closed by who asked for the end.
+void Connection::EndSending() {
+  boost::system::error_code ignored;
+  if (!closed_) socket_.shutdown(asio::socket_base::shutdown_send, ignored);
 }
 
 void Connection::Close(Error why) {
@@ -165,9 +210,10 @@ Task<Result<Slice>> Connection::ReadPayload(std::size_t size) {
   co_return Slice::Of(std::shared_ptr<const Buffer>(std::move(buffer)));
 }
 
-// A peer that asks for more than it takes is not read from until it has taken some.
+// A client that asks for more than it takes is not read from until it has taken some. A client
+// itself always reads, or both could wait for each other.
 Task<Status> Connection::WaitForRoom() {
-  while (unsent_bytes_ > kMaxInFlightBytesPerConnection && !closed_) {
+  while (side_ == Side::kServer && unsent_bytes_ > kMaxInFlightBytesPerConnection && !closed_) {
     room_.expires_after(kIdleTimeout);
     boost::system::error_code error;
     co_await room_.async_wait(asio::redirect_error(asio::use_awaitable, error));
@@ -176,10 +222,31 @@ Task<Status> Connection::WaitForRoom() {
   co_return Status();
 }
 
+// Asks are for servers, answers for clients; a frame the wrong way is refused before its payload.
+Status Connection::CheckDirection(FrameKind kind) const {
+  switch (kind) {
+    case FrameKind::kRequest:
+    case FrameKind::kCancel:
+    case FrameKind::kPing:
+      if (side_ == Side::kServer) return {};
+      return Fail(Code::kCorrupt, "a server sent what only clients send");
+    case FrameKind::kReply:
+    case FrameKind::kPending:
+    case FrameKind::kPong:
+      if (side_ == Side::kClient) return {};
+      return Fail(Code::kCorrupt, "a client sent what only servers send");
+    case FrameKind::kHandshake:
+      return Fail(Code::kCorrupt, "a handshake came twice");
+  }
+  return Fail(Code::kCorrupt, "the frame is of an unknown kind");
+}
+
 Task<Result<InFrame>> Connection::ReadFrame() {
   in_frame_ = inbox_end_ != inbox_begin_;
   if (!in_frame_) {
     inbox_begin_ = inbox_end_ = 0;
+    // A long message must not cost its megabyte for as long as the connection lives.
+    if (inbox_.size() > kInboxBytes) std::vector<char>(kInboxBytes).swap(inbox_);
     Status first = co_await Gather(1);
     if (!first) co_return Fail(first.error());
     in_frame_ = true;
@@ -192,6 +259,8 @@ Task<Result<InFrame>> Connection::ReadFrame() {
   std::memcpy(fixed.data(), inbox_.data() + inbox_begin_, fixed.size());
   Result<FrameHeader> header = DecodeFrameHeader(fixed);
   if (!header) co_return Fail(header.error());
+  Status expected = CheckDirection(header->kind);
+  if (!expected) co_return Fail(expected.error());
   filled = co_await Gather(kFrameHeaderBytes + header->message_bytes);
   if (!filled) co_return Fail(filled.error());
   InFrame frame;
@@ -204,6 +273,8 @@ Task<Result<InFrame>> Connection::ReadFrame() {
   Result<Slice> payload = co_await ReadPayload(header->payload_bytes);
   if (!payload) co_return Fail(payload.error());
   frame.payload = std::move(*payload);
+  in_frame_ = false;
+  ++frames_;
   co_return frame;
 }
 
@@ -225,22 +296,11 @@ Task<void> Connection::ReadFrames() {
 }
 
 void Connection::Dispatch(InFrame frame) {
-  if (closed_) return;
-  switch (frame.header.kind) {
-    case FrameKind::kPing:
-      SendControl(FrameKind::kPong);
-      return;
-    case FrameKind::kPong:
-      return;
-    case FrameKind::kHandshake:
-      Close(Error{Code::kCorrupt, "a handshake came twice"});
-      return;
-    case FrameKind::kRequest:
-    case FrameKind::kReply:
-    case FrameKind::kPending:
-    case FrameKind::kCancel:
-      events_.on_frame(std::move(frame));
-      return;
+  if (closed_ || finishing_) return;
+  if (frame.header.kind == FrameKind::kPing) {
+    SendControl(FrameKind::kPong);
+  } else if (frame.header.kind != FrameKind::kPong) {
+    events_.on_frame(std::move(frame));
   }
 }
 
@@ -255,7 +315,7 @@ void Connection::Wake() {
 }
 
 void Connection::ScheduleTick() {
-  const bool often = in_frame_ || events_.busy();
+  const bool often = in_frame_ || write_scheduled_ || events_.busy();
   tick_.expires_after(often ? Duration(kTick) : Duration(kQuietTick));
   tick_.async_wait([weak = weak_from_this()](boost::system::error_code error) {
     const std::shared_ptr<Connection> self = weak.lock();
@@ -268,22 +328,47 @@ bool Connection::TooSlow(TimePoint now) {
   const bool slow = received_bytes_ - rate_mark_bytes_ < kMinBytesPerWindow;
   rate_mark_ = now;
   rate_mark_bytes_ = received_bytes_;
-  // While the read loop waits for the peer to take answers, nothing can come in.
-  return slow && unsent_bytes_ <= kMaxInFlightBytesPerConnection;
+  return slow;
+}
+
+// Not what the socket took: its buffer hides a slow peer for minutes.
+std::uint64_t Connection::BytesAtPeer() {
+  int waiting = 0;
+  if (ioctl(socket_.native_handle(), SIOCOUTQ, &waiting) != 0 || waiting < 0) waiting = 0;
+  const auto on_the_way = static_cast<std::uint64_t>(waiting);
+  return sent_bytes_ - std::min(sent_bytes_, on_the_way);
+}
+
+bool Connection::TakesTooSlowly(TimePoint now) {
+  if (!write_scheduled_ || now - taken_mark_ < kRateWindow) return false;
+  const std::uint64_t bytes = BytesAtPeer();
+  const bool slow = bytes < taken_mark_bytes_ + kMinBytesPerWindow;
+  taken_mark_ = now;
+  taken_mark_bytes_ = bytes;
+  return slow;
+}
+
+std::optional<Error> Connection::Broken(TimePoint now) {
+  if (TooSlow(now)) return Error{Code::kUnavailable, "the peer stopped in the middle of a frame"};
+  if (TakesTooSlowly(now)) return Error{Code::kUnavailable, "the peer does not take its answers"};
+  if (side_ == Side::kServer && frames_ == 0 && now - opened_ > first_frame_)
+    return Error{Code::kUnavailable, "no request came over the new connection"};
+  if (now - last_received_ > kIdleTimeout)
+    return Error{Code::kUnavailable, "nothing came over the connection for a minute"};
+  return std::nullopt;
 }
 
 void Connection::OnTick() {
   if (closed_) return;
   const TimePoint now = Clock::now();
-  if (TooSlow(now)) {
-    Close(Error{Code::kUnavailable, "the peer stopped in the middle of a frame"});
+  // A tick that comes late says that this program did not run: what the peer did meanwhile waits in
+  // the socket.
+  if (now - std::exchange(last_tick_, now) > kRateWindow) rate_mark_ = taken_mark_ = now;
+  if (std::optional<Error> broken = Broken(now)) {
+    Close(std::move(*broken));
     return;
   }
-  if (now - last_received_ > kIdleTimeout) {
-    Close(Error{Code::kUnavailable, "nothing came over the connection for a minute"});
-    return;
-  }
-  if (pings_ && now - last_sent_ > kPingInterval) SendControl(FrameKind::kPing);
+  if (side_ == Side::kClient && now - last_sent_ > kPingInterval) SendControl(FrameKind::kPing);
   events_.on_tick(now);
   if (!closed_) ScheduleTick();
 }

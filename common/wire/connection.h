@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "common/base/buffer.h"
 #include "common/base/deadline.h"
 #include "common/base/result.h"
+#include "common/model/limits.h"
 #include "common/wire/frame.h"
 
 namespace forebay {
@@ -33,6 +35,9 @@ struct OutFrame {
   Slice payload;
 };
 
+/// Which end of a connection this is: the client asks, the server answers.
+enum class Side { kClient, kServer };
+
 /// Frames over one socket whose handshake is done; the part that client and server share. Lives on
 /// the socket's io_context: every method is called there, every callback comes there. Kept alive by
 /// its own pending operations until it is closed.
@@ -47,8 +52,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
   static constexpr std::chrono::milliseconds kTick{100};
 
-  /// `pings`: this side keeps an idle connection alive (the client).
-  Connection(StreamSocket socket, bool pings);
+  /// A client keeps an idle connection alive with pings. A server closes one over which the first
+  /// frame has not come in `first_frame`.
+  Connection(StreamSocket socket, Side side, Duration first_frame = kFirstFrameTimeout);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
@@ -60,6 +66,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   /// Closes the socket and reports `why` through on_closed. Idempotent.
   void Close(Error why);
+
+  /// Takes no more frames, sends those that are queued, and closes when the peer has had them.
+  void Finish();
 
   /// Ticks soon: something that ticks watch has begun.
   void Wake();
@@ -81,27 +90,38 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<Status> Gather(std::size_t count);
   Task<Result<Slice>> ReadPayload(std::size_t size);
   Task<Status> WaitForRoom();
+  Status CheckDirection(FrameKind kind) const;
   void Dispatch(InFrame frame);
   void ScheduleWrite();
   void WriteQueued();
+  void OnTaken(std::size_t of_this_write);
   void OnWritten(boost::system::error_code error);
+  void EndSending();
   void ScheduleTick();
   void OnTick();
+  std::optional<Error> Broken(TimePoint now);
   bool TooSlow(TimePoint now);
+  bool TakesTooSlowly(TimePoint now);
+  std::uint64_t BytesAtPeer();
   void SendControl(FrameKind kind);
 
   StreamSocket socket_;
   asio::steady_timer tick_;
   asio::steady_timer room_;  // cancelled when the write queue has room again
   Events events_;
-  const bool pings_;
+  const Side side_;
+  const Duration first_frame_;
+  const TimePoint opened_;
   bool closed_ = false;
+  bool finishing_ = false;
+  TimePoint last_tick_;
 
   // Incoming: [begin, end) of inbox_ holds what has been read and not yet consumed.
   std::vector<char> inbox_;
   std::size_t inbox_begin_ = 0;
   std::size_t inbox_end_ = 0;
   bool in_frame_ = false;              // part of a frame has come
+  std::uint64_t frames_ = 0;           // ever
   std::uint64_t received_bytes_ = 0;   // ever
   std::uint64_t rate_mark_bytes_ = 0;  // received_bytes_ at rate_mark_
   TimePoint rate_mark_;
@@ -111,7 +131,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Outgoing.
   std::deque<Outgoing> queue_;
   std::vector<Outgoing> writing_;
+  std::size_t write_bytes_ = 0;  // of the write under way that the socket has taken
   std::size_t unsent_bytes_ = 0;
+  std::uint64_t sent_bytes_ = 0;        // that the socket has ever taken
+  std::uint64_t taken_mark_bytes_ = 0;  // BytesAtPeer() at taken_mark_
+  TimePoint taken_mark_;
   std::uint64_t writes_ = 0;
   bool write_scheduled_ = false;
 };

@@ -13,7 +13,6 @@ static_assert(std::endian::native == std::endian::little,
               "the codec below copies little-endian integers");
 
 constexpr std::size_t kChecksumOffset = 40;
-constexpr std::uint32_t kMaxHandshakeBytes = 4096;
 
 template <typename Integer>
 void Put(std::array<std::byte, kFrameHeaderBytes>& bytes, std::size_t at, Integer value) {
@@ -91,9 +90,7 @@ Result<FrameHeader> DecodeFrameHeader(const std::array<std::byte, kFrameHeaderBy
   Result<std::uint32_t> limit = MessageLimit(header.kind);
   if (!limit) return Fail(limit.error());
   if (header.message_bytes > *limit) return Fail(Code::kCorrupt, "the frame's message is too long");
-  const bool carries_payload =
-      header.kind == FrameKind::kRequest || header.kind == FrameKind::kReply;
-  if (header.payload_bytes > (carries_payload ? kMaxPayloadBytes : 0)) {
+  if (header.payload_bytes > (header.kind == FrameKind::kReply ? kMaxPayloadBytes : 0)) {
     return Fail(Code::kCorrupt, "the frame's payload is too long");
   }
   return header;

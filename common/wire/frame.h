@@ -16,7 +16,7 @@ namespace forebay {
 ///
 ///     48 bytes   FrameHeader, little endian
 ///     n bytes    message: one protobuf message, chosen by `method` and `kind`
-///     m bytes    payload: block, snapshot or ring bytes, never inside a message
+///     m bytes    payload of a reply: block, snapshot or ring bytes, never inside a message
 ///
 /// The checksum covers header and message; the payload is verified by whoever knows what it is
 /// (cell checksums, digest).

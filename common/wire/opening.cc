@@ -1,5 +1,6 @@
 #include "common/wire/opening.h"
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -9,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/model/limits.h"
 #include "common/wire/messages.h"
 #include "common/wire/status_map.h"
 
@@ -52,6 +54,10 @@ Task<Status> ReadMessage(StreamSocket& socket, google::protobuf::MessageLite& me
   if (header->kind != FrameKind::kHandshake && !refused) {
     co_return Fail(Code::kCorrupt, "the peer did not begin with a handshake");
   }
+  // Nobody has proved anything yet: a refusal is bounded like the handshake itself.
+  if (header->message_bytes > kMaxHandshakeBytes || header->payload_bytes > 0) {
+    co_return Fail(Code::kCorrupt, "the peer's refusal is too long");
+  }
   std::string bytes(header->message_bytes, '\0');
   const asio::mutable_buffer body(bytes.data(), bytes.size());
   co_await asio::async_read(socket, body, asio::redirect_error(asio::use_awaitable, error));
@@ -71,7 +77,7 @@ Task<Status> ReadMessage(StreamSocket& socket, google::protobuf::MessageLite& me
 
 Task<void> Refuse(StreamSocket& socket, Error why) {
   proto::ErrorDetail detail;
-  detail.set_message(why.message);
+  detail.set_message(why.message.substr(0, kMaxHandshakeBytes / 2));
   FrameHeader header;
   header.kind = FrameKind::kReply;
   header.code = WireCodeOf(why.code);
@@ -84,14 +90,25 @@ bool OtherCluster(const Uuid& ours, std::string_view theirs) {
   return !ours.IsZero() && !theirs.empty() && UuidFromBytes(theirs) != ours;
 }
 
+// What a stranger says of itself goes into our log and into sentences: one short line.
+bool IsName(std::string_view text) {
+  constexpr std::size_t kLongestName = 255;
+  return text.size() <= kLongestName &&
+         std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
+}
+
 Status CheckHello(const Credentials& credentials, const proto::ClientHello& hello) {
+  if (!IsName(hello.program()) || !IsName(hello.peer_id())) {
+    return Fail(Code::kInvalid, "the handshake names no program");
+  }
   if (hello.version_min() > kWireVersion || hello.version_max() < kWireVersion) {
     return Fail(Code::kInvalid,
                 hello.program() + " speaks wire versions " + std::to_string(hello.version_min()) +
                     " to " + std::to_string(hello.version_max()) + ", " + credentials.program +
                     " speaks " + std::to_string(kWireVersion) + ": install matching versions");
   }
-  if (hello.nonce().size() < 16 || hello.role() == proto::ROLE_UNKNOWN) {
+  if (hello.nonce().size() < 16 || hello.role() == proto::ROLE_UNKNOWN ||
+      !proto::Role_IsValid(hello.role())) {
     return Fail(Code::kInvalid, "the handshake is incomplete");
   }
   if (OtherCluster(credentials.cluster, hello.cluster())) {
@@ -138,6 +155,12 @@ Task<Result<OpenedSocket>> OpenAsClient(StreamSocket& socket, Credentials creden
   if (!got) co_return Fail(got.error());
   if (!ProofMatches(ServerProof(credentials, hello, answer), answer.proof())) {
     co_return Fail(WrongSecret(answer.program()));
+  }
+  if (answer.version() != kWireVersion) {
+    co_return Fail(Code::kInvalid,
+                   answer.program() + " chose wire version " + std::to_string(answer.version()) +
+                       ", " + credentials.program + " speaks " + std::to_string(kWireVersion) +
+                       ": install matching versions");
   }
   if (OtherCluster(credentials.cluster, answer.cluster())) {
     co_return Fail(Code::kDenied, answer.program() + " belongs to another cluster (" +

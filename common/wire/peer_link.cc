@@ -145,7 +145,7 @@ Task<Result<StreamSocket>> PeerLink::OpenSocket(Deadline deadline) {
 }
 
 void PeerLink::Adopt(StreamSocket socket) {
-  connection_ = std::make_shared<Connection>(std::move(socket), true);
+  connection_ = std::make_shared<Connection>(std::move(socket), Side::kClient);
   Connection::Events events;
   const std::shared_ptr<PeerLink> self = shared_from_this();
   const Connection* mine = connection_.get();
@@ -162,7 +162,12 @@ void PeerLink::Adopt(StreamSocket socket) {
 void PeerLink::OnFrame(InFrame frame) {
   if (frame.header.ring_epoch > options_->epoch())
     options_->on_newer_epoch(frame.header.ring_epoch);
-  auto found = waiting_.find(frame.header.request_id);
+  const std::uint64_t id = frame.header.request_id;
+  if (id == 0 || id >= next_id_) {
+    connection_->Close(Error{Code::kCorrupt, "an answer came to a request that was never made"});
+    return;
+  }
+  auto found = waiting_.find(id);
   if (found == waiting_.end()) return;  // given up, or answered twice
   const std::shared_ptr<Waiting> waiting = found->second;
   waiting->last_heard = Clock::now();

@@ -40,11 +40,9 @@ struct RpcReply {
   std::uint64_t ring_epoch = 0;
 };
 
-/// Parses within the limits of DESIGN section 10 (nesting, repeated fields); kInvalid otherwise.
+/// Parses within the limits of DESIGN section 10: messages nest at most kMaxMessageNesting deep,
+/// and no field comes more than kMaxRepeatedFields times. kInvalid otherwise.
 Status ParseMessage(std::string_view bytes, google::protobuf::MessageLite& message);
-
-/// kInvalid when a repeated field has more entries than kMaxRepeatedFields.
-Status CheckRepeated(int count);
 
 /// A handler's answer; kInternal when it does not fit into a frame.
 Result<RpcReply> ReplyWith(const google::protobuf::MessageLite& message, Slice payload = {});

@@ -20,14 +20,24 @@
 #include <utility>
 
 #include "common/wire/address.h"
+#include "common/wire/half_open.h"
 #include "common/wire/opening.h"
 #include "common/wire/server_connection.h"
 
 namespace forebay {
 namespace {
 
-// Connections of strangers that have not ended their handshake (DESIGN section 10).
-constexpr std::uint64_t kMaxHalfOpen = 64;
+constexpr std::chrono::milliseconds kLook{2};
+// For what needs a turn of the event loops or of the network, once calls are over.
+constexpr std::chrono::milliseconds kLastTurns{1000};
+
+bool WaitUntil(Deadline deadline, const std::function<bool()>& reached) {
+  while (!reached()) {
+    if (deadline.Expired()) return false;
+    std::this_thread::sleep_for(kLook);
+  }
+  return true;
+}
 
 Error OfErrno(const std::string& what) {
   const int error = errno;
@@ -110,14 +120,16 @@ class RpcServer::Impl : public std::enable_shared_from_this<RpcServer::Impl> {
   using Acceptor = asio::basic_socket_acceptor<asio::generic::stream_protocol>;
 
   Task<void> Accept(std::shared_ptr<Acceptor> acceptor);
-  Task<void> Open(std::shared_ptr<StreamSocket> socket);
+  Task<void> Open(std::shared_ptr<StreamSocket> socket, HalfOpen::Place place);
+  bool Full() const;
   void CloseListeners();
+  bool Idle() const;
 
   IoPool& pool_;
   const std::shared_ptr<ServerShared> shared_;
   std::vector<std::string> addresses_;
   std::vector<std::shared_ptr<Acceptor>> acceptors_;
-  std::atomic<std::uint64_t> half_open_{0};
+  const std::shared_ptr<HalfOpen> half_open_ = std::make_shared<HalfOpen>();
   std::mutex mutex_;
   std::vector<std::weak_ptr<ServerConnection>> connections_;  // guarded by mutex_
   bool stopped_ = false;                                      // guarded by mutex_
@@ -163,23 +175,28 @@ Task<void> RpcServer::Impl::Accept(std::shared_ptr<Acceptor> acceptor) {
       continue;
     }
     shared_->counters.accepted.fetch_add(1, std::memory_order_relaxed);
-    const bool full = shared_->counters.connections.load() >= shared_->options.max_connections;
-    if (full || half_open_.load() >= kMaxHalfOpen) {
+    if (Full()) {
       shared_->counters.handshakes_refused.fetch_add(1, std::memory_order_relaxed);
       continue;
     }
-    half_open_.fetch_add(1);
-    Spawn(context, Open(std::move(socket)));
+    HalfOpen::Place place = HalfOpen::Enter(half_open_, socket);
+    Spawn(context, Open(std::move(socket), std::move(place)));
   }
 }
 
-Task<void> RpcServer::Impl::Open(std::shared_ptr<StreamSocket> socket) {
+bool RpcServer::Impl::Full() const {
+  return shared_->counters.connections.load() + half_open_->size() >=
+         shared_->options.max_connections;
+}
+
+// `place` is given up where the frame ends: a connection is counted before that, never in between.
+Task<void> RpcServer::Impl::Open(std::shared_ptr<StreamSocket> socket, HalfOpen::Place place) {
+  const HalfOpen::Place held = std::move(place);
   const std::shared_ptr<Impl> self = shared_from_this();
-  const Deadline deadline = Deadline::After(kHandshakeTimeout);
+  const Deadline deadline = Deadline::After(shared_->options.handshake_timeout);
   const Credentials credentials = shared_->options.credentials;
   Result<OpenedSocket> opened =
       co_await OpenAsServer(*socket, credentials, shared_->epoch(), deadline);
-  half_open_.fetch_sub(1);
   if (!opened) {
     shared_->counters.handshakes_refused.fetch_add(1, std::memory_order_relaxed);
     // A connection that ends without a word is a port probe.
@@ -198,46 +215,57 @@ Task<void> RpcServer::Impl::Open(std::shared_ptr<StreamSocket> socket) {
     if (stopped_) co_return;
     std::erase_if(connections_, [](const auto& other) { return other.expired(); });
     connections_.push_back(connection);
+    shared_->counters.connections.fetch_add(1, std::memory_order_relaxed);
   }
-  shared_->counters.connections.fetch_add(1, std::memory_order_relaxed);
   connection->Start();
 }
 
 void RpcServer::Impl::CloseListeners() {
-  for (const auto& acceptor : acceptors_) {
-    asio::post(acceptor->get_executor(), [acceptor] {
-      boost::system::error_code ignored;
-      acceptor->close(ignored);
-    });
-  }
+  // Once: later the path may be another server's.
+  const std::vector<std::shared_ptr<Acceptor>> acceptors = std::exchange(acceptors_, {});
+  if (acceptors.empty()) return;
   for (const std::string& address : addresses_) {
     const std::string path = UnixPathOf(address);
     if (!path.empty()) unlink(path.c_str());
   }
-  acceptors_.clear();
+  const auto open = std::make_shared<std::atomic<std::size_t>>(acceptors.size());
+  for (const auto& acceptor : acceptors) {
+    asio::post(acceptor->get_executor(), [acceptor, open] {
+      boost::system::error_code ignored;
+      acceptor->close(ignored);
+      open->fetch_sub(1);
+    });
+  }
+  if (!WaitUntil(Deadline::After(kLastTurns), [&open] { return open->load() == 0; }))
+    spdlog::error("the listening sockets could not be closed: the event loops do not run");
+}
+
+bool RpcServer::Impl::Idle() const {
+  return shared_->counters.connections.load() + shared_->counters.calls_in_flight.load() +
+             half_open_->size() ==
+         0;
 }
 
 void RpcServer::Impl::Stop(Deadline drain) {
   shared_->draining.store(true, std::memory_order_release);
   CloseListeners();
-  constexpr std::chrono::milliseconds kLook{2};
-  while (shared_->counters.calls_in_flight.load() > 0 && !drain.Expired())
-    std::this_thread::sleep_for(kLook);
   std::vector<std::weak_ptr<ServerConnection>> connections;
   {
     const std::scoped_lock lock(mutex_);
     stopped_ = true;
     connections.swap(connections_);
   }
-  for (const auto& weak : connections) {
-    if (const std::shared_ptr<ServerConnection> connection = weak.lock()) connection->Shutdown();
-  }
-  // The last answers and the cancelled calls need a turn of their event loops.
-  const Deadline last = Deadline::After(std::chrono::seconds(1));
-  while (shared_->counters.connections.load() + shared_->counters.calls_in_flight.load() > 0 &&
-         !last.Expired()) {
-    std::this_thread::sleep_for(kLook);
-  }
+  half_open_->CloseAll();
+  WaitUntil(drain, [this] { return shared_->counters.calls_in_flight.load() == 0; });
+  const auto each = [&connections](void (ServerConnection::*act)()) {
+    for (const auto& weak : connections) {
+      if (const std::shared_ptr<ServerConnection> open = weak.lock()) ((*open).*act)();
+    }
+  };
+  each(&ServerConnection::Finish);
+  if (WaitUntil(Deadline::After(kLastTurns), [this] { return Idle(); })) return;
+  each(&ServerConnection::Shutdown);
+  WaitUntil(Deadline::After(kLastTurns), [this] { return Idle(); });
 }
 
 RpcServer::RpcServer(IoPool& pool, RpcServerOptions options, std::vector<MethodEntry> methods,

@@ -26,7 +26,9 @@ struct RpcServerOptions {
   std::vector<std::string>
       listen;  ///< "127.0.0.1:7441", "[::1]:0", "unix:/run/forebay/n1.sock" (0600).
   Credentials credentials;
-  std::size_t max_connections = kMaxConnections;
+  std::size_t max_connections = kMaxConnections;  ///< Those whose handshake is under way included.
+  Duration handshake_timeout = kHandshakeTimeout;
+  Duration first_frame_timeout = kFirstFrameTimeout;  ///< After the handshake.
 };
 
 /// Accepts connections and dispatches their requests. Each connection stays on the io_context that
@@ -49,8 +51,9 @@ class RpcServer {
   /// The addresses with their real ports, in the order of `listen`.
   const std::vector<std::string>& addresses() const;
 
-  /// Stops accepting, lets calls in flight end until `drain`, closes. Blocks; not from a pool
-  /// thread.
+  /// Stops accepting at once: when it returns nobody listens, and the addresses are free. Refuses
+  /// new calls, lets those in flight end until `drain`, gives their answers a second to leave, and
+  /// closes. Blocks, 2 s longer than `drain` at most; not from a pool thread. The pool runs.
   void Stop(Deadline drain);
 
   struct Counters {

@@ -40,7 +40,8 @@ ServerConnection::ServerConnection(std::shared_ptr<ServerShared> shared, PeerIde
     : shared_(std::move(shared)),
       peer_(std::move(peer)),
       executor_(socket.get_executor()),
-      connection_(std::make_shared<Connection>(std::move(socket), false)) {}
+      connection_(std::make_shared<Connection>(std::move(socket), Side::kServer,
+                                               shared_->options.first_frame_timeout)) {}
 
 void ServerConnection::Start() {
   const std::shared_ptr<ServerConnection> self = shared_from_this();
@@ -51,6 +52,10 @@ void ServerConnection::Start() {
   events.busy = [self] { return !self->calls_.empty(); };
   events.epoch = shared_->epoch;
   connection_->Start(std::move(events));
+}
+
+void ServerConnection::Finish() {
+  asio::post(executor_, [self = shared_from_this()] { self->connection_->Finish(); });
 }
 
 void ServerConnection::Shutdown() {
@@ -65,11 +70,7 @@ void ServerConnection::OnFrame(InFrame frame) {
     OnRequest(std::move(frame));
     return;
   }
-  if (frame.header.kind != FrameKind::kCancel) {
-    shared_->counters.protocol_errors.fetch_add(1, std::memory_order_relaxed);
-    connection_->Close(Error{Code::kCorrupt, "a client sent an answer"});
-    return;
-  }
+  // Of what clients send, only a cancel comes here else.
   auto found = calls_.find(frame.header.request_id);
   if (found == calls_.end()) return;
   const std::shared_ptr<ActiveCall> call = found->second;
@@ -108,7 +109,6 @@ Task<Result<RpcReply>> ServerConnection::Handle(const FrameHeader& header, std::
 void ServerConnection::OnRequest(InFrame frame) {
   const std::uint64_t id = frame.header.request_id;
   if (calls_.contains(id)) {
-    shared_->counters.protocol_errors.fetch_add(1, std::memory_order_relaxed);
     connection_->Close(Error{Code::kCorrupt, "two requests carry the same number"});
     return;
   }

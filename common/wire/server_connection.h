@@ -23,12 +23,14 @@ struct ServerShared {
   std::atomic<bool> draining{false};
 };
 
-/// The calls of one connection. On its io_context only, but for Shutdown.
+/// The calls of one connection. On its io_context only, but for Finish and Shutdown.
 class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
  public:
   ServerConnection(std::shared_ptr<ServerShared> shared, PeerIdentity peer, StreamSocket socket);
 
   void Start();
+  /// Any thread: takes no more requests, closes when the client has had the answers so far.
+  void Finish();
   /// Any thread: closes the connection, cancels its calls.
   void Shutdown();
 

@@ -62,7 +62,9 @@ TEST(Frame, LengthsAreBoundedBeforeAnythingIsAllocated) {
     header.payload_bytes = payload;
     return DecodeFrameHeader(EncodeFrameHeader(header, std::string(message, 'x'))).has_value();
   };
-  EXPECT_TRUE(decodes(FrameKind::kRequest, kMaxControlFrameBytes, kMaxPayloadBytes));
+  EXPECT_TRUE(decodes(FrameKind::kRequest, kMaxControlFrameBytes, 0));
+  EXPECT_FALSE(decodes(FrameKind::kRequest, 0, 1));
+  EXPECT_TRUE(decodes(FrameKind::kReply, kMaxControlFrameBytes, kMaxPayloadBytes));
   EXPECT_FALSE(decodes(FrameKind::kRequest, kMaxControlFrameBytes + 1, 0));
   EXPECT_FALSE(decodes(FrameKind::kReply, 0, kMaxPayloadBytes + 1));
   EXPECT_FALSE(decodes(FrameKind::kReply, 0, 1U << 31));

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "common/model/limits.h"
 #include "common/wire/address.h"
 #include "common/wire/rpc.h"
 #include "proto/coordinator.pb.h"
+#include "proto/node.pb.h"
 
 namespace forebay {
 namespace {
@@ -46,8 +48,49 @@ TEST(ParseMessage, RefusesWhatIsNotTheMessage) {
   proto::StatsRequest request;
   EXPECT_FALSE(ParseMessage("\xFF\xFF\xFF", request).has_value());
   EXPECT_TRUE(ParseMessage("", request).has_value());
-  EXPECT_FALSE(CheckRepeated(kMaxRepeatedFields + 1).has_value());
-  EXPECT_TRUE(CheckRepeated(kMaxRepeatedFields).has_value());
+}
+
+TEST(ParseMessage, CountsRepeatedFieldsBeforeItBuildsThem) {
+  proto::CheckBlocksRequest request;
+  for (int i = 0; i < kMaxRepeatedFields; ++i) request.add_blocks();
+  proto::CheckBlocksRequest parsed;
+  EXPECT_TRUE(ParseMessage(request.SerializeAsString(), parsed).has_value());
+  EXPECT_EQ(parsed.blocks_size(), kMaxRepeatedFields);
+  request.add_blocks();
+  parsed.Clear();
+  EXPECT_EQ(ParseMessage(request.SerializeAsString(), parsed).error().code, Code::kInvalid);
+  EXPECT_EQ(parsed.blocks_size(), 0);
+
+  // A megabyte of empty messages, and one of fields that this version does not know.
+  std::string bomb;
+  while (bomb.size() < kMaxControlFrameBytes) bomb.append("\x0A\x00", 2);
+  EXPECT_FALSE(ParseMessage(bomb, parsed).has_value());
+  EXPECT_EQ(parsed.blocks_size(), 0);
+  std::string strange;
+  while (strange.size() < kMaxControlFrameBytes) strange.append("\xF8\x7F\x01", 3);
+  EXPECT_FALSE(ParseMessage(strange, parsed).has_value());
+}
+
+// Groups nest in any message, whatever its own fields are.
+TEST(ParseMessage, BoundsTheNesting) {
+  const auto nested = [](int depth) {
+    proto::StatsRequest request;
+    return ParseMessage(std::string(static_cast<std::size_t>(depth), '\x7B') +
+                            std::string(static_cast<std::size_t>(depth), '\x7C'),
+                        request);
+  };
+  EXPECT_TRUE(nested(kMaxMessageNesting).has_value());
+  EXPECT_EQ(nested(kMaxMessageNesting + 1).error().code, Code::kInvalid);
+  EXPECT_FALSE(nested(4000).has_value());
+  EXPECT_FALSE(nested(500'000).has_value());
+}
+
+TEST(ErrorDetail, CarriesBytesThatAreNoText) {
+  proto::ErrorDetail detail;
+  detail.set_message("object 'pre\xFF\x80/x' is gone");
+  proto::ErrorDetail back;
+  ASSERT_TRUE(ParseMessage(detail.SerializeAsString(), back).has_value());
+  EXPECT_EQ(back.message(), detail.message());
 }
 
 TEST(ListenEndpoint, TakesThisMachineAlone) {

@@ -21,7 +21,7 @@ TEST(WireDocument, AFrameBuiltFromItIsRead) {
   Append(bytes, 5, 8);     // ring epoch
   Append(bytes, 1500, 4);  // deadline
   Append(bytes, message.size(), 4);
-  Append(bytes, 7, 4);  // payload bytes
+  Append(bytes, 0, 4);  // payload bytes: a request has none
   Append(bytes, 0, 4);  // reserved
   const std::string covered = bytes + message;
   Append(bytes, XXH3_64bits(covered.data(), covered.size()), 8);
@@ -37,7 +37,7 @@ TEST(WireDocument, AFrameBuiltFromItIsRead) {
   EXPECT_EQ(header->request_id, 99u);
   EXPECT_EQ(header->ring_epoch, 5u);
   EXPECT_EQ(header->deadline_ms, 1500u);
-  EXPECT_EQ(header->payload_bytes, 7u);
+  EXPECT_EQ(header->payload_bytes, 0u);
 }
 
 }  // namespace
