@@ -21,6 +21,9 @@ namespace forebay {
 namespace {
 
 constexpr std::size_t kInboxBytes = 64 * 1024;
+// Frames of one connection that are taken in one turn of the event loop. The inbox holds hundreds
+// of requests; the answers to these few are counted before more are begun.
+constexpr int kFramesPerTurn = 8;
 // One gathered write takes at most this many frames: two buffers each, and Asio gathers 64 at a
 // time.
 constexpr std::size_t kFramesPerWrite = 32;
@@ -280,7 +283,8 @@ Task<Result<InFrame>> Connection::ReadFrame() {
 
 Task<void> Connection::ReadFrames() {
   const std::shared_ptr<Connection> self = shared_from_this();
-  while (!closed_) {
+  for (int taken = 1; !closed_; ++taken) {
+    if (taken % kFramesPerTurn == 0) co_await asio::post(asio::use_awaitable);
     Status room = co_await WaitForRoom();
     if (!room) {
       Close(room.error());

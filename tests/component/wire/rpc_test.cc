@@ -2,144 +2,24 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/this_coro.hpp>
-#include <boost/asio/use_future.hpp>
 #include <filesystem>
 #include <future>
 
-#include "common/base/executors.h"
 #include "common/base/notifier.h"
-#include "common/wire/client_pool.h"
-#include "common/wire/server.h"
-#include "proto/node.pb.h"
+#include "tests/component/wire/wire_fixture.h"
 
 namespace forebay {
 namespace {
 
-constexpr std::chrono::seconds kPatience{20};
-
-Credentials Who(proto::Role role, std::string secret = std::string(32, 's')) {
-  Credentials credentials;
-  credentials.role = role;
-  credentials.program = "test " + std::to_string(role);
-  credentials.secret = std::move(secret);
-  return credentials;
-}
-
-/// A server whose kReadBlock does what each test says, and a client.
-class Rpc : public ::testing::Test {
- protected:
-  ~Rpc() override {
-    if (client_) {
-      CloseClient();
-    }
-    if (server_) {
-      server_->Stop(Deadline::After(std::chrono::seconds(5)));
-      EXPECT_EQ(server_->counters().calls_in_flight.load(), 0u);
-      EXPECT_EQ(server_->counters().connections.load(), 0u);
-    }
-    client_io_.Stop();
-    server_io_.Stop();
-  }
-
-  void Serve(RpcHandler handler, std::vector<std::string> listen = {"127.0.0.1:0"}) {
-    server_io_.Start();
-    client_io_.Start();
-    RpcServerOptions options;
-    options.listen = std::move(listen);
-    options.credentials = Who(proto::ROLE_NODE);
-    std::vector<MethodEntry> methods;
-    methods.push_back({Method::kReadBlock, {proto::ROLE_CLIENT}, std::move(handler)});
-    server_ = std::make_unique<RpcServer>(
-        server_io_, options, std::move(methods), [this] { return server_epoch_.load(); },
-        [](std::uint64_t) {});
-    const Status started = server_->Start();
-    ASSERT_TRUE(started.has_value()) << started.error().message;
-  }
-
-  void Connect(Credentials credentials = Who(proto::ROLE_CLIENT), Duration silence = kSilence) {
-    ClientPoolOptions options;
-    options.credentials = std::move(credentials);
-    options.silence = silence;
-    client_ = std::make_unique<ClientPool>(
-        client_io_.At(0), options, [] { return std::uint64_t{1}; },
-        [this](std::uint64_t epoch) { seen_epoch_.store(epoch); });
-  }
-
-  void CloseClient() {
-    Run([](ClientPool* pool) -> Task<Result<RpcReply>> {
-      pool->Close();
-      co_return RpcReply();
-    }(client_.get()));
-  }
-
-  Result<RpcReply> Run(Task<Result<RpcReply>> task) {
-    auto future = asio::co_spawn(client_io_.At(0), std::move(task), asio::use_future);
-    if (future.wait_for(kPatience) != std::future_status::ready) {
-      ADD_FAILURE() << "the call did not end";
-      std::abort();
-    }
-    return future.get();
-  }
-
-  Task<Result<RpcReply>> Ask(std::uint32_t number, Method method = Method::kReadBlock,
-                             Duration patience = kPatience) {
-    proto::ReadBlockRequest request;
-    request.set_range_begin(number);
-    Result<RpcReply> reply = co_await client_->Call(server_->addresses().front(), method, request,
-                                                    Deadline::After(patience));
-    co_return reply;
-  }
-
-  Result<RpcReply> Call(std::uint32_t number, Method method = Method::kReadBlock,
-                        Duration patience = kPatience) {
-    return Run(Ask(number, method, patience));
-  }
-
-  IoPool server_io_{"server", 2};
-  IoPool client_io_{"client", 1};
-  std::unique_ptr<RpcServer> server_;
-  std::unique_ptr<ClientPool> client_;
-  std::atomic<std::uint64_t> server_epoch_{1};
-  std::atomic<std::uint64_t> seen_epoch_{0};
-};
-
-std::uint32_t NumberOf(const RpcCall& call) {
-  proto::ReadBlockRequest request;
-  EXPECT_TRUE(ParseMessage(call.message, request).has_value());
-  return request.range_begin();
-}
-
-Result<RpcReply> Echo(std::uint32_t number, std::size_t payload = 0) {
-  proto::ReadBlockReply reply;
-  reply.set_begin(number);
-  Slice slice;
-  if (payload > 0) {
-    auto buffer = std::make_shared<Buffer>(payload);
-    for (std::size_t i = 0; i < payload; ++i)
-      buffer->data()[i] = static_cast<std::byte>(i * 31 + number);
-    slice = Slice::Of(std::shared_ptr<const Buffer>(std::move(buffer)));
-  }
-  return ReplyWith(reply, std::move(slice));
-}
-
-std::uint32_t AnswerOf(const Result<RpcReply>& reply) {
-  proto::ReadBlockReply message;
-  EXPECT_TRUE(reply.has_value()) << reply.error().message;
-  if (reply) EXPECT_TRUE(ParseMessage(reply->message, message).has_value());
-  return message.begin();
-}
-
-Task<Result<RpcReply>> EchoCall(RpcCall call) { co_return Echo(NumberOf(call), 40'000); }
+class Rpc : public WireFixture {};
 
 TEST_F(Rpc, ManyCallsInFlightGetTheirOwnAnswers) {
   Serve(EchoCall);
   Connect();
   std::vector<std::future<Result<RpcReply>>> calls;
   for (std::uint32_t i = 1; i <= 500; ++i) {
-    calls.push_back(asio::co_spawn(client_io_.At(0), Ask(i), asio::use_future));
+    calls.push_back(Start(Ask(i)));
   }
   for (std::uint32_t i = 1; i <= 500; ++i) {
     const Result<RpcReply> reply = calls[i - 1].get();
@@ -185,7 +65,7 @@ TEST_F(Rpc, PendingKeepsASlowCallAliveBeyondTheSilence) {
     co_return Echo(NumberOf(call));
   });
   Connect(Who(proto::ROLE_CLIENT), std::chrono::milliseconds(1200));
-  auto reply = asio::co_spawn(client_io_.At(0), Ask(3), asio::use_future);
+  auto reply = Start(Ask(3));
   entered->get_future().wait();
   // Twice the silence: without pendings the call would be given up by now.
   EXPECT_EQ(reply.wait_for(std::chrono::milliseconds(2400)), std::future_status::timeout);
@@ -221,6 +101,13 @@ TEST_F(Rpc, AnErrorKeepsItsCodeAndSentence) {
   const Result<RpcReply> reply = Call(1);
   ASSERT_FALSE(reply.has_value());
   EXPECT_EQ(reply.error(), (Error{Code::kStale, "the object changed"}));
+}
+
+TEST_F(Rpc, AReasonMayQuoteBytesThatAreNoText) {
+  const std::string reason = "object 'pre\xFF\x80\n/x' is gone";
+  Serve([reason](RpcCall) -> Task<Result<RpcReply>> { co_return Fail(Code::kNotFound, reason); });
+  Connect();
+  EXPECT_EQ(Call(1).error(), (Error{Code::kNotFound, reason}));
 }
 
 TEST_F(Rpc, OnlyTheRolesOfAMethodMayCallIt) {

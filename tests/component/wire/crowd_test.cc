@@ -1,0 +1,154 @@
+// Who may open a connection, and how many may try.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include "proto/common.pb.h"
+#include "tests/component/wire/raw_peer.h"
+#include "tests/component/wire/wire_fixture.h"
+
+namespace forebay {
+namespace {
+
+// Sanitizers make a connection, not the rule, expensive.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr std::size_t kCrowd = 500;
+#else
+constexpr std::size_t kCrowd = 4000;
+#endif
+#else
+constexpr std::size_t kCrowd = 4000;
+#endif
+
+class Crowd : public WireFixture {
+ protected:
+  Crowd() {
+    // Both ends of each connection are in this process.
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    // Nothing in these tests may end by waiting.
+    server_options_.handshake_timeout = std::chrono::minutes(10);
+  }
+
+  static std::size_t OpenOf(const std::vector<RawPeer>& peers) {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(peers, [](const RawPeer& peer) { return peer.IsOpen(); }));
+  }
+};
+
+TEST_F(Crowd, OneMoreHandshakeEndsTheOldestOfItsAddress) {
+  Serve(EchoCall);
+  Connect();
+  std::vector<RawPeer> peers;
+  for (std::size_t i = 0; i < kMaxHalfOpenPerAddress; ++i)
+    peers.push_back(RawPeer::ConnectTo(address_));
+  EXPECT_TRUE(Eventually([this] { return server_->counters().accepted.load() == 64; }));
+  EXPECT_EQ(OpenOf(peers), kMaxHalfOpenPerAddress);
+  EXPECT_EQ(AnswerOf(Call(1)), 1u);
+  EXPECT_TRUE(peers.front().Ends());
+  EXPECT_EQ(OpenOf(peers), kMaxHalfOpenPerAddress - 1);
+}
+
+TEST_F(Crowd, ThousandsOfSlowConnectionsLeaveHonestClientsTheirAnswers) {
+  Serve(EchoCall);
+  Connect();
+  EXPECT_EQ(AnswerOf(Call(1)), 1u);
+  std::vector<RawPeer> peers;
+  std::uint32_t answers = 0;
+  for (std::size_t i = 0; i < kCrowd; ++i) {
+    peers.push_back(RawPeer::ConnectTo(address_));
+    ASSERT_TRUE(peers.back().connected()) << i;
+    peers.back().Send("FBY1");
+    if (i % 50 == 0) answers += AnswerOf(Call(1));
+  }
+  EXPECT_EQ(answers, kCrowd / 50);
+  // A program that comes only now is let in as well.
+  CloseClient();
+  Connect();
+  EXPECT_EQ(AnswerOf(Call(2)), 2u);
+  EXPECT_TRUE(Eventually([&] { return OpenOf(peers) < kMaxHalfOpenPerAddress; }));
+  EXPECT_TRUE(Eventually([this] { return server_->counters().connections.load() == 1; }));
+}
+
+TEST_F(Crowd, ThereAreNeverMoreConnectionsThanAllowed) {
+  server_options_.max_connections = 3;
+  Serve(EchoCall);
+  std::vector<RawPeer> peers;
+  for (int i = 0; i < 2; ++i) {
+    peers.push_back(RawPeer::ConnectTo(address_));
+    ASSERT_TRUE(peers.back().OpenAsClient(Who(proto::ROLE_CLIENT)));
+  }
+  EXPECT_TRUE(Eventually([this] { return server_->counters().connections.load() == 2; }));
+  const RawPeer halfway = RawPeer::ConnectTo(address_);
+  const RawPeer too_many = RawPeer::ConnectTo(address_);
+  EXPECT_TRUE(too_many.Ends());
+  EXPECT_TRUE(halfway.IsOpen());
+  EXPECT_EQ(OpenOf(peers), 2u);
+}
+
+/// What a server answers to a hello that `change` has made wrong: its code, or 0 when it went on.
+int RefusalOf(const std::string& address, const Credentials& credentials,
+              const std::function<void(proto::ClientHello&)>& change) {
+  const RawPeer peer = RawPeer::ConnectTo(address);
+  proto::ClientHello hello;
+  hello.set_version_min(kWireVersion);
+  hello.set_version_max(kWireVersion);
+  hello.set_role(credentials.role);
+  hello.set_nonce(NewNonce());
+  hello.set_program(credentials.program);
+  change(hello);
+  peer.Send(FrameBytes(HeaderOf(FrameKind::kHandshake), hello.SerializeAsString()));
+  const std::optional<RawFrame> answer = peer.Read();
+  if (!answer || answer->header.kind == FrameKind::kHandshake) return 0;
+  proto::ErrorDetail detail;
+  EXPECT_TRUE(ParseMessage(answer->message, detail).has_value());
+  EXPECT_FALSE(detail.message().empty());
+  EXPECT_TRUE(peer.Ends());
+  return answer->header.code;
+}
+
+TEST_F(Crowd, AWrongHelloIsRefusedWithAReason) {
+  server_options_.credentials = Who(proto::ROLE_NODE);
+  server_options_.credentials.cluster = Uuid::Random();
+  Serve(EchoCall);
+  constexpr int kDeniedCode = 7;  // docs/WIRE.md
+  constexpr int kInvalidCode = 8;
+  const Credentials client = Who(proto::ROLE_CLIENT);
+  using Hello = proto::ClientHello;
+  EXPECT_EQ(RefusalOf(address_, client, [](Hello&) {}), 0);
+  EXPECT_EQ(RefusalOf(address_, client, [](Hello& h) { h.set_cluster(std::string(16, 'c')); }),
+            kDeniedCode);
+  EXPECT_EQ(RefusalOf(address_, client, [](Hello& h) { h.set_cluster("short"); }), kDeniedCode);
+  EXPECT_EQ(RefusalOf(address_, client, [](Hello& h) { h.set_version_max(0); }), kInvalidCode);
+  EXPECT_EQ(RefusalOf(address_, client, [](Hello& h) { h.set_version_min(2); }), kInvalidCode);
+  EXPECT_EQ(RefusalOf(address_, client, [](Hello& h) { h.set_nonce("short"); }), kInvalidCode);
+  EXPECT_EQ(RefusalOf(address_, client, [](Hello& h) { h.clear_role(); }), kInvalidCode);
+  EXPECT_EQ(RefusalOf(address_, client, [](Hello& h) { h.set_role(static_cast<proto::Role>(9)); }),
+            kInvalidCode);
+  EXPECT_EQ(RefusalOf(address_, client, [](Hello& h) { h.set_program("a\nfalse line in a log"); }),
+            kInvalidCode);
+  EXPECT_EQ(RefusalOf(address_, client, [](Hello& h) { h.set_peer_id(std::string(2000, 'x')); }),
+            kInvalidCode);
+}
+
+TEST_F(Crowd, AProofOfOtherWordsIsNoProof) {
+  Serve(EchoCall);
+  const Credentials client = Who(proto::ROLE_CLIENT);
+  const std::function<void(proto::ClientHello&)> changes[] = {
+      [](proto::ClientHello& hello) { hello.set_role(proto::ROLE_ADMIN); },
+      [](proto::ClientHello& hello) { hello.set_nonce(std::string(32, 'n')); },
+      [](proto::ClientHello& hello) { hello.set_peer_id("somebody else"); },
+      [](proto::ClientHello& hello) { hello.set_version_max(kWireVersion + 1); }};
+  for (const auto& change : changes) {
+    const RawPeer peer = RawPeer::ConnectTo(address_);
+    EXPECT_FALSE(peer.OpenAsClient(client, change));
+    EXPECT_TRUE(peer.Ends());
+  }
+  EXPECT_TRUE(Eventually([this] { return server_->counters().handshakes_refused.load() == 4; }));
+  EXPECT_EQ(server_->counters().connections.load(), 0u);
+}
+
+}  // namespace
+}  // namespace forebay

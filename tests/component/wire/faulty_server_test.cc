@@ -1,0 +1,196 @@
+// A client under servers that break off, stay silent, or say the wrong thing. The call fails as
+// documented, and the next one gets its answer over a new connection.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/component/wire/raw_peer.h"
+#include "tests/component/wire/wire_fixture.h"
+
+namespace forebay {
+namespace {
+
+const Credentials kNode = Who(proto::ROLE_NODE);
+constexpr std::chrono::milliseconds kShort{300};
+
+std::string ReplyBytes(std::uint64_t id, std::uint32_t number, std::string_view payload = {}) {
+  proto::ReadBlockReply reply;
+  reply.set_begin(number);
+  return FrameBytes(HeaderOf(FrameKind::kReply, id), reply.SerializeAsString(), payload);
+}
+
+class FaultyServer : public WireFixture {
+ protected:
+  FaultyServer() { address_ = listener_.address(); }
+
+  /// The connection that the client opens for a call.
+  RawPeer Accepted() {
+    RawPeer peer = listener_.Accept();
+    EXPECT_TRUE(peer.OpenAsServer(kNode));
+    return peer;
+  }
+  static std::uint64_t IdOfNextRequest(const RawPeer& peer) {
+    std::optional<RawFrame> frame = peer.Read();
+    while (frame && frame->header.kind != FrameKind::kRequest) frame = peer.Read();
+    EXPECT_TRUE(frame.has_value());
+    return frame ? frame->header.request_id : 0;
+  }
+
+  /// A call that is answered as it should be, over a connection of its own.
+  void ExpectTheNextCallSucceeds() {
+    auto call = Start(Ask(42));
+    const RawPeer peer = Accepted();
+    EXPECT_TRUE(peer.Send(ReplyBytes(IdOfNextRequest(peer), 42)));
+    EXPECT_EQ(AnswerOf(Await(std::move(call))), 42u);
+  }
+
+  /// The code of a call whose server sends `bytes` made from the request's id, then keeps open.
+  Code CodeAfter(const std::function<std::string(std::uint64_t)>& bytes) {
+    auto call = Start(Ask(1));
+    const RawPeer peer = Accepted();
+    peer.Send(bytes(IdOfNextRequest(peer)));
+    const Result<RpcReply> reply = Await(std::move(call));
+    EXPECT_TRUE(peer.Ends());
+    EXPECT_FALSE(reply.has_value());
+    return reply ? Code::kInternal : reply.error().code;
+  }
+
+  RawListener listener_;
+};
+
+TEST_F(FaultyServer, AResetInMidReplyFailsTheCallAndTheNextReconnects) {
+  Connect();
+  const std::string payload(1 << 20, 'p');
+  for (const bool reset : {true, false}) {
+    auto call = Start(Ask(1));
+    {
+      RawPeer peer = Accepted();
+      const std::string reply = ReplyBytes(IdOfNextRequest(peer), 1, payload);
+      EXPECT_TRUE(peer.Send(reply.substr(0, reply.size() / 2)));
+      if (reset) peer.Reset();
+    }
+    EXPECT_EQ(Await(std::move(call)).error().code, Code::kUnavailable);
+  }
+  ExpectTheNextCallSucceeds();
+}
+
+TEST_F(FaultyServer, SilenceIsUnavailableAndAPassedDeadlineIsTimeout) {
+  Connect(Who(proto::ROLE_CLIENT), kShort);
+  auto silent = Start(Ask(1));
+  const RawPeer peer = Accepted();
+  EXPECT_EQ(Await(std::move(silent)).error().code, Code::kUnavailable);
+  EXPECT_EQ(Call(2, Method::kReadBlock, kShort / 2).error().code, Code::kTimeout);
+  // The connection is not at fault: it serves whoever asks next, and late answers are dropped.
+  const std::uint64_t first = IdOfNextRequest(peer);
+  const std::uint64_t second = IdOfNextRequest(peer);
+  auto third = Start(Ask(3));
+  const std::uint64_t id = IdOfNextRequest(peer);
+  EXPECT_TRUE(peer.Send(ReplyBytes(first, 1) + ReplyBytes(second, 2) + ReplyBytes(id, 3)));
+  EXPECT_EQ(AnswerOf(Await(std::move(third))), 3u);
+}
+
+TEST_F(FaultyServer, AServerThatNeverOpensIsUnavailableOrTimeout) {
+  connect_timeout_ = kShort;
+  Connect();
+  EXPECT_EQ(Call(1, Method::kReadBlock, kShort / 3).error().code, Code::kTimeout);
+  const Result<RpcReply> patient = Call(1);
+  EXPECT_EQ(patient.error().code, Code::kUnavailable);
+}
+
+TEST_F(FaultyServer, AnAnswerToNoRequestEndsTheConnection) {
+  Connect();
+  EXPECT_EQ(CodeAfter([](std::uint64_t id) { return ReplyBytes(id + 1, 1); }), Code::kUnavailable);
+  EXPECT_EQ(CodeAfter([](std::uint64_t) { return ReplyBytes(0, 1); }), Code::kUnavailable);
+  ExpectTheNextCallSucceeds();
+}
+
+TEST_F(FaultyServer, AnAnswerThatComesTwiceCountsOnce) {
+  Connect();
+  auto first = Start(Ask(1));
+  const RawPeer peer = Accepted();
+  const std::string reply = ReplyBytes(IdOfNextRequest(peer), 1, "payload");
+  EXPECT_TRUE(peer.Send(reply + reply));
+  EXPECT_EQ(AnswerOf(Await(std::move(first))), 1u);
+  auto second = Start(Ask(2));
+  EXPECT_TRUE(peer.Send(ReplyBytes(IdOfNextRequest(peer), 2)));
+  EXPECT_EQ(AnswerOf(Await(std::move(second))), 2u);
+}
+
+TEST_F(FaultyServer, RandomMutatedAndForbiddenFramesEndTheConnection) {
+  Connect();
+  std::mt19937 random(20'240'602);
+  for (int i = 0; i < 20; ++i) {
+    const Code code = CodeAfter([&random](std::uint64_t id) {
+      std::string bytes = ReplyBytes(id, 1);
+      char& byte = bytes[random() % bytes.size()];
+      byte = static_cast<char>(static_cast<unsigned char>(byte) ^ (1U << (random() % 8)));
+      return bytes + std::string(kMaxPayloadBytes + kMaxControlFrameBytes, '\0');
+    });
+    EXPECT_EQ(code, Code::kUnavailable) << i;
+  }
+  for (const FrameKind kind : {FrameKind::kRequest, FrameKind::kCancel, FrameKind::kPing,
+                               FrameKind::kHandshake, static_cast<FrameKind>(77)}) {
+    const Code code = CodeAfter([kind](std::uint64_t id) {
+      return FrameBytes(HeaderOf(kind, id), "").substr(0, kFrameHeaderBytes);
+    });
+    EXPECT_EQ(code, Code::kUnavailable) << static_cast<int>(kind);
+  }
+  for (const std::size_t length_at : {std::size_t{28}, std::size_t{32}}) {
+    const Code code = CodeAfter([length_at](std::uint64_t id) {
+      std::string bytes = ReplyBytes(id, 1);
+      bytes.replace(length_at, 4, std::string("\0\0\0\x80", 4));  // 2^31
+      return bytes;
+    });
+    EXPECT_EQ(code, Code::kUnavailable);
+  }
+  ExpectTheNextCallSucceeds();
+}
+
+TEST_F(FaultyServer, AServerThatStopsInMidFrameIsCutOff) {
+  Connect(Who(proto::ROLE_CLIENT), kPatience);
+  const auto begun = [](std::uint64_t id) {
+    return ReplyBytes(id, 1, std::string(1 << 20, 'p')).substr(0, 1 << 19);
+  };
+  EXPECT_EQ(CodeAfter(begun), Code::kUnavailable);
+  ExpectTheNextCallSucceeds();
+}
+
+TEST_F(FaultyServer, AnUnprovedOrForeignServerIsRefused) {
+  Credentials of_a_cluster = Who(proto::ROLE_CLIENT);
+  of_a_cluster.cluster = Uuid::Random();
+  // Each attempt over a client of its own: after a refusal one does not connect for a while.
+  const auto code_of = [this, &of_a_cluster](const Credentials& server,
+                                             const RawPeer::ChangeAnswer& change) {
+    if (client_) CloseClient();
+    Connect(of_a_cluster);
+    auto call = Start(Ask(1));
+    EXPECT_FALSE(listener_.Accept().OpenAsServer(server, change));
+    const Result<RpcReply> reply = Await(std::move(call));
+    EXPECT_FALSE(reply.has_value());
+    return reply ? Code::kInternal : reply.error().code;
+  };
+  using Hello = proto::ClientHello;
+  using Answer = proto::ServerHello;
+  const Credentials other_secret = Who(proto::ROLE_NODE, std::string(32, 'x'));
+  EXPECT_EQ(code_of(other_secret, {}), Code::kDenied);
+  const RawPeer::ChangeAnswer unproved = [](const Hello&, Answer& answer) { answer.clear_proof(); };
+  EXPECT_EQ(code_of(kNode, unproved), Code::kDenied);
+  // The proof covers what was said: another role under it is no proof.
+  const RawPeer::ChangeAnswer promoted = [](const Hello&, Answer& answer) {
+    answer.set_role(proto::ROLE_ADMIN);
+  };
+  EXPECT_EQ(code_of(kNode, promoted), Code::kDenied);
+  const RawPeer::ChangeAnswer foreign = [](const Hello& hello, Answer& answer) {
+    answer.set_cluster(std::string(16, 'c'));
+    answer.set_proof(ServerProof(kNode, hello, answer));
+  };
+  EXPECT_EQ(code_of(kNode, foreign), Code::kDenied);
+  const RawPeer::ChangeAnswer newer = [](const Hello& hello, Answer& answer) {
+    answer.set_version(kWireVersion + 1);
+    answer.set_proof(ServerProof(kNode, hello, answer));
+  };
+  EXPECT_EQ(code_of(kNode, newer), Code::kInvalid);
+}
+
+}  // namespace
+}  // namespace forebay
