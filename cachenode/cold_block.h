@@ -15,6 +15,8 @@ struct ColdBlock {
   BlockId block;
   /// The reader had no answer from an earlier owner of the block.
   bool passed_over = false;
+  /// Nobody waits for it yet.
+  bool background = false;
 };
 
 }  // namespace forebay

@@ -81,6 +81,29 @@ Status Fill::Finish(Status status) {
   return status;
 }
 
+void Fill::Land(Result<FillOutcome> outcome) {
+  {
+    const std::scoped_lock lock(mutex_);
+    landed_ = std::move(outcome);
+  }
+  progress_.NotifyAll();
+}
+
+Task<Result<FillOutcome>> Fill::WaitLanded(Deadline deadline) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  for (;;) {
+    Notifier::Ticket ticket = progress_.Enlist(executor);
+    {
+      const std::scoped_lock lock(mutex_);
+      if (landed_) co_return *landed_;
+      if (ended_ && !*ended_) co_return Fail(ended_->error());
+    }
+    const bool notified = co_await ticket.Wait(deadline);
+    if (!notified)
+      co_return Fail(Code::kTimeout, "S3 did not bring block " + block_.ToString() + " in time");
+  }
+}
+
 std::optional<Result<Cells>> Fill::TryRead(BlockRange range) const {
   const BlockRange cells = EnclosingCells(range, block_.length);
   const std::scoped_lock lock(mutex_);

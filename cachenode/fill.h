@@ -6,11 +6,13 @@
 #include <optional>
 #include <vector>
 
+#include "cachenode/fill_slots.h"
 #include "common/base/buffer.h"
 #include "common/base/notifier.h"
 #include "common/base/result.h"
 #include "common/model/block_id.h"
 #include "common/model/block_source.h"
+#include "common/model/fill_outcome.h"
 #include "common/s3/object_store.h"
 
 namespace forebay {
@@ -21,9 +23,13 @@ namespace forebay {
 /// Thread-safe: the object store's thread delivers, any executor waits.
 class Fill final : public BodySink {
  public:
-  explicit Fill(BlockId block) : block_(block) {}
+  /// `background`: nobody waits for it yet.
+  explicit Fill(BlockId block, bool background = false)
+      : block_(block), turn_(std::make_shared<FillSlots::Turn>(background)) {}
 
   const BlockId& block() const { return block_; }
+  /// Its place among the fills that wait for S3.
+  const std::shared_ptr<FillSlots::Turn>& turn() const { return turn_; }
   /// The memory that this fill may use; given back when the fill and all its answers are gone.
   void Hold(MemoryBudget::Reservation memory);
   /// What came so far counts as nothing, and its memory is given back.
@@ -43,11 +49,17 @@ class Fill final : public BodySink {
   Status Verdict(Status status) const;
   /// The end: wakes all who wait; they get the verdict, which is returned.
   Status Finish(Status status);
+  /// After Finish, when the store has taken the block or not: wakes those in WaitLanded.
+  void Land(Result<FillOutcome> outcome);
 
   /// The cells that enclose `range`, as tier kS3 or kPeer; the fill's error when it failed;
   /// kTimeout at the deadline.
   Task<Result<Cells>> Wait(BlockRange range, Deadline deadline);
-  /// The same without waiting: nothing when the cells are not there yet.
+  /// kFilled, or kKept when it came from another node: the store has it; kNoRoom: it has no room
+  /// for it; the fill's error when it failed; kUnavailable: another node keeps it; kTimeout at the
+  /// deadline.
+  Task<Result<FillOutcome>> WaitLanded(Deadline deadline);
+  /// The same as Wait without waiting: nothing when the cells are not there yet.
   std::optional<Result<Cells>> TryRead(BlockRange range) const;
 
   /// After a successful Finish: the whole block and its checksums.
@@ -61,6 +73,7 @@ class Fill final : public BodySink {
   };
 
   const BlockId block_;
+  const std::shared_ptr<FillSlots::Turn> turn_;
   mutable std::mutex mutex_;
   // Below: guarded by mutex_.
   MemoryBudget::Reservation unused_memory_;
@@ -69,6 +82,7 @@ class Fill final : public BodySink {
   std::vector<std::uint64_t> checksums_;  // of its whole cells
   bool costs_get_ = false;
   std::optional<Status> ended_;
+  std::optional<Result<FillOutcome>> landed_;
   Notifier progress_;
 };
 

@@ -1,52 +1,83 @@
 #include "cachenode/fill_slots.h"
 
+#include <algorithm>
 #include <boost/asio/this_coro.hpp>
 #include <utility>
 
-#include "common/base/notifier.h"
-
 namespace forebay {
 
-struct FillSlots::Waiter {
-  bool granted = false;  // guarded by the slots' mutex
-  Notifier called;
-};
+FillSlots::Queue FillSlots::GrantFree() {
+  Queue granted;
+  while (free_ > 0) {
+    const bool background = demand_.empty();
+    if (background && (background_.empty() || in_share_ >= background_share_)) break;
+    Queue& queue = background ? background_ : demand_;
+    std::shared_ptr<Turn> next = std::move(queue.front());
+    queue.pop_front();
+    --free_;
+    if (background) ++in_share_;
+    next->in_share_ = background;
+    next->granted_ = true;
+    granted.push_back(std::move(next));
+  }
+  return granted;
+}
 
-Task<Status> FillSlots::Take(Deadline deadline) {
+void FillSlots::Wake(const Queue& granted) {
+  for (const std::shared_ptr<Turn>& turn : granted) turn->called_.NotifyAll();
+}
+
+Task<Status> FillSlots::Take(std::shared_ptr<Turn> turn, Deadline deadline) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  auto waiter = std::make_shared<Waiter>();
-  Notifier::Ticket ticket = waiter->called.Enlist(executor);
+  Notifier::Ticket ticket = turn->called_.Enlist(executor);
   {
     const std::scoped_lock lock(mutex_);
-    if (free_ > 0) {
-      --free_;
-      co_return Status();
-    }
-    if (queue_.size() >= queue_limit_)
+    Queue& queue = QueueOf(*turn);
+    if (queue.size() >= queue_limit_)
       co_return Fail(Code::kOverloaded, "too many blocks wait for S3 at this node");
-    queue_.push_back(waiter);
+    queue.push_back(turn);
+    // There are no free slots that others in line could have, so at most this one is granted.
+    (void)GrantFree();
+    if (turn->granted_) co_return Status();
   }
   const bool called = co_await ticket.Wait(deadline);
   const std::scoped_lock lock(mutex_);
   // A slot that was granted as the deadline passed is a slot all the same.
-  if (called || waiter->granted) co_return Status();
-  std::erase(queue_, waiter);
+  if (called || turn->granted_) co_return Status();
+  std::erase(QueueOf(*turn), turn);
   co_return Fail(Code::kTimeout, "too many blocks wait for S3 at this node");
 }
 
-void FillSlots::Return() {
-  std::shared_ptr<Waiter> next;
+void FillSlots::Return(const std::shared_ptr<Turn>& turn) {
+  Queue granted;
   {
     const std::scoped_lock lock(mutex_);
-    if (queue_.empty()) {
-      ++free_;
-      return;
-    }
-    next = std::move(queue_.front());
-    queue_.pop_front();
-    next->granted = true;
+    turn->granted_ = false;
+    ++free_;
+    if (std::exchange(turn->in_share_, false)) --in_share_;
+    granted = GrantFree();
   }
-  next->called.NotifyAll();
+  Wake(granted);
+}
+
+void FillSlots::Promote(const std::shared_ptr<Turn>& turn) {
+  Queue granted;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!turn->background_) return;
+    turn->background_ = false;
+    const auto waiting = std::ranges::find(background_, turn);
+    if (waiting == background_.end()) return;  // it has its slot, or is on its way to Take
+    background_.erase(waiting);
+    demand_.push_back(turn);
+    granted = GrantFree();
+  }
+  Wake(granted);
+}
+
+bool FillSlots::InBackground(const Turn& turn) const {
+  const std::scoped_lock lock(mutex_);
+  return turn.background_;
 }
 
 std::size_t FillSlots::free() const {

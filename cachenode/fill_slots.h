@@ -7,34 +7,69 @@
 
 #include "common/base/asio.h"
 #include "common/base/deadline.h"
+#include "common/base/notifier.h"
 #include "common/base/result.h"
 
 namespace forebay {
 
-/// Bounds how many fills are under way at once. Those beyond wait in the order in which they came:
-/// a reader who came first is never overtaken, however many come behind. Thread-safe.
+/// Bounds how many fills are under way at once. Those that somebody waits for come first, in the
+/// order in which they came: a reader who came first is never overtaken, however many come behind.
+/// Those in the background get what is left, and never more than their share, so that a reader
+/// finds a free slot however much there is to do in the background. Thread-safe.
 class FillSlots {
  public:
-  /// At most `queue_limit` wait.
-  FillSlots(std::size_t slots, std::size_t queue_limit)
-      : slots_(slots), queue_limit_(queue_limit), free_(slots) {}
+  /// One fill's place in line.
+  class Turn {
+   public:
+    /// `background`: nobody waits for it yet.
+    explicit Turn(bool background) : background_(background) {}
 
-  /// With success the caller owns a slot until it calls Return. kOverloaded: too many wait;
-  /// kTimeout: the deadline passed.
-  Task<Status> Take(Deadline deadline);
-  void Return();
+   private:
+    friend class FillSlots;
+    // Guarded by the slots' mutex.
+    bool background_;
+    bool granted_ = false;
+    bool in_share_ = false;  // it has a slot of the background's share
+    Notifier called_;
+  };
+
+  /// At most `background_share` slots for the background; at most `queue_limit` of each kind wait.
+  FillSlots(std::size_t slots, std::size_t background_share, std::size_t queue_limit)
+      : slots_(slots),
+        background_share_(background_share),
+        queue_limit_(queue_limit),
+        free_(slots) {}
+
+  /// With success the caller owns a slot until it calls Return with the same turn. kOverloaded: too
+  /// many wait; kTimeout: the deadline passed.
+  Task<Status> Take(std::shared_ptr<Turn> turn, Deadline deadline);
+  void Return(const std::shared_ptr<Turn>& turn);
+
+  /// Somebody waits for this one now: it goes behind the others that somebody waits for.
+  void Promote(const std::shared_ptr<Turn>& turn);
+  /// False once somebody waits for it.
+  bool InBackground(const Turn& turn) const;
 
   std::size_t slots() const { return slots_; }
   std::size_t free() const;
 
  private:
-  struct Waiter;
+  using Queue = std::deque<std::shared_ptr<Turn>>;
+
+  Queue& QueueOf(const Turn& turn) { return turn.background_ ? background_ : demand_; }
+  /// Gives free slots to those who are next; under the mutex. The caller wakes them.
+  Queue GrantFree();
+  static void Wake(const Queue& granted);
 
   const std::size_t slots_;
+  const std::size_t background_share_;
   const std::size_t queue_limit_;
   mutable std::mutex mutex_;
-  std::size_t free_;                           // guarded by mutex_
-  std::deque<std::shared_ptr<Waiter>> queue_;  // guarded by mutex_
+  // Below: guarded by mutex_.
+  std::size_t free_;
+  std::size_t in_share_ = 0;
+  Queue demand_;
+  Queue background_;
 };
 
 }  // namespace forebay

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <thread>
 #include <utility>
@@ -13,6 +14,10 @@ namespace {
 // would be the last of these.
 constexpr std::size_t kMostWaiting = 65536;
 
+// Three quarters of the connections to S3, of which there are half as many as slots: a reader finds
+// a free one.
+std::size_t BackgroundShare(std::size_t slots) { return std::max<std::size_t>(1, slots * 3 / 8); }
+
 }  // namespace
 
 Filler::Filler(FillerOptions options, IoPool& pool, BlockStore& store, BlockPeers& peers,
@@ -23,9 +28,10 @@ Filler::Filler(FillerOptions options, IoPool& pool, BlockStore& store, BlockPeer
       peers_(peers),
       origin_(origin),
       counters_(counters),
-      slots_(options.max_fills, kMostWaiting),
-      peer_slots_(options.max_fills, kMostWaiting),
+      slots_(options.max_fills, BackgroundShare(options.max_fills), kMostWaiting),
+      peer_slots_(options.max_fills, options.max_fills, kMostWaiting),
       memory_(options.memory_limit),
+      background_memory_(options.memory_limit / 2),
       recent_(options.memory_limit / 4) {}
 
 Filler::Seat Filler::JoinOrStart(const ColdBlock& cold, bool unless_kept) {
@@ -35,10 +41,20 @@ Filler::Seat Filler::JoinOrStart(const ColdBlock& cold, bool unless_kept) {
     if (unless_kept && (store_.Contains(cold.block) || recent_.Contains(cold.block)))
       return nullptr;
     running_.fetch_add(1, std::memory_order_acq_rel);
-    return std::make_shared<Fill>(cold.block);
+    return std::make_shared<Fill>(cold.block, cold.background);
   });
-  if (seat.leads) Spawn(pool_.Next(), Run(cold, seat.flight));
+  if (seat.leads) {
+    Spawn(pool_.Next(), Run(cold, seat.flight));
+  } else if (seat.flight && !cold.background) {
+    slots_.Promote(seat.flight->turn());
+  }
   return Seat{std::move(seat.flight), seat.leads};
+}
+
+std::shared_ptr<Fill> Filler::Running(const BlockId& block) {
+  std::shared_ptr<Fill> fill = flights_.Find(block);
+  if (fill) slots_.Promote(fill->turn());
+  return fill;
 }
 
 // The other nodes first: only the first live owner of a block asks S3 for it.
@@ -56,10 +72,11 @@ Task<Result<PeerFind>> Filler::Fetch(const ColdBlock& cold, Fill& fill) {
 
 Task<Result<PeerFind>> Filler::FetchFromPeers(const ColdBlock& cold, Fill& fill,
                                               Deadline deadline) {
-  Status slot = co_await peer_slots_.Take(deadline);
+  const auto turn = std::make_shared<FillSlots::Turn>(false);
+  Status slot = co_await peer_slots_.Take(turn, deadline);
   if (!slot) co_return Fail(slot.error());
   Result<PeerFind> find = co_await FetchInPeerSlot(cold, fill, deadline);
-  peer_slots_.Return();
+  peer_slots_.Return(turn);
   co_return find;
 }
 
@@ -80,16 +97,26 @@ Task<Result<PeerFind>> Filler::FetchInPeerSlot(const ColdBlock& cold, Fill& fill
 }
 
 Task<Status> Filler::FetchFromS3(const ColdBlock& cold, Fill& fill, Deadline deadline) {
-  Status slot = co_await slots_.Take(deadline);
+  Status slot = co_await slots_.Take(fill.turn(), deadline);
   if (!slot) co_return slot;
   Status got = co_await FetchInSlot(cold, fill, deadline);
-  slots_.Return();
+  slots_.Return(fill.turn());
   co_return got;
 }
 
 Task<Status> Filler::FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline deadline) {
   if (stopping_.load(std::memory_order_acquire))
     co_return Fail(Code::kUnavailable, "this node is stopping");
+  MemoryBudget::Reservation background;
+  if (slots_.InBackground(*fill.turn())) {
+    if (!full_.MayHaveRoom(cold.link->id, cold.block.length, Clock::now())) {
+      fill.Land(FillOutcome::kNoRoom);
+      co_return Fail(Code::kOverloaded, "this node has no room for block " + cold.block.ToString());
+    }
+    auto share = co_await background_memory_.Reserve(cold.block.length, deadline);
+    if (!share) co_return Fail(Code::kOverloaded, std::move(share.error().message));
+    background = std::move(*share);
+  }
   Result<MemoryBudget::Reservation> memory = co_await memory_.Reserve(cold.block.length, deadline);
   if (!memory) co_return Fail(Code::kOverloaded, std::move(memory.error().message));
   fill.Hold(std::move(*memory));
@@ -109,7 +136,13 @@ Task<void> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill) {
   std::vector<std::uint64_t> checksums = fill->Checksums();
   Status kept =
       co_await store_.Admit(cold.link->id, cold.block, std::move(data), std::move(checksums));
-  if (kept) co_return;
+  const FillOutcome filled = fill->is_from_peer() ? FillOutcome::kKept : FillOutcome::kFilled;
+  fill->Land(kept ? filled : FillOutcome::kNoRoom);
+  if (kept) {
+    full_.NoteKept(cold.link->id, cold.block.length);
+    co_return;
+  }
+  full_.NoteRefused(cold.link->id, cold.block.length, Clock::now());
   if (kept.error().code != Code::kOverloaded) {
     spdlog::warn("block {} is served but not kept: {}", cold.block.ToString(),
                  kept.error().message);
@@ -119,7 +152,8 @@ Task<void> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill) {
 
 Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
   Result<PeerFind> find = co_await Fetch(cold, *fill);
-  const bool keep = find && find->keep;
+  // What is to be filled in the background is to be here, too.
+  const bool keep = find && (find->keep || cold.background);
   Status got = fill->Verdict(find ? Status() : Fail(find.error()));
   // A fill that failed leaves before its readers wake, so that whoever asks again begins a new one;
   // one that succeeded leaves when the block can be found elsewhere.
@@ -129,10 +163,11 @@ Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
     if (keep) {
       co_await Keep(cold, fill);
     } else {
+      fill->Land(Fail(Code::kUnavailable, "another node keeps the block"));
       recent_.Add(cold.link->id, fill);
     }
     flights_.Leave(cold.block, fill);
-  } else {
+  } else if (!cold.background || got.error().code != Code::kOverloaded) {
     spdlog::warn("cannot fill {} of s3://{}/{}: {}", cold.block.ToString(),
                  cold.link->origin.bucket, cold.object.key, got.error().message);
   }

@@ -8,6 +8,7 @@
 #include "cachenode/cold_block.h"
 #include "cachenode/fill.h"
 #include "cachenode/fill_slots.h"
+#include "cachenode/full_links.h"
 #include "cachenode/node_counters.h"
 #include "cachenode/origin.h"
 #include "cachenode/recent_blocks.h"
@@ -23,7 +24,8 @@ struct FillerOptions {
   /// A fill gives up after this; its readers get S3's reason as kTimeout, so that they do not make
   /// another node ask S3 again. kUnavailable is only said by a node that is stopping.
   Duration s3_timeout = kS3Patience;
-  /// For fills in flight and the answers made of them; a quarter of it may hold recent blocks.
+  /// For fills in flight and the answers made of them; a quarter of it may hold recent blocks, half
+  /// of it fills in the background.
   std::uint64_t memory_limit = 1ULL << 30;
   /// Fills in flight from S3, and as many from other nodes. Twice the connections to S3, so that
   /// the next request is there when a connection becomes free.
@@ -44,13 +46,15 @@ class Filler {
     bool leads = false;  ///< This call began it.
   };
   /// Joins the running fill of the block, or begins one; `unless_kept`: not when the block is in
-  /// the store or in `recent` by now.
+  /// the store or in `recent` by now. Who joins with `cold.background` unset takes a fill out of
+  /// the background. A fill in the background costs no GET while the store has no room for its
+  /// link: it ends with kOverloaded, landed as kNoRoom.
   Seat JoinOrStart(const ColdBlock& cold, bool unless_kept);
   /// True when another fill would begin at once: what nobody waits for yet should not stand in line
   /// before what somebody waits for.
   bool HasFreeSlot() const { return slots_.free() > 0; }
-  /// The running fill, or null: for those who must not begin one.
-  std::shared_ptr<Fill> Running(const BlockId& block) const { return flights_.Find(block); }
+  /// The running fill, which the caller waits for, or null: for those who must not begin one.
+  std::shared_ptr<Fill> Running(const BlockId& block);
 
   RecentBlocks& recent() { return recent_; }
   std::size_t in_flight() const { return flights_.size(); }
@@ -78,6 +82,8 @@ class Filler {
   FillSlots slots_;
   FillSlots peer_slots_;  // others' caches are not to wait for S3
   MemoryBudget memory_;
+  MemoryBudget background_memory_;
+  FullLinks full_;
   RecentBlocks recent_;
   SingleFlight<BlockId, Fill> flights_;
   std::atomic<std::size_t> running_{0};

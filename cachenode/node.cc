@@ -120,9 +120,11 @@ Status Node::Serve(bool restarted) {
   peers_ = std::make_unique<PeerSource>(std::move(peers), cluster_);
   filler_ = std::make_unique<Filler>(options_.filler, io_, *store_, *peers_, origin_, counters_);
   reader_ = std::make_unique<BlockReader>(*store_, *filler_, counters_);
+  batches_ = std::make_unique<BatchFiller>(*store_, *filler_);
   Service::Parts parts{.cluster = cluster_,
                        .reader = *reader_,
                        .filler = *filler_,
+                       .batches = *batches_,
                        .store = *store_,
                        .metrics = metrics_,
                        .refresh_links = [this] { heartbeat_->Hurry(); }};

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cachenode/batch_filler.h"
 #include "cachenode/block_reader.h"
 #include "cachenode/cluster_view.h"
 #include "cachenode/filler.h"
@@ -87,6 +88,7 @@ class Node {
   std::unique_ptr<BlockStore> store_;
   std::unique_ptr<Filler> filler_;
   std::unique_ptr<BlockReader> reader_;
+  std::unique_ptr<BatchFiller> batches_;
   std::unique_ptr<Service> service_;
   IoPool io_;  // after all that a reply or a coroutine left behind on it may refer to
   std::unique_ptr<PeerSource> peers_;  // its coroutines hold those that wait for them on io_

@@ -69,6 +69,8 @@ std::vector<MethodEntry> Service::Methods() {
                      [this](RpcCall call) { return PrefetchBlock(std::move(call)); }});
   methods.push_back({Method::kCheckBlocks, masters,
                      [this](RpcCall call) { return CheckBlocks(std::move(call)); }});
+  methods.push_back(
+      {Method::kFillBlocks, masters, [this](RpcCall call) { return FillBlocks(std::move(call)); }});
   methods.push_back({Method::kEvictBlocks, masters,
                      [this](RpcCall call) { return EvictBlocks(std::move(call)); }});
   methods.push_back(
@@ -128,6 +130,49 @@ Task<Result<RpcReply>> Service::PrefetchBlock(RpcCall call) {
   const ColdBlock cold{read->link, read->request.object, read->request.block,
                        read->request.passed_over};
   reply.set_started(parts_.reader.Prefetch(cold));
+  co_return ReplyWith(reply);
+}
+
+Task<Result<std::vector<ColdBlock>>> Service::BatchOf(const proto::FillBlocksRequest& request) {
+  std::vector<ColdBlock> blocks;
+  if (request.blocks().empty()) co_return blocks;
+  const Uuid id = UuidFromBytes(request.link());
+  if (id.IsZero()) co_return Fail(Code::kInvalid, "the request names no link");
+  auto link = co_await FindLink(id);
+  if (!link) co_return Fail(link.error());
+  blocks.reserve(static_cast<std::size_t>(request.blocks_size()));
+  for (const proto::FillBlock& wanted : request.blocks()) {
+    if (wanted.object() >= static_cast<std::uint32_t>(request.objects_size()))
+      co_return Fail(Code::kInvalid, "a block of the request belongs to no object of it");
+    const proto::FillObject& object = request.objects(static_cast<int>(wanted.object()));
+    BlockRequest block;
+    block.block = FromProto(wanted.block());
+    block.object = ObjectRef{object.key(), object.etag(), object.size()};
+    Status good = CheckBlock(**link, block);
+    if (!good) co_return Fail(good.error());
+    blocks.push_back(ColdBlock{*link, std::move(block.object), block.block});
+  }
+  co_return blocks;
+}
+
+Task<Result<RpcReply>> Service::FillBlocks(RpcCall call) {
+  proto::FillBlocksRequest request;
+  Status good = ParseMessage(call.message, request);
+  if (good) good = CheckRepeated(request.blocks_size());
+  if (good) good = CheckRepeated(request.objects_size());
+  if (!good) co_return Fail(good.error());
+  Result<std::vector<ColdBlock>> blocks = co_await BatchOf(request);
+  if (!blocks) co_return Fail(blocks.error());
+  const std::vector<BatchFiller::Outcome> outcomes =
+      co_await parts_.batches.Fill(std::move(*blocks), request.verify(), call.deadline);
+  proto::FillBlocksReply reply;
+  for (const BatchFiller::Outcome& outcome : outcomes) {
+    proto::FillResult& result = *reply.add_results();
+    result.set_outcome(static_cast<std::uint32_t>(outcome ? *outcome : FillOutcome::kFailed));
+    if (outcome) continue;
+    result.set_code(static_cast<std::uint32_t>(outcome.error().code));
+    result.set_message(outcome.error().message);
+  }
   co_return ReplyWith(reply);
 }
 

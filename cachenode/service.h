@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "cachenode/batch_filler.h"
 #include "cachenode/block_reader.h"
 #include "cachenode/cluster_view.h"
 #include "cachenode/filler.h"
@@ -14,6 +15,10 @@
 #include "common/wire/server.h"
 
 namespace forebay {
+
+namespace proto {
+class FillBlocksRequest;
+}
 
 /// Whether `request` asks for a part of an object of `link`, and for no more than a frame carries.
 /// A node keeps no namespace: it recomputes the version from what the request says, so nobody can
@@ -28,6 +33,7 @@ class Service {
     ClusterView& cluster;
     BlockReader& reader;
     Filler& filler;
+    BatchFiller& batches;
     BlockStore& store;
     Metrics& metrics;
     /// Asks the coordinator for its links now; any thread.
@@ -40,10 +46,13 @@ class Service {
  private:
   Task<Result<RpcReply>> ReadBlock(RpcCall call);
   Task<Result<RpcReply>> PrefetchBlock(RpcCall call);
+  Task<Result<RpcReply>> FillBlocks(RpcCall call);
   Task<Result<RpcReply>> CheckBlocks(RpcCall call);
   Task<Result<RpcReply>> EvictBlocks(RpcCall call);
   Task<Result<RpcReply>> GetRing(RpcCall call);
 
+  /// The request's blocks, each checked as a read would be.
+  Task<Result<std::vector<ColdBlock>>> BatchOf(const proto::FillBlocksRequest& request);
   Task<Result<CheckedRead>> Checked(const std::string& message);
   Task<Result<std::shared_ptr<const LinkSpec>>> FindLink(Uuid id);
 

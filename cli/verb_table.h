@@ -21,8 +21,11 @@ std::unique_ptr<Verb> MakeLinks();
 std::unique_ptr<Verb> MakeLs();
 std::unique_ptr<Verb> MakeNodes();
 std::unique_ptr<Verb> MakeRefresh();
+std::unique_ptr<Verb> MakePreload();
 std::unique_ptr<Verb> MakeStats();
 std::unique_ptr<Verb> MakeStatus();
+std::unique_ptr<Verb> MakeTask();
+std::unique_ptr<Verb> MakeTasks();
 std::unique_ptr<Verb> MakeUnlink();
 std::unique_ptr<Verb> MakeVersion();
 

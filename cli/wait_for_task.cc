@@ -68,7 +68,7 @@ Outcome Ended(const TaskWait& wait, const proto::TaskState& task,
   }
   return std::unexpected(
       Failure(Error{Code::kUnavailable, fmt::format("{}: {}", wait.subject, task.error())},
-              "correct the cause and run the command again", Exit::kFailed));
+              wait.after_failure, Exit::kFailed));
 }
 
 }  // namespace

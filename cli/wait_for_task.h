@@ -18,6 +18,7 @@ struct TaskWait {
   ProgressTitle title;
   /// What -o json prints with --detach.
   boost::json::object detached = {};
+  std::string after_failure = "correct the cause and run the command again";  ///< What to do.
 };
 
 /// How verbs of VerbKind::kTask end. With --detach prints the id and answers 0. Else shows the

@@ -11,6 +11,7 @@
 #include "common/base/wall_clock.h"
 #include "common/model/limits.h"
 #include "common/wire/messages.h"
+#include "coordinator/target.h"
 #include "coordinator/target_listing.h"
 
 namespace forebay {
@@ -42,7 +43,6 @@ std::vector<MethodEntry> AdminService::Methods() {
   };
   add(Method::kLink, &AdminService::StartLink);
   add(Method::kUnlink, &AdminService::Unlink);
-  add(Method::kGetTask, &AdminService::GetTask);
   add(Method::kListTarget, &AdminService::ListTarget);
   add(Method::kCheckTarget, &AdminService::CheckTarget);
   add(Method::kEvictTarget, &AdminService::EvictTarget);
@@ -77,45 +77,15 @@ Task<Result<RpcReply>> AdminService::Unlink(RpcCall call) {
   co_return ReplyWith(reply);
 }
 
-Task<Result<RpcReply>> AdminService::GetTask(RpcCall call) {
-  proto::GetTaskRequest request;
-  Status parsed = ParseMessage(call.message, request);
-  if (!parsed) co_return Fail(parsed.error());
-  const std::optional<proto::TaskState> task = parts_.tasks.Find(request.id());
-  if (!task) {
-    co_return Fail(Code::kNotFound, fmt::format("no task '{}': of those that ended, the latest 100 "
-                                                "are kept",
-                                                request.id()));
-  }
-  co_return ReplyWith(*task);
-}
-
-Result<AdminService::Located> AdminService::Locate(const std::string& target) const {
-  Result<ResolvedTarget> resolved = ResolveTarget(target, parts_.links.Specs());
-  if (!resolved) return Fail(resolved.error());
-  const std::optional<Link> link = parts_.links.FindById(resolved->link.id);
-  if (!link) return Fail(UnknownLink(resolved->link.name, parts_.links.Specs()));
-  const std::shared_ptr<const PublishedGeneration> generation =
-      link->generation ? parts_.index.Find(link->spec.id, link->generation->generation()) : nullptr;
-  if (!generation) {
-    return Fail(Code::kUnavailable,
-                fmt::format("link '{}' is still being listed (task {}): try again when it is done",
-                            link->spec.name, link->task_id));
-  }
-  const std::shared_ptr<const Snapshot>& snapshot = generation->snapshot();
-  const std::optional<SnapshotRow> row = snapshot->Resolve(resolved->path);
-  if (!row) {
-    return Fail(Code::kNotFound,
-                fmt::format("there is no '{}' in link '{}'", resolved->path, link->spec.name));
-  }
-  return Located{.link = link->spec, .snapshot = snapshot, .row = *row};
+Result<LocatedTarget> AdminService::Locate(const std::string& target) const {
+  return LocateTarget(target, parts_.links, parts_.index);
 }
 
 Task<Result<RpcReply>> AdminService::ListTarget(RpcCall call) {
   proto::ListTargetRequest request;
   Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
-  Result<Located> target = Locate(request.target().text());
+  Result<LocatedTarget> target = Locate(request.target().text());
   if (!target) co_return Fail(target.error());
   const std::uint32_t asked = request.limit() == 0 ? kDefaultListLimit : request.limit();
   const std::uint32_t limit = std::min(asked, static_cast<std::uint32_t>(kMaxRepeatedFields));
@@ -146,7 +116,7 @@ Task<Result<RpcReply>> AdminService::CheckTarget(RpcCall call) {
   proto::CheckTargetRequest request;
   Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
-  Result<Located> target = Locate(request.target().text());
+  Result<LocatedTarget> target = Locate(request.target().text());
   if (!target) co_return Fail(target.error());
   std::vector<SnapshotRow> roots = {target->row};
   Result<std::vector<CacheTally>> tallies = co_await parts_.census.Count(
@@ -169,7 +139,7 @@ Task<Result<RpcReply>> AdminService::EvictTarget(RpcCall call) {
   proto::EvictTargetRequest request;
   Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
-  Result<Located> target = Locate(request.target().text());
+  Result<LocatedTarget> target = Locate(request.target().text());
   if (!target) co_return Fail(target.error());
   const std::vector<NodeInfo> nodes = parts_.membership.UpNodes();
   const Deadline deadline = BeforeCallers(call);

@@ -14,7 +14,7 @@
 #include "coordinator/membership.h"
 #include "coordinator/namespace_index.h"
 #include "coordinator/stats.h"
-#include "coordinator/target.h"
+#include "coordinator/target_lookup.h"
 #include "coordinator/task_book.h"
 
 namespace forebay {
@@ -38,23 +38,15 @@ class AdminService {
   std::vector<MethodEntry> Methods();
 
  private:
-  /// A target that exists: the row of a complete snapshot.
-  struct Located {
-    LinkSpec link;
-    std::shared_ptr<const Snapshot> snapshot;
-    SnapshotRow row;
-  };
-
   Task<Result<RpcReply>> StartLink(RpcCall call);
   Task<Result<RpcReply>> Unlink(RpcCall call);
-  Task<Result<RpcReply>> GetTask(RpcCall call);
   Task<Result<RpcReply>> ListTarget(RpcCall call);
   Task<Result<RpcReply>> CheckTarget(RpcCall call);
   Task<Result<RpcReply>> EvictTarget(RpcCall call);
   Task<Result<RpcReply>> Stats(RpcCall call);
   Task<Result<RpcReply>> Refresh(RpcCall call);
 
-  Result<Located> Locate(const std::string& target) const;
+  Result<LocatedTarget> Locate(const std::string& target) const;
 
   Parts parts_;
   const std::int64_t started_unix_s_;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "common/wire/rpc_metrics.h"
+#include "coordinator/preload_records.h"
 #include "coordinator/rocksdb_state_store.h"
 
 namespace forebay {
@@ -23,7 +24,8 @@ constexpr std::size_t kOffloadThreads = 4;
 constexpr std::size_t kOffloadQueue = 4096;
 
 constexpr std::chrono::seconds kDrain{3};  ///< Of 10 s that SIGTERM allows.
-constexpr std::chrono::seconds kLinkerPatience{4};
+constexpr std::chrono::seconds kLinkerPatience{3};
+constexpr std::chrono::seconds kPreloadPatience{1};
 constexpr std::chrono::seconds kClosePatience{1};
 constexpr std::uint64_t kSaveEverySeconds = 5;
 
@@ -148,6 +150,7 @@ Status Coordinator::Serve() {
                                                                       .census = *census_,
                                                                       .stats = *stats_,
                                                                       .offload = offload_});
+  ServeTasks(call);
   RpcServerOptions server_options;
   server_options.listen = {options_.listen};
   server_options.credentials = CredentialsOf(options_, cluster_);
@@ -155,7 +158,7 @@ Status Coordinator::Serve() {
 
   io_.Start();
   // Before anybody can ask: what is published is open when the first mount comes.
-  Status resumed = RunAndWait(ResumeListings(), std::chrono::minutes(10));
+  Status resumed = RunAndWait(ResumeTasks(), std::chrono::minutes(10));
   if (!resumed) return resumed;
   maintaining_ = true;
   Spawn(context, Maintain());
@@ -167,6 +170,7 @@ std::vector<MethodEntry> Coordinator::AllMethods() const {
   for (MethodEntry& entry : client_service_->Methods()) all.push_back(std::move(entry));
   for (MethodEntry& entry : job_service_->Methods()) all.push_back(std::move(entry));
   for (MethodEntry& entry : admin_service_->Methods()) all.push_back(std::move(entry));
+  for (MethodEntry& entry : task_service_->Methods()) all.push_back(std::move(entry));
   return all;
 }
 
@@ -176,9 +180,33 @@ Status Coordinator::RunAndWait(Task<void> task, Duration patience) {
   return Fail(Code::kTimeout, "the coordinator's event loop does not answer");
 }
 
-Task<void> Coordinator::ResumeListings() {
+void Coordinator::ServeTasks(NodeCaller call) {
+  uploads_ = std::make_unique<NameUploads>(options_.state_dir + "/preload");
+  preloader_ = std::make_unique<Preloader>(io_.At(0),
+                                           Preloader::Parts{.store = *store_,
+                                                            .fence = fence_,
+                                                            .membership = *membership_,
+                                                            .links = *links_,
+                                                            .tasks = tasks_,
+                                                            .index = *index_,
+                                                            .census = *census_,
+                                                            .call = std::move(call),
+                                                            .offload = offload_,
+                                                            .uploads = *uploads_,
+                                                            .patience = options_.preload_patience});
+  task_service_ = std::make_unique<TaskService>(TaskService::Parts{.tasks = tasks_,
+                                                                   .links = *links_,
+                                                                   .linker = *linker_,
+                                                                   .preloader = *preloader_,
+                                                                   .uploads = *uploads_,
+                                                                   .offload = offload_});
+}
+
+Task<void> Coordinator::ResumeTasks() {
   Status resumed = co_await linker_->Resume();
   if (!resumed) spdlog::error("links cannot be resumed: {}", resumed.error().message);
+  resumed = co_await preloader_->Resume();
+  if (!resumed) spdlog::error("preloads cannot be resumed: {}", resumed.error().message);
 }
 
 Task<void> Coordinator::Maintain() {
@@ -232,6 +260,7 @@ Metrics::Registration Coordinator::Observe(Metrics& metrics) const {
     for (const auto& [state, count] : states) {
       samples.Set(metric::kRingMembers, {StateName(state)}, count);
     }
+    ReportPreloads(tasks_, samples);
     for (const Link& link : links_->All()) {
       if (!link.generation) continue;
       samples.Set(metric::kLinkLastRefresh, {link.spec.name},
@@ -249,6 +278,8 @@ void Coordinator::Stop() {
   if (linker_ && server_) {
     Status ended = RunAndWait(linker_->Stop(), kLinkerPatience);
     if (!ended) spdlog::warn("listings did not end in time; they begin again at the next start");
+    Status preloads = RunAndWait(preloader_->Stop(), kPreloadPatience);
+    if (!preloads) spdlog::warn("preloads did not end in time; they go on from an earlier point");
     Status closed = RunAndWait(ClosePeers(), kClosePatience);
     if (!closed) spdlog::warn("connections to nodes did not close in time");
   }

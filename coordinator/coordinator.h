@@ -23,11 +23,14 @@
 #include "coordinator/link_registry.h"
 #include "coordinator/linker.h"
 #include "coordinator/membership.h"
+#include "coordinator/name_uploads.h"
 #include "coordinator/namespace_index.h"
 #include "coordinator/node_service.h"
+#include "coordinator/preloader.h"
 #include "coordinator/state_store.h"
 #include "coordinator/stats.h"
 #include "coordinator/task_book.h"
+#include "coordinator/task_service.h"
 
 namespace forebay {
 
@@ -38,6 +41,8 @@ struct CoordinatorOptions {
   std::string secret;   ///< Of the handshake (LoadOrCreateSecret).
   MembershipTimes membership;
   RangeListerOptions listing;
+  /// How long a preload asks for a block that a node or S3 does not answer.
+  Duration preload_patience = kS3Patience;
 };
 
 /// How the coordinator reaches S3.
@@ -81,7 +86,8 @@ class Coordinator {
   Status RunAndWait(Task<void> task, Duration patience);
   Task<void> Maintain();
   Task<void> MaintainOnce(std::uint64_t second);
-  Task<void> ResumeListings();
+  Task<void> ResumeTasks();
+  void ServeTasks(NodeCaller call);
   Task<void> ClosePeers();
   Task<Result<RpcReply>> CallNode(NodeInfo node, Method method,
                                   std::shared_ptr<const google::protobuf::MessageLite> request,
@@ -107,6 +113,9 @@ class Coordinator {
   std::unique_ptr<ClientService> client_service_;
   std::unique_ptr<JobService> job_service_;
   std::unique_ptr<AdminService> admin_service_;
+  std::unique_ptr<NameUploads> uploads_;
+  std::unique_ptr<Preloader> preloader_;
+  std::unique_ptr<TaskService> task_service_;
   std::unique_ptr<RpcServer> server_;
   std::atomic<std::uint64_t> newest_epoch_{0};  // that a peer was ever seen at
   bool stopped_ = false;

@@ -218,6 +218,11 @@ std::vector<MemberView> ClusterMembers::Members() const {
   return views;
 }
 
+std::shared_ptr<const RingTable> ClusterMembers::Table() const {
+  std::scoped_lock lock(mutex_);
+  return table_;
+}
+
 std::vector<NodeInfo> ClusterMembers::UpNodes() const {
   std::scoped_lock lock(mutex_);
   std::vector<NodeInfo> nodes = members_.Nodes(Clock::now(), false);

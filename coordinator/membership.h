@@ -49,6 +49,8 @@ class ClusterMembers {
   /// Takes nodes out that have been silent for too long. Called once a second.
   Task<Status> Tick();
 
+  /// The table in force.
+  std::shared_ptr<const RingTable> Table() const;
   std::uint64_t epoch() const { return epoch_.load(std::memory_order_acquire); }
   /// The serialised table with the members' states of now.
   std::shared_ptr<const Buffer> SerializedTable();

@@ -1,6 +1,9 @@
 #include "coordinator/task_book.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "common/base/wall_clock.h"
@@ -13,7 +16,10 @@ namespace {
 constexpr const char* kTaskPrefix = "task/";
 constexpr std::size_t kEndedTasksKept = 100;
 
+constexpr const char* kFailuresPrefix = "task_failures/";
+
 std::string TaskKey(const std::string& id) { return kTaskPrefix + id; }
+std::string FailuresKey(const std::string& id) { return kFailuresPrefix + id; }
 
 }  // namespace
 
@@ -27,6 +33,18 @@ Status TaskBook::Load(StateStore& store) {
     if (!decoded) return Fail(decoded.error().Within("reading " + key));
     tasks_[task.id()] = std::move(task);
   }
+  return LoadFailures(store);
+}
+
+Status TaskBook::LoadFailures(StateStore& store) {
+  auto rows = store.Scan(kFailuresPrefix);
+  if (!rows) return Fail(rows.error());
+  for (const auto& [key, value] : *rows) {
+    proto::TaskFailures failures;
+    Status decoded = DecodeRecord(value, failures);
+    if (!decoded) return Fail(decoded.error().Within("reading " + key));
+    failures_[key.substr(std::string_view(kFailuresPrefix).size())] = std::move(failures);
+  }
   return {};
 }
 
@@ -37,6 +55,7 @@ proto::TaskState TaskBook::Begin(std::string kind, std::string target) {
   task.set_target(std::move(target));
   task.set_state(static_cast<std::uint32_t>(TaskPhase::kRunning));
   task.set_started_unix_s(UnixSeconds());
+  task.set_started_unix_ms(UnixMilliseconds());
   return task;
 }
 
@@ -67,6 +86,7 @@ void TaskBook::Commit(const proto::TaskState& task) {
     }
     if (ended <= kEndedTasksKept) return;
     expired_keys_.push_back(TaskKey(oldest->first));
+    if (failures_.erase(oldest->first) > 0) expired_keys_.push_back(FailuresKey(oldest->first));
     tasks_.erase(oldest);
   }
 }
@@ -76,6 +96,60 @@ std::optional<proto::TaskState> TaskBook::Find(const std::string& id) const {
   const auto task = tasks_.find(id);
   if (task == tasks_.end()) return std::nullopt;
   return task->second;
+}
+
+Result<proto::TaskState> TaskBook::Get(const std::string& id) const {
+  std::optional<proto::TaskState> task = Find(id);
+  if (task) return std::move(*task);
+  return Fail(Code::kNotFound,
+              fmt::format("no task '{}': of those that ended, the latest {} are kept", id,
+                          kEndedTasksKept));
+}
+
+std::vector<proto::TaskState> TaskBook::All() const {
+  std::scoped_lock lock(mutex_);
+  std::vector<proto::TaskState> all;
+  all.reserve(tasks_.size());
+  for (const auto& [id, task] : tasks_) all.push_back(task);
+  std::ranges::sort(all, {}, [](const proto::TaskState& task) {
+    return std::pair(task.started_unix_ms(), task.id());
+  });
+  return all;
+}
+
+void TaskBook::Show(const proto::TaskState& task) {
+  std::scoped_lock lock(mutex_);
+  const auto known = tasks_.find(task.id());
+  if (known != tasks_.end() && known->second.ended_unix_s() == 0) known->second = task;
+}
+
+void TaskBook::AddFailures(const std::string& id, const std::vector<proto::TaskFailure>& failures) {
+  std::scoped_lock lock(mutex_);
+  proto::TaskFailures& kept = failures_[id];
+  for (const proto::TaskFailure& failure : failures) {
+    if (kept.failures_size() >= kFailuresKept) return;
+    *kept.add_failures() = failure;
+  }
+}
+
+proto::TaskFailures TaskBook::Failures(const std::string& id) const {
+  std::scoped_lock lock(mutex_);
+  const auto failures = failures_.find(id);
+  return failures == failures_.end() ? proto::TaskFailures() : failures->second;
+}
+
+void TaskBook::ClearFailures(const std::string& id) {
+  std::scoped_lock lock(mutex_);
+  failures_.erase(id);
+}
+
+void TaskBook::PutFailures(StateBatch& batch, const std::string& id) const {
+  const proto::TaskFailures failures = Failures(id);
+  if (failures.failures().empty()) {
+    batch.Delete(FailuresKey(id));
+  } else {
+    batch.Put(FailuresKey(id), failures.SerializeAsString());
+  }
 }
 
 void TaskBook::Progress(const std::string& id, std::uint64_t done, std::uint64_t bytes) {

@@ -16,9 +16,12 @@ namespace forebay {
 enum class TaskPhase : std::uint8_t { kRunning = 0, kDone = 1, kFailed = 2, kCancelled = 3 };
 
 /// The background tasks and how far they are. A task is persisted when it begins and when it ends,
-/// in the batch of the change it belongs to; its progress lives in memory alone. Thread-safe.
+/// in the batch of the change it belongs to. Its progress is persisted by those that can go on from
+/// there (preloads), and lives in memory alone for the others. Thread-safe.
 class TaskBook {
  public:
+  static constexpr int kFailuresKept = 1000;
+
   /// Takes the persisted tasks. Blocks.
   Status Load(StateStore& store);
 
@@ -32,6 +35,19 @@ class TaskBook {
   void Commit(const proto::TaskState& task);
 
   std::optional<proto::TaskState> Find(const std::string& id) const;
+  /// kNotFound: nobody knows it (any more).
+  Result<proto::TaskState> Get(const std::string& id) const;
+  /// Oldest first.
+  std::vector<proto::TaskState> All() const;
+  /// Shows how far a running task is, not yet persisted; one that ended stays as it is.
+  void Show(const proto::TaskState& task);
+
+  /// Adds to the report of what failed in a task; the first kFailuresKept are kept.
+  void AddFailures(const std::string& id, const std::vector<proto::TaskFailure>& failures);
+  proto::TaskFailures Failures(const std::string& id) const;
+  void ClearFailures(const std::string& id);
+  /// Puts the report into a batch.
+  void PutFailures(StateBatch& batch, const std::string& id) const;
   void Progress(const std::string& id, std::uint64_t done, std::uint64_t bytes);
   /// Failed tasks that ended at or after `since_unix_s`, oldest first.
   std::vector<proto::TaskState> FailedSince(std::int64_t since_unix_s) const;
@@ -39,8 +55,11 @@ class TaskBook {
   std::vector<std::string> TakeExpiredKeys();
 
  private:
+  Status LoadFailures(StateStore& store);
+
   mutable std::mutex mutex_;
   std::map<std::string, proto::TaskState> tasks_;
+  std::map<std::string, proto::TaskFailures> failures_;  // by task id
   std::vector<std::string> expired_keys_;
 };
 

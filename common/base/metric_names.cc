@@ -175,6 +175,17 @@ const CounterMetric kRpcRefused{{
     .stability = MetricStability::kEvolving,
 }};
 
+const GaugeMetric kPreloadBytes{{
+    .name = "forebay_preload_bytes",
+    .kind = MetricKind::kGauge,
+    .unit = "bytes",
+    .labels = {"link", "state"},
+    .programs = "coordinator",
+    .help = "Of a link's preloads that run, or of the latest one that ended. State: total (to be "
+            "kept), "
+            "done (kept), not_kept (no room), failed.",
+}};
+
 const GaugeMetric kLinkLastRefresh{{
     .name = "forebay_link_last_refresh_timestamp_seconds",
     .kind = MetricKind::kGauge,
@@ -205,7 +216,7 @@ const GaugeMetric kCoordinatorIsLeader{{
 }  // namespace metric
 
 std::span<const MetricDefinition* const> AllMetrics() {
-  static const std::array<const MetricDefinition*, 20> all = {
+  static const std::array<const MetricDefinition*, 21> all = {
       &metric::kBuildInfo,
       &metric::kReadBytes,
       &metric::kReadDuration,
@@ -223,6 +234,7 @@ std::span<const MetricDefinition* const> AllMetrics() {
       &metric::kRpcConnections,
       &metric::kRpcRequests,
       &metric::kRpcRefused,
+      &metric::kPreloadBytes,
       &metric::kLinkLastRefresh,
       &metric::kRingMembers,
       &metric::kCoordinatorIsLeader,

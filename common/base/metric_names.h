@@ -54,6 +54,7 @@ extern const GaugeMetric kRpcConnections;
 extern const CounterMetric kRpcRequests;
 extern const CounterMetric kRpcRefused;
 
+extern const GaugeMetric kPreloadBytes;
 extern const GaugeMetric kLinkLastRefresh;
 extern const GaugeMetric kRingMembers;
 extern const GaugeMetric kCoordinatorIsLeader;

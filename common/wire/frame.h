@@ -37,6 +37,7 @@ enum class Method : std::uint16_t {
   kPrefetchBlock = 2,
   kCheckBlocks = 3,
   kEvictBlocks = 4,
+  kFillBlocks = 5,
   // Answered by nodes and the coordinator.
   kGetRing = 20,
   // Answered by the coordinator: to nodes…
@@ -56,6 +57,11 @@ enum class Method : std::uint16_t {
   kEvictTarget = 65,
   kStats = 66,
   kRefresh = 67,
+  kListTasks = 100,
+  kCancelTask = 101,
+  kRetryTask = 102,
+  kUploadNames = 103,
+  kPreload = 104,
 };
 
 inline constexpr std::uint32_t kFrameMagic = 0x31594246;  ///< "FBY1"

@@ -74,15 +74,60 @@ FakeNode::FakeNode(std::string node_id, std::string secret)
                      [this](RpcCall call) { return CheckBlocks(std::move(call)); }});
   methods.push_back({Method::kEvictBlocks, coordinators,
                      [this](RpcCall call) { return EvictBlocks(std::move(call)); }});
+  methods.push_back({Method::kFillBlocks, coordinators,
+                     [this](RpcCall call) { return FillBlocks(std::move(call)); }});
   server_ = std::make_unique<RpcServer>(io_, options, std::move(methods), NoEpoch, IgnoreEpoch);
   io_.Start();
   const Status started = server_->Start();
   EXPECT_TRUE(started.has_value()) << started.error().message;
+  address_ = server_->addresses().front();
 }
 
-FakeNode::~FakeNode() {
-  server_->Stop(Deadline::After(std::chrono::seconds(1)));
+FakeNode::~FakeNode() { Kill(); }
+
+void FakeNode::Kill() {
+  if (!server_) return;
+  server_->Stop(Deadline::After({}));
   io_.Stop();
+  server_.reset();
+}
+
+void FakeNode::OnFill(Fill fill) {
+  const std::scoped_lock lock(mutex_);
+  fill_ = std::move(fill);
+}
+
+proto::FillResult FakeNode::Keep(const BlockId& block) {
+  const std::scoped_lock lock(mutex_);
+  const bool is_new = kept_.insert(block).second;
+  proto::FillResult result;
+  result.set_outcome(
+      static_cast<std::uint32_t>(is_new ? FillOutcome::kFilled : FillOutcome::kKept));
+  return result;
+}
+
+std::set<BlockId> FakeNode::kept() const {
+  const std::scoped_lock lock(mutex_);
+  return kept_;
+}
+
+Task<Result<RpcReply>> FakeNode::FillBlocks(RpcCall call) {
+  proto::FillBlocksRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  Fill fill;
+  {
+    const std::scoped_lock lock(mutex_);
+    fill = fill_;
+  }
+  proto::FillBlocksReply reply;
+  for (const proto::FillBlock& block : request.blocks()) {
+    ++fills_;
+    const BlockId wanted = FromProto(block.block());
+    const proto::FillObject& object = request.objects(static_cast<int>(block.object()));
+    *reply.add_results() = fill ? fill(object, wanted) : Keep(wanted);
+  }
+  co_return ReplyWith(reply);
 }
 
 Task<Result<RpcReply>> FakeNode::CheckBlocks(RpcCall call) {
@@ -91,7 +136,14 @@ Task<Result<RpcReply>> FakeNode::CheckBlocks(RpcCall call) {
   if (!parsed) co_return Fail(parsed.error());
   proto::CheckBlocksReply reply;
   const auto bytes = static_cast<std::size_t>(request.blocks_size() + 7) / 8;
-  reply.set_present(std::string(bytes, holds_everything ? '\xff' : '\0'));
+  std::string present(bytes, holds_everything ? '\xff' : '\0');
+  const std::set<BlockId> mine = kept();
+  for (int i = 0; i < request.blocks_size(); ++i) {
+    if (!mine.contains(FromProto(request.blocks(i)))) continue;
+    char& byte = present[static_cast<std::size_t>(i) / 8];
+    byte = static_cast<char>(static_cast<unsigned char>(byte) | (1U << (i % 8)));
+  }
+  reply.set_present(std::move(present));
   co_return ReplyWith(reply);
 }
 
@@ -150,6 +202,7 @@ void ClusterTest::StartCoordinator() {
   options.program = "forebay-coordinator test";
   options.secret = secret;
   options.membership = times;
+  options.preload_patience = preload_patience;
   options.listing.page_keys = 7;
   options.listing.pages_before_split = 2;
   CoordinatorOrigin origin{

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/base/executors.h"
+#include "common/model/fill_outcome.h"
 #include "common/wire/client_pool.h"
 #include "common/wire/server.h"
 #include "coordinator/coordinator.h"
@@ -72,7 +73,19 @@ class FakeNode {
     counters.Clear();
   }
 
-  const std::string& address() const { return server_->addresses().front(); }
+  const std::string& address() const { return address_; }
+
+  /// The process dies: its port closes.
+  void Kill();
+
+  /// What it says to one block of kFillBlocks; runs on its own thread. Without one it keeps what it
+  /// is asked for.
+  using Fill = std::function<proto::FillResult(const proto::FillObject&, const BlockId&)>;
+  void OnFill(Fill fill);
+  /// Keeps the block; kKept when it did so before.
+  proto::FillResult Keep(const BlockId& block);
+  std::set<BlockId> kept() const;
+  std::uint64_t fills() const { return fills_; }  ///< Blocks that it was asked for.
 
   const std::string id;
   std::uint64_t incarnation = 1;
@@ -85,9 +98,15 @@ class FakeNode {
  private:
   Task<Result<RpcReply>> CheckBlocks(RpcCall call);
   Task<Result<RpcReply>> EvictBlocks(RpcCall call);
+  Task<Result<RpcReply>> FillBlocks(RpcCall call);
 
+  mutable std::mutex mutex_;
+  Fill fill_;
+  std::set<BlockId> kept_;
+  std::atomic<std::uint64_t> fills_{0};
   IoPool io_;
   std::unique_ptr<RpcServer> server_;
+  std::string address_;
   Caller caller_;
 };
 
@@ -111,7 +130,9 @@ class ClusterTest : public testing::Test {
   const std::string secret = std::string(32, 's');
   std::filesystem::path dir;
   MemoryObjectStore store{"bucket"};
-  MembershipTimes times;  // for the next StartCoordinator
+  // For the next StartCoordinator:
+  MembershipTimes times;
+  Duration preload_patience = std::chrono::seconds(20);
   std::unique_ptr<Coordinator> coordinator;
   Caller admin{proto::ROLE_ADMIN, "cli", secret};
   Caller client{proto::ROLE_CLIENT, "mount", secret};

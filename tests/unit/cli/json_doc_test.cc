@@ -189,6 +189,76 @@ TEST_F(JsonDoc, Errors) {
   Expect("Errors", RunForebay(session_, {"-o", "json", "check", "imagnet"}).err);
 }
 
+proto::PreloadReply PreloadStarted() {
+  proto::PreloadReply reply;
+  reply.set_link("imagenet");
+  reply.set_task_id("t-1");
+  reply.set_objects(5000);
+  reply.set_bytes(5'120'000);
+  reply.set_blocks(5000);
+  reply.set_capacity_bytes(10ULL << 30);
+  return reply;
+}
+
+TEST_F(JsonDoc, Preload) {
+  session_.Answer(Method::kPreload, PreloadStarted());
+  proto::TaskState task = SamplePreload(1);
+  task.set_done(4990);
+  task.set_not_kept(10);
+  task.set_bytes(5'109'760);
+  task.set_not_kept_bytes(10'240);
+  task.set_fetched_blocks(1000);
+  task.set_fetched_bytes(1'024'000);
+  session_.Answer(Method::kGetTask, task);
+  EXPECT_EQ(Run("preload", {"preload", "imagenet/train"}).exit, 3);
+  session_.Answer(Method::kPreload, PreloadStarted());
+  Run("preload --detach", {"preload", "imagenet/train", "--detach"});
+  proto::PreloadReply reply = PreloadStarted();
+  session_.Answer(Method::kPreload, reply);
+  Run("preload --dry-run", {"preload", "imagenet/train", "--dry-run"});
+  reply.set_capacity_bytes(1 << 20);
+  session_.Answer(Method::kPreload, reply);
+  Expect("preload of more than fits",
+         RunForebay(session_, {"-o", "json", "preload", "imagenet/train", "--detach"}).err);
+}
+
+TEST_F(JsonDoc, Tasks) {
+  proto::ListTasksReply reply;
+  proto::TaskState& running = *reply.add_tasks();
+  running = SamplePreload(0);
+  running.set_done(2499);
+  running.set_failed(1);
+  running.set_bytes(2'558'976);
+  running.set_failed_bytes(1024);
+  running.set_fetched_blocks(1000);
+  running.set_fetched_bytes(1'024'000);
+  running.set_bytes_per_second(1'024'000);
+  session_.Answer(Method::kListTasks, reply);
+  Run("tasks", {"tasks"});
+}
+
+TEST_F(JsonDoc, TaskShowAndCancel) {
+  proto::TaskState failed = SamplePreload(2);
+  failed.set_done(4999);
+  failed.set_failed(1);
+  failed.set_bytes(5'118'976);
+  failed.set_failed_bytes(1024);
+  failed.set_fetched_blocks(1000);
+  failed.set_fetched_bytes(1'024'000);
+  failed.set_error("1 of 5000 objects could not be fetched");
+  proto::TaskFailure& failure = *failed.add_failures();
+  failure.set_key("train/a.jpg");
+  failure.set_reason("S3 answered 412");
+  session_.Answer(Method::kGetTask, failed);
+  Run("task show", {"task", "show", "t-1"});
+  proto::ChangeTaskReply cancelled;
+  *cancelled.mutable_task() = SamplePreload(3);
+  cancelled.mutable_task()->set_error("it was cancelled");
+  cancelled.set_changed(true);
+  session_.Answer(Method::kCancelTask, cancelled);
+  Run("task cancel", {"task", "cancel", "t-1"});
+}
+
 TEST_F(JsonDoc, Unlink) {
   proto::UnlinkReply reply;
   *reply.add_evicted() = FreedAt("n1");

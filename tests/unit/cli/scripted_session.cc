@@ -129,6 +129,19 @@ Ran RunForebay(ScriptedSession& session, const std::vector<std::string>& words,
   return {.exit = static_cast<int>(exit), .out = out.str(), .err = err.str()};
 }
 
+proto::TaskState SamplePreload(std::uint32_t state) {
+  proto::TaskState task;
+  task.set_id("t-1");
+  task.set_kind("preload");
+  task.set_target("imagenet/train");
+  task.set_state(state);
+  task.set_started_unix_s(1'767'323'045);
+  if (state != 0) task.set_ended_unix_s(1'767'323'105);
+  task.set_total(5000);
+  task.set_total_bytes(5'120'000);
+  return task;
+}
+
 proto::StatsReply SampleStats() {
   proto::StatsReply stats;
   stats.set_cluster("0123456789abcdef");

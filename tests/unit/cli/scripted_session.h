@@ -84,6 +84,9 @@ struct Terminal {
 Ran RunForebay(ScriptedSession& session, const std::vector<std::string>& words,
                const Terminal& terminal = {}, const std::string& mount_table = "/dev/null");
 
+/// A preload of imagenet/train, 5,000 objects of 1 KiB, as t-1; `state` as TaskState has it.
+proto::TaskState SamplePreload(std::uint32_t state);
+
 /// A cluster of one link, two nodes and one job, the same at each call.
 proto::StatsReply SampleStats();
 

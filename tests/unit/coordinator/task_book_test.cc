@@ -38,6 +38,56 @@ TEST(TaskBook, KeepsTheLatestHundredThatEndedAndAllThatRun) {
   EXPECT_TRUE(book.TakeExpiredKeys().empty());
 }
 
+TEST(TaskBook, ListsTheOldestFirstAndShowsOnlyRunningOnesAnew) {
+  TaskBook book;
+  for (int i = 0; i < 3; ++i) {
+    proto::TaskState task = TaskBook::Begin("preload", std::to_string(i));
+    task.set_started_unix_ms(1000 - i);
+    book.Commit(task);
+  }
+  const std::vector<proto::TaskState> all = book.All();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].target(), "2");
+  EXPECT_EQ(all[2].target(), "0");
+  proto::TaskState task = all[0];
+  task.set_bytes(7);
+  book.Show(task);
+  EXPECT_EQ(book.Get(task.id())->bytes(), 7u);
+  book.Commit(TaskBook::Ended(task, ""));
+  task.set_bytes(8);
+  book.Show(task);
+  EXPECT_EQ(book.Get(task.id())->bytes(), 7u);
+  EXPECT_EQ(book.Get("t-none").error().code, Code::kNotFound);
+}
+
+TEST(TaskBook, KeepsTheFirstThousandFailuresOverARestart) {
+  MemoryStateStore store;
+  const std::uint64_t fence = *store.Claim();
+  TaskBook book;
+  const proto::TaskState task = TaskBook::Begin("preload", "x");
+  book.Commit(task);
+  for (int i = 0; i < 11; ++i) {
+    std::vector<proto::TaskFailure> failures(100);
+    for (proto::TaskFailure& failure : failures) failure.set_key("key " + std::to_string(i));
+    book.AddFailures(task.id(), failures);
+  }
+  StateBatch batch;
+  TaskBook::Put(batch, task);
+  book.PutFailures(batch, task.id());
+  ASSERT_TRUE(store.Write(batch, fence).has_value());
+  TaskBook restarted;
+  ASSERT_TRUE(restarted.Load(store).has_value());
+  const proto::TaskFailures failures = restarted.Failures(task.id());
+  ASSERT_EQ(failures.failures_size(), TaskBook::kFailuresKept);
+  EXPECT_EQ(failures.failures(0).key(), "key 0");
+  EXPECT_EQ(failures.failures(999).key(), "key 9");
+  restarted.ClearFailures(task.id());
+  StateBatch cleared;
+  restarted.PutFailures(cleared, task.id());
+  ASSERT_TRUE(store.Write(cleared, fence).has_value());
+  EXPECT_TRUE(store.Scan("task_failures/")->empty());
+}
+
 TEST(TaskBook, SurvivesARestart) {
   MemoryStateStore store;
   const std::uint64_t fence = *store.Claim();

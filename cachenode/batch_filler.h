@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "cachenode/filler.h"
+#include "cachenode/store/block_store.h"
+#include "common/base/asio.h"
+#include "common/base/deadline.h"
+#include "common/base/result.h"
+#include "common/model/fill_outcome.h"
+
+namespace forebay {
+
+/// Fills many blocks behind demand, for a preload. A reader of one of them joins its fill, which
+/// then counts as demand; who asks again for what is on its way joins it, too, and costs no GET.
+class BatchFiller {
+ public:
+  BatchFiller(BlockStore& store, Filler& filler) : store_(store), filler_(filler) {}
+
+  /// kFailed comes as the error.
+  using Outcome = Result<FillOutcome>;
+
+  /// One outcome for each block, in their order, when all of them have one; kTimeout for those that
+  /// have none at `deadline` (their fills go on). kFilled: Contains is true at this moment.
+  /// `verify`: what is in the store is read and compared with its checksums first; what does not
+  /// match is dropped and fetched.
+  Task<std::vector<Outcome>> Fill(std::vector<ColdBlock> blocks, bool verify, Deadline deadline);
+
+ private:
+  Task<Result<bool>> IsKept(ColdBlock cold, bool verify);
+  Task<Outcome> Join(Filler::Seat seat, ColdBlock cold, Deadline deadline);
+
+  BlockStore& store_;
+  Filler& filler_;
+};
+
+}  // namespace forebay

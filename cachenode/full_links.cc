@@ -1,0 +1,29 @@
+#include "cachenode/full_links.h"
+
+#include <algorithm>
+
+namespace forebay {
+
+void FullLinks::NoteRefused(const Uuid& link, std::uint32_t length, TimePoint now) {
+  const std::scoped_lock lock(mutex_);
+  const auto entry = refused_.try_emplace(link, Refusal{length, now + kProbeEvery}).first;
+  entry->second.length = std::min(entry->second.length, length);
+  entry->second.probe_at = now + kProbeEvery;
+}
+
+void FullLinks::NoteKept(const Uuid& link, std::uint32_t length) {
+  const std::scoped_lock lock(mutex_);
+  const auto entry = refused_.find(link);
+  if (entry != refused_.end() && length >= entry->second.length) refused_.erase(entry);
+}
+
+bool FullLinks::MayHaveRoom(const Uuid& link, std::uint32_t length, TimePoint now) {
+  const std::scoped_lock lock(mutex_);
+  const auto entry = refused_.find(link);
+  if (entry == refused_.end() || length < entry->second.length) return true;
+  if (now < entry->second.probe_at) return false;
+  entry->second.probe_at = now + kProbeEvery;
+  return true;
+}
+
+}  // namespace forebay

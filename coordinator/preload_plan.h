@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/model/block_id.h"
+#include "common/snapshot/snapshot.h"
+
+namespace forebay {
+
+/// Rows [begin, end) of a snapshot; folders among them are passed over.
+struct RowRange {
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+};
+
+/// Which objects of one generation a preload takes, and in which order. Immutable.
+struct PreloadPlan {
+  std::shared_ptr<const Snapshot> snapshot;
+  std::vector<RowRange> rows;  ///< No row twice.
+  std::uint64_t objects = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t blocks = 0;
+};
+
+/// Files of names, one on a line, relative to the target; "" = none. A name may be a folder.
+struct NameFiles {
+  std::string names;  ///< Only these.
+  std::string order;  ///< These first.
+};
+
+/// The plan for `target`, a file or a folder. kNotFound: names that do not exist below the target,
+/// or are not among `names`; the message has their count and the first of them. Reads files:
+/// blocks.
+Result<PreloadPlan> MakePreloadPlan(std::shared_ptr<const Snapshot> snapshot,
+                                    const SnapshotRow& target, const NameFiles& files);
+
+/// One block of a plan; an empty object is a piece with a block of no bytes.
+struct PreloadPiece {
+  std::uint32_t row = 0;
+  BlockId block;
+  bool ends_object = false;
+};
+
+/// Walks the pieces of a plan in bounded steps. Reads the mapped snapshot: call it on Offload.
+class PreloadWalk {
+ public:
+  explicit PreloadWalk(std::shared_ptr<const PreloadPlan> plan) : plan_(std::move(plan)) {}
+
+  /// The next at most `limit` pieces; empty at the end. kCorrupt: the snapshot is damaged.
+  Result<std::vector<PreloadPiece>> Next(std::size_t limit);
+
+  /// Passes over the first `pieces` of the plan; cheaper than Next.
+  Status Skip(std::uint64_t pieces);
+
+ private:
+  /// Moves to the next file; false at the end.
+  Result<bool> NextFile();
+
+  std::shared_ptr<const PreloadPlan> plan_;
+  std::size_t range_ = 0;
+  std::uint32_t next_row_ = 0;  // in the range; below its begin: the range is not entered
+  SnapshotRow file_;
+  std::uint64_t offset_ = 0;
+  bool in_file_ = false;
+  bool version_known_ = false;
+  ObjectVersion version_;
+};
+
+}  // namespace forebay

@@ -1,0 +1,33 @@
+#include "coordinator/target_lookup.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "coordinator/target.h"
+
+namespace forebay {
+
+Result<LocatedTarget> LocateTarget(const std::string& target, const LinkRegistry& links,
+                                   const NamespaceIndex& index) {
+  Result<ResolvedTarget> resolved = ResolveTarget(target, links.Specs());
+  if (!resolved) return Fail(resolved.error());
+  const std::optional<Link> link = links.FindById(resolved->link.id);
+  if (!link) return Fail(UnknownLink(resolved->link.name, links.Specs()));
+  const std::shared_ptr<const PublishedGeneration> generation =
+      link->generation ? index.Find(link->spec.id, link->generation->generation()) : nullptr;
+  if (!generation) {
+    return Fail(Code::kUnavailable,
+                fmt::format("link '{}' is still being listed (task {}): try again when it is done",
+                            link->spec.name, link->task_id));
+  }
+  const std::shared_ptr<const Snapshot>& snapshot = generation->snapshot();
+  const std::optional<SnapshotRow> row = snapshot->Resolve(resolved->path);
+  if (!row) {
+    return Fail(Code::kNotFound,
+                fmt::format("there is no '{}' in link '{}'", resolved->path, link->spec.name));
+  }
+  return LocatedTarget{.link = link->spec, .snapshot = snapshot, .row = *row};
+}
+
+}  // namespace forebay

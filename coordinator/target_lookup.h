@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/base/result.h"
+#include "common/snapshot/snapshot.h"
+#include "coordinator/link_registry.h"
+#include "coordinator/namespace_index.h"
+
+namespace forebay {
+
+/// A target that exists: a row of a complete snapshot.
+struct LocatedTarget {
+  LinkSpec link;
+  std::shared_ptr<const Snapshot> snapshot;
+  SnapshotRow row;
+};
+
+/// Finds a TARGET in the current generation of its link. kNotFound, kInvalid: as ResolveTarget, or
+/// nothing is there; kUnavailable: the link is still being listed.
+Result<LocatedTarget> LocateTarget(const std::string& target, const LinkRegistry& links,
+                                   const NamespaceIndex& index);
+
+}  // namespace forebay

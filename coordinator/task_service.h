@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/base/asio.h"
+#include "common/base/offload.h"
+#include "common/wire/server.h"
+#include "coordinator/linker.h"
+#include "coordinator/name_uploads.h"
+#include "coordinator/preloader.h"
+#include "coordinator/task_book.h"
+
+namespace forebay {
+
+/// What the CLI asks about tasks, and the start of preloads.
+class TaskService {
+ public:
+  struct Parts {
+    TaskBook& tasks;
+    LinkRegistry& links;
+    Linker& linker;
+    Preloader& preloader;
+    NameUploads& uploads;
+    Offload& offload;
+  };
+  explicit TaskService(Parts parts) : parts_(parts) {}
+
+  std::vector<MethodEntry> Methods();
+
+ private:
+  Task<Result<RpcReply>> GetTask(RpcCall call);
+  Task<Result<RpcReply>> ListTasks(RpcCall call);
+  Task<Result<RpcReply>> CancelTask(RpcCall call);
+  Task<Result<RpcReply>> RetryTask(RpcCall call);
+  Task<Result<RpcReply>> UploadNames(RpcCall call);
+  Task<Result<RpcReply>> StartPreload(RpcCall call);
+
+  Task<Status> EndTask(proto::TaskState task);
+
+  Parts parts_;
+};
+
+}  // namespace forebay

@@ -1,0 +1,432 @@
+// The coordinator's side of preloads and tasks, over real connections to made-up nodes.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/component/coordinator/cluster_fixture.h"
+
+namespace forebay {
+namespace {
+
+constexpr std::uint32_t kDone = 1;
+constexpr std::uint32_t kFailed = 2;
+constexpr std::uint32_t kCancelled = 3;
+constexpr std::uint64_t kObjects = 1000;
+
+proto::FillResult Outcome(FillOutcome outcome, Code code = Code::kInternal,
+                          const std::string& message = "") {
+  proto::FillResult result;
+  result.set_outcome(static_cast<std::uint32_t>(outcome));
+  result.set_code(static_cast<std::uint32_t>(code));
+  result.set_message(message);
+  return result;
+}
+
+class PreloadTest : public ClusterTest {
+ protected:
+  PreloadTest() {
+    for (std::uint64_t i = 0; i < kObjects; ++i) {
+      store.Put("data/train/" + std::to_string(10'000 + i), 100 + i);
+      bytes_ += 100 + i;
+    }
+    times.restart_grace = std::chrono::milliseconds(200);
+    times.suspect_after = std::chrono::milliseconds(500);
+    StartCoordinator();
+    MakeLink("data", "data/");
+    for (const char* id : {"n1", "n2", "n3"}) {
+      nodes_.push_back(std::make_unique<FakeNode>(id, secret));
+      EXPECT_TRUE(nodes_.back()->Register(address()).has_value());
+    }
+    reporter_ = std::jthread([this](const std::stop_token& stop) { Report(stop); });
+  }
+  ~PreloadTest() override {
+    reporter_.request_stop();
+    reporter_.join();
+  }
+
+  /// The nodes that live report to whatever coordinator there is.
+  void Report(const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      {
+        const std::scoped_lock lock(mutex_);
+        for (const auto& node : nodes_) {
+          if (!coordinator || dead_.contains(node->id)) continue;
+          const auto reply = node->Heartbeat(address());
+          if (reply && reply->register_again()) (void)node->Register(address());
+        }
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  }
+  void KillNode(std::size_t i) {
+    const std::scoped_lock lock(mutex_);
+    dead_.insert(nodes_[i]->id);
+    nodes_[i]->Kill();
+  }
+  void RestartCoordinator() {
+    const std::scoped_lock lock(mutex_);
+    StopCoordinator();
+    StartCoordinator();
+  }
+
+  static proto::PreloadRequest Of(const std::string& target) {
+    proto::PreloadRequest request;
+    request.mutable_target()->set_text(target);
+    return request;
+  }
+  Result<proto::PreloadReply> Ask(const proto::PreloadRequest& request) {
+    return admin.Ask<proto::PreloadReply>(address(), Method::kPreload, request);
+  }
+  std::string Start(const proto::PreloadRequest& request) {
+    const auto reply = Ask(request);
+    EXPECT_TRUE(reply.has_value()) << reply.error().message;
+    return reply ? reply->task_id() : "";
+  }
+  proto::TaskState Run(const proto::PreloadRequest& request) { return WaitForTask(Start(request)); }
+  Result<proto::ChangeTaskReply> Change(Method method, const std::string& id) {
+    proto::ChangeTaskRequest request;
+    request.set_id(id);
+    return admin.Ask<proto::ChangeTaskReply>(address(), method, request);
+  }
+  proto::TaskState Get(const std::string& id) {
+    proto::GetTaskRequest request;
+    request.set_id(id);
+    request.set_with_failures(true);
+    return *admin.Ask<proto::TaskState>(address(), Method::kGetTask, request);
+  }
+  std::string Upload(const std::string& text) {
+    proto::UploadNamesRequest request;
+    request.set_data(text);
+    return admin.Ask<proto::UploadNamesReply>(address(), Method::kUploadNames, request)->upload();
+  }
+  std::size_t ListFiles() const {
+    std::error_code none;
+    std::size_t files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(dir / "state/preload", none))
+      files += entry.is_regular_file() ? 1 : 0;
+    return files;
+  }
+  void OnFill(const FakeNode::Fill& fill) {
+    for (const auto& node : nodes_) node->OnFill(fill);
+  }
+  /// From now on fills wait for Open().
+  void Close() {
+    open_ = false;
+    for (const auto& node : nodes_) {
+      FakeNode* const self = node.get();
+      self->OnFill([this, self](const proto::FillObject&, const BlockId& block) {
+        ++waiting_;
+        while (!open_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return self->Keep(block);
+      });
+    }
+  }
+  void Open() { open_ = true; }
+  void WaitForFills() {
+    const Deadline deadline = Deadline::After(std::chrono::seconds(20));
+    while (waiting_ == 0 && !deadline.Expired())
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ASSERT_GT(waiting_, 0);
+  }
+  std::size_t Kept() const {
+    std::set<BlockId> all;
+    for (const auto& node : nodes_) all.merge(node->kept());
+    return all.size();
+  }
+  std::uint64_t Fills() const {
+    std::uint64_t sum = 0;
+    for (const auto& node : nodes_) sum += node->fills();
+    return sum;
+  }
+
+  std::uint64_t bytes_ = 0;
+  std::vector<std::unique_ptr<FakeNode>> nodes_;
+
+ private:
+  std::mutex mutex_;  // over the coordinator's end and beginning
+  std::set<std::string> dead_;
+  std::atomic<bool> open_{true};
+  std::atomic<int> waiting_{0};
+  std::jthread reporter_;
+};
+
+TEST_F(PreloadTest, EachBlockIsAskedForOnceAndCountedToTheUnit) {
+  const proto::TaskState task = Run(Of("data"));
+  EXPECT_EQ(task.state(), kDone) << task.error();
+  EXPECT_EQ(task.kind(), "preload");
+  EXPECT_EQ(task.total(), kObjects);
+  EXPECT_EQ(task.done(), kObjects);
+  EXPECT_EQ(task.bytes(), bytes_);
+  EXPECT_EQ(task.total_bytes(), bytes_);
+  EXPECT_EQ(task.fetched_blocks(), kObjects);
+  EXPECT_EQ(task.fetched_bytes(), bytes_);
+  EXPECT_EQ(Fills(), kObjects);
+  EXPECT_EQ(Kept(), kObjects);
+  const proto::TaskState again = Run(Of("s3://bucket/data/"));
+  EXPECT_EQ(again.done(), kObjects);
+  EXPECT_EQ(again.fetched_blocks(), 0u);
+}
+
+TEST_F(PreloadTest, ADryRunBeginsNothing) {
+  ASSERT_EQ(Run(Of("data/train/10000")).state(), kDone);
+  proto::PreloadRequest request = Of("data");
+  request.set_dry_run(true);
+  const auto reply = Ask(request);
+  ASSERT_TRUE(reply.has_value()) << reply.error().message;
+  EXPECT_EQ(reply->task_id(), "");
+  EXPECT_EQ(reply->objects(), kObjects);
+  EXPECT_EQ(reply->blocks(), kObjects);
+  EXPECT_EQ(reply->cached_blocks(), 1u);
+  EXPECT_EQ(reply->capacity_bytes(), 3ULL << 30);
+  EXPECT_EQ(Fills(), 1u);
+}
+
+TEST_F(PreloadTest, WhatANodeThatDiesDidNotAnswerGoesToTheNextOwner) {
+  Close();
+  const std::string id = Start(Of("data"));
+  WaitForFills();
+  Open();
+  KillNode(1);
+  const proto::TaskState task = WaitForTask(id);
+  EXPECT_EQ(task.state(), kDone) << task.error();
+  EXPECT_EQ(task.done(), kObjects);
+  EXPECT_EQ(Kept(), kObjects);
+}
+
+TEST_F(PreloadTest, NoNodeAtAllIsAFailureAfterPatienceAndNeverDone) {
+  StopCoordinator();
+  preload_patience = std::chrono::seconds(1);
+  StartCoordinator();
+  for (std::size_t i = 0; i < nodes_.size(); ++i) KillNode(i);
+  const proto::TaskState task = Run(Of("data"));
+  EXPECT_EQ(task.state(), kFailed);
+  EXPECT_EQ(task.failed(), kObjects);
+  EXPECT_EQ(task.done(), 0u);
+}
+
+TEST_F(PreloadTest, WhatFailsIsReportedTheOthersGoOnAndARetryFetchesIt) {
+  for (const auto& node : nodes_) {
+    FakeNode* const self = node.get();
+    self->OnFill([self](const proto::FillObject& object, const BlockId& block) {
+      if (object.key() == "data/train/10007")
+        return Outcome(FillOutcome::kFailed, Code::kStale, "S3 answered 412");
+      return self->Keep(block);
+    });
+  }
+  const std::string id = Start(Of("data"));
+  const proto::TaskState task = WaitForTask(id);
+  EXPECT_EQ(task.state(), kFailed);
+  EXPECT_EQ(task.failed(), 1u);
+  EXPECT_EQ(task.done(), kObjects - 1);
+  EXPECT_EQ(task.error(),
+            "1 of 1000 objects could not be fetched, the first of them 'data/train/10007': S3 "
+            "answered 412");
+  const proto::TaskState shown = Get(id);
+  ASSERT_EQ(shown.failures_size(), 1);
+  EXPECT_EQ(shown.failures(0).key(), "data/train/10007");
+  EXPECT_EQ(shown.failures(0).reason(), "S3 answered 412");
+
+  RestartCoordinator();
+  EXPECT_EQ(Get(id).failures_size(), 1) << "the report survives";
+  OnFill(nullptr);
+  const auto retried = Change(Method::kRetryTask, id);
+  ASSERT_TRUE(retried.has_value()) << retried.error().message;
+  const proto::TaskState good = WaitForTask(id);
+  EXPECT_EQ(good.state(), kDone) << good.error();
+  EXPECT_EQ(good.done(), kObjects);
+  EXPECT_EQ(good.fetched_blocks(), 1u);
+  EXPECT_EQ(Get(id).failures_size(), 0);
+  EXPECT_EQ(Change(Method::kRetryTask, id).error().code, Code::kInvalid) << "it did not fail";
+}
+
+TEST_F(PreloadTest, S3ThatDoesNotAnswerIsAskedAgain) {
+  std::atomic<int> refusals{300};
+  for (const auto& node : nodes_) {
+    FakeNode* const self = node.get();
+    self->OnFill([self, &refusals](const proto::FillObject&, const BlockId& block) {
+      if (--refusals >= 0) return Outcome(FillOutcome::kFailed, Code::kTimeout, "503");
+      return self->Keep(block);
+    });
+  }
+  const proto::TaskState task = Run(Of("data"));
+  EXPECT_EQ(task.state(), kDone) << task.error();
+  EXPECT_EQ(task.done(), kObjects);
+  OnFill(nullptr);
+}
+
+TEST_F(PreloadTest, WhatFindsNoRoomIsNotCalledKept) {
+  for (const auto& node : nodes_) {
+    FakeNode* const self = node.get();
+    self->OnFill([self](const proto::FillObject& object, const BlockId& block) {
+      if (object.size() >= 600) return Outcome(FillOutcome::kNoRoom);
+      return self->Keep(block);
+    });
+  }
+  const proto::TaskState task = Run(Of("data"));
+  EXPECT_EQ(task.state(), kDone);
+  EXPECT_EQ(task.done(), 500u);
+  EXPECT_EQ(task.not_kept(), 500u);
+  EXPECT_EQ(task.bytes() + task.not_kept_bytes(), bytes_);
+}
+
+TEST_F(PreloadTest, GoesOnAfterACoordinatorsEndWithWhatWasNotAnswered) {
+  std::atomic<int> budget{400};
+  for (const auto& node : nodes_) {
+    FakeNode* const self = node.get();
+    self->OnFill([self, &budget](const proto::FillObject&, const BlockId& block) {
+      if (--budget < 0) return Outcome(FillOutcome::kFailed, Code::kTimeout, "S3 is slow");
+      return self->Keep(block);
+    });
+  }
+  const std::string id = Start(Of("data"));
+  const Deadline deadline = Deadline::After(std::chrono::seconds(20));
+  while (Get(id).done() == 0 && !deadline.Expired())
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  RestartCoordinator();
+  OnFill(nullptr);
+  const proto::TaskState task = WaitForTask(id);
+  EXPECT_EQ(task.state(), kDone) << task.error();
+  EXPECT_EQ(task.done(), kObjects);
+  EXPECT_EQ(task.bytes(), bytes_);
+  EXPECT_EQ(task.total(), kObjects);
+  EXPECT_EQ(Kept(), kObjects);
+}
+
+TEST_F(PreloadTest, TheSamePreloadIsJoinedAndAnotherIsNot) {
+  Close();
+  proto::PreloadRequest listed = Of("data/train");
+  listed.set_names_upload(Upload("10001\n10002\n"));
+  const std::string id = Start(Of("data"));
+  const std::string other = Start(listed);
+  EXPECT_NE(other, id);
+  const auto joined = Ask(Of("s3://bucket/data"));
+  ASSERT_TRUE(joined.has_value());
+  EXPECT_TRUE(joined->joined());
+  EXPECT_EQ(joined->task_id(), id);
+  listed.set_names_upload(Upload("10001\n10002\n"));
+  EXPECT_EQ(Ask(listed)->task_id(), other) << "the same list, uploaded again";
+  listed.set_names_upload(Upload("10001\n10003\n"));
+  EXPECT_FALSE(Ask(listed)->joined());
+  proto::PreloadRequest verify = Of("data");
+  verify.set_verify(true);
+  EXPECT_FALSE(Ask(verify)->joined());
+  Open();
+  EXPECT_EQ(WaitForTask(id).state(), kDone);
+  EXPECT_EQ(WaitForTask(other).total(), 2u);
+  proto::ListTasksReply tasks =
+      *admin.Ask<proto::ListTasksReply>(address(), Method::kListTasks, proto::ListTasksRequest());
+  ASSERT_EQ(tasks.tasks_size(), 5) << "the listing and four preloads";
+  for (const proto::TaskState& task : tasks.tasks()) (void)WaitForTask(task.id());
+}
+
+TEST_F(PreloadTest, AListIsPartOfItsTaskAndGoesWithIt) {
+  Close();
+  proto::PreloadRequest request = Of("data/train");
+  request.set_names_upload(Upload("10005\n10006\n10007\n"));
+  request.set_order_upload(Upload("10007\n"));
+  const std::string id = Start(request);
+  WaitForFills();
+  EXPECT_EQ(ListFiles(), 2u);
+  Open();
+  RestartCoordinator();
+  const proto::TaskState task = WaitForTask(id);
+  EXPECT_EQ(task.state(), kDone) << task.error();
+  EXPECT_EQ(task.total(), 3u);
+  EXPECT_EQ(Kept(), 3u);
+  const Deadline deadline = Deadline::After(std::chrono::seconds(20));
+  while (ListFiles() > 0 && !deadline.Expired())
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(ListFiles(), 0u);
+}
+
+TEST_F(PreloadTest, UnknownNamesStartNothing) {
+  proto::PreloadRequest request = Of("data/train");
+  request.set_names_upload(Upload("10005\nnope\n"));
+  const auto reply = Ask(request);
+  ASSERT_FALSE(reply.has_value());
+  EXPECT_EQ(reply.error().message,
+            "1 of the 2 names in the list are not in 'train': 'nope'; nothing was started");
+  EXPECT_EQ(ListFiles(), 0u);
+  EXPECT_EQ(Fills(), 0u);
+}
+
+TEST_F(PreloadTest, EndsWhenEnoughIsCached) {
+  ASSERT_EQ(Run(Of("data/train/10999")).state(), kDone);
+  proto::PreloadRequest request = Of("data");
+  request.set_until_ratio(0.5);
+  const proto::TaskState task = Run(request);
+  EXPECT_EQ(task.state(), kDone) << task.error();
+  std::uint64_t kept = 0;
+  for (const auto& node : nodes_) {
+    for (const BlockId& block : node->kept()) kept += block.length;
+  }
+  EXPECT_GE(kept, bytes_ / 2);
+  EXPECT_LT(kept, bytes_ / 2 + 2 * 1100) << "no more than the last piece";
+  EXPECT_EQ(task.fetched_bytes() + 1099, kept);
+}
+
+TEST_F(PreloadTest, ACancelledPreloadIsOverAlsoAfterARestart) {
+  Close();
+  const std::string id = Start(Of("data"));
+  WaitForFills();
+  const auto cancelled = Change(Method::kCancelTask, id);
+  ASSERT_TRUE(cancelled.has_value()) << cancelled.error().message;
+  EXPECT_TRUE(cancelled->changed());
+  EXPECT_EQ(cancelled->task().state(), kCancelled);
+  Open();
+  RestartCoordinator();
+  EXPECT_EQ(Get(id).state(), kCancelled);
+  const auto again = Change(Method::kCancelTask, id);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_FALSE(again->changed());
+  EXPECT_EQ(Change(Method::kRetryTask, id).error().code, Code::kInvalid);
+  const proto::TaskState done = Run(Of("data"));
+  EXPECT_EQ(Change(Method::kCancelTask, done.id()).error().code, Code::kInvalid);
+  EXPECT_EQ(Change(Method::kCancelTask, "t-none").error().code, Code::kNotFound);
+}
+
+TEST_F(PreloadTest, AnUnlinkEndsItsPreloads) {
+  Close();
+  const std::string id = Start(Of("data"));
+  WaitForFills();
+  proto::UnlinkRequest unlink;
+  unlink.set_name("data");
+  ASSERT_TRUE(admin.Call(address(), Method::kUnlink, unlink).has_value());
+  const proto::TaskState task = WaitForTask(id);
+  EXPECT_EQ(task.state(), kCancelled);
+  EXPECT_EQ(task.error(), "the link was removed");
+  Open();
+}
+
+TEST_F(PreloadTest, WhatCannotBeginSaysWhy) {
+  EXPECT_EQ(Ask(Of("nope")).error().code, Code::kNotFound);
+  EXPECT_EQ(Ask(Of("data/none")).error().code, Code::kNotFound);
+  EXPECT_EQ(Ask(Of("")).error().code, Code::kInvalid);
+  proto::PreloadRequest request = Of("data");
+  request.set_until_ratio(1.5);
+  EXPECT_EQ(Ask(request).error().code, Code::kInvalid);
+  request = Of("data");
+  request.set_names_upload("../../state");
+  EXPECT_EQ(Ask(request).error().code, Code::kNotFound);
+  EXPECT_EQ(Fills(), 0u);
+}
+
+TEST_F(PreloadTest, ACancelledFirstListingRemovesTheLinkThatNeverWas) {
+  store.HangAfter(5);
+  const auto linked =
+      admin.Ask<proto::LinkReply>(address(), Method::kLink, LinkRequestFor("slow", "data/train/"));
+  ASSERT_TRUE(linked.has_value()) << linked.error().message;
+  ASSERT_TRUE(store.WaitUntilHanging());
+  const auto cancelled = Change(Method::kCancelTask, linked->task_id());
+  ASSERT_TRUE(cancelled.has_value()) << cancelled.error().message;
+  EXPECT_EQ(Get(linked->task_id()).state(), kCancelled);
+  EXPECT_EQ(GetLink("slow").error().code, Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace forebay

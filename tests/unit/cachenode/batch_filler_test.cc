@@ -1,0 +1,158 @@
+#include "cachenode/batch_filler.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_future.hpp>
+#include <chrono>
+#include <future>
+#include <string>
+#include <vector>
+
+#include "tests/unit/cachenode/reader_rig.h"
+
+namespace forebay {
+namespace {
+
+using fakes::GetScript;
+
+class BatchFillerTest : public ReaderRig {
+ protected:
+  explicit BatchFillerTest(FillerOptions options = {}) : ReaderRig(options) {}
+
+  CheckedRead Whole(int number) const {
+    return ReadOf(TestObject("data/" + std::to_string(number), kBlock), 0, {0, kBlock});
+  }
+  std::vector<ColdBlock> Batch(int from, int to) const {
+    std::vector<ColdBlock> blocks;
+    for (int i = from; i < to; ++i) blocks.push_back(ColdOf(Whole(i)));
+    return blocks;
+  }
+  std::future<std::vector<BatchFiller::Outcome>> StartFill(
+      std::vector<ColdBlock> blocks, bool verify = false,
+      Duration patience = std::chrono::seconds(20)) {
+    return asio::co_spawn(pool_.Next(),
+                          batches_.Fill(std::move(blocks), verify, Deadline::After(patience)),
+                          asio::use_future);
+  }
+  std::vector<BatchFiller::Outcome> Fill(std::vector<ColdBlock> blocks, bool verify = false) {
+    return StartFill(std::move(blocks), verify).get();
+  }
+  static int Count(const std::vector<BatchFiller::Outcome>& outcomes, FillOutcome wanted) {
+    int count = 0;
+    for (const auto& outcome : outcomes) count += outcome == wanted ? 1 : 0;
+    return count;
+  }
+
+  BatchFiller batches_{store_, filler_};
+};
+
+class NarrowBatchTest : public BatchFillerTest {
+ protected:
+  NarrowBatchTest() : BatchFillerTest(FillerOptions{.max_fills = 8}) {}  // 3 in the background
+};
+
+TEST_F(BatchFillerTest, FillsWhatIsMissingAndSaysWhatWasThere) {
+  EXPECT_EQ(Count(Fill(Batch(0, 10)), FillOutcome::kFilled), 10);
+  const std::vector<BatchFiller::Outcome> outcomes = Fill(Batch(5, 20));
+  EXPECT_EQ(Count(outcomes, FillOutcome::kKept), 5);
+  EXPECT_EQ(Count(outcomes, FillOutcome::kFilled), 10);
+  EXPECT_EQ(outcomes[4], FillOutcome::kKept) << "in their order";
+  EXPECT_EQ(outcomes[5], FillOutcome::kFilled);
+  EXPECT_EQ(s3_.gets(), 20u);
+  EXPECT_EQ(count().reads, 0u) << "nobody has read anything";
+}
+
+TEST_F(BatchFillerTest, TwoBatchesOfTheSameBlocksCostOneGetEach) {
+  s3_.OnGet([](const GetRequest&) { return GetScript{.hold_after = 0}; });
+  auto first = StartFill(Batch(0, 20));
+  ASSERT_TRUE(s3_.WaitForHeld(20));
+  auto second = StartFill(Batch(0, 20));
+  s3_.Release();
+  EXPECT_EQ(Count(first.get(), FillOutcome::kFilled), 20);
+  for (const auto& outcome : second.get()) EXPECT_TRUE(outcome.has_value());
+  EXPECT_EQ(s3_.gets(), 20u);
+}
+
+TEST_F(BatchFillerTest, WhatFailsHasItsReasonAndTheOthersGoOn) {
+  s3_.OnGet([](const GetRequest& get) {
+    if (get.key == "data/3") return GetScript{.error = Error{Code::kNotFound, "it is gone"}};
+    return GetScript{};
+  });
+  const std::vector<BatchFiller::Outcome> outcomes = Fill(Batch(0, 8));
+  EXPECT_EQ(Count(outcomes, FillOutcome::kFilled), 7);
+  ASSERT_FALSE(outcomes[3].has_value());
+  EXPECT_EQ(outcomes[3].error().code, Code::kStale);
+  EXPECT_EQ(outcomes[3].error().message, "it is gone");
+}
+
+TEST_F(NarrowBatchTest, AFullStoreIsNotPaidForWithAGetForEachBlock) {
+  store_.RefuseAdmissions(Error{Code::kOverloaded, "no space that may be freed"});
+  EXPECT_EQ(Count(Fill(Batch(0, 200)), FillOutcome::kNoRoom), 200);
+  EXPECT_LT(s3_.gets(), 20u);
+  store_.RefuseAdmissions(std::nullopt);
+  // Room that comes back is found by a probe; what failed for want of room is asked for again.
+  EXPECT_TRUE(
+      Eventually([this] { return Count(Fill(Batch(500, 501)), FillOutcome::kFilled) == 1; }));
+  EXPECT_EQ(Count(Fill(Batch(0, 200)), FillOutcome::kFilled), 200);
+}
+
+TEST_F(BatchFillerTest, ADiskThatRefusesToWriteIsNoRoomEither) {
+  store_.RefuseAdmissions(Error{Code::kInternal, "the disk is read-only"});
+  EXPECT_EQ(Count(Fill(Batch(0, 1)), FillOutcome::kNoRoom), 1);
+}
+
+TEST_F(BatchFillerTest, VerifyFetchesWhatDoesNotMatch) {
+  EXPECT_EQ(Count(Fill(Batch(0, 4)), FillOutcome::kFilled), 4);
+  ASSERT_TRUE(Eventually([this] { return IsIdle(); }));
+  EXPECT_EQ(Count(Fill(Batch(0, 4), true), FillOutcome::kKept), 4);
+  EXPECT_EQ(s3_.gets(), 4u);
+  store_.RefuseReads(Error{Code::kOverloaded, "too much disk work is waiting"});
+  const std::vector<BatchFiller::Outcome> unknown = Fill(Batch(0, 1), true);
+  ASSERT_FALSE(unknown[0].has_value());
+  EXPECT_EQ(unknown[0].error().code, Code::kOverloaded) << "not known is not kept";
+}
+
+TEST_F(NarrowBatchTest, AReaderOvertakesTheBatchAndJoinsWhatItReads) {
+  s3_.OnGet([](const GetRequest&) { return GetScript{.hold_after = 0}; });
+  auto batch = StartFill(Batch(0, 100));
+  ASSERT_TRUE(s3_.WaitForHeld(3)) << "the background's share";
+  // A block of the batch that waits for its turn, and one that is not in it.
+  auto joined = Start(Whole(90));
+  auto other = Start(Whole(1000));
+  ASSERT_TRUE(s3_.WaitForHeld(5)) << "both begin at once";
+  EXPECT_EQ(s3_.gets(), 5u);
+  s3_.Release();
+  EXPECT_TRUE(AreRight(joined.get(), Whole(90)));
+  EXPECT_TRUE(AreRight(other.get(), Whole(1000)));
+  EXPECT_EQ(Count(batch.get(), FillOutcome::kFilled), 100);
+  EXPECT_EQ(s3_.gets(), 101u);
+  EXPECT_LE(s3_.most_at_once(), 8u);
+}
+
+TEST_F(NarrowBatchTest, AnotherNodesReaderTakesItOutOfTheBackgroundToo) {
+  s3_.OnGet([](const GetRequest&) { return GetScript{.hold_after = 0}; });
+  auto batch = StartFill(Batch(0, 100));
+  ASSERT_TRUE(s3_.WaitForHeld(3));
+  CheckedRead peer = Whole(90);
+  peer.request.peer_only = true;
+  ASSERT_TRUE(Eventually([&] { return filler_.in_flight() == 100; }));
+  Settle();
+  auto joined = Start(peer);
+  ASSERT_TRUE(s3_.WaitForHeld(4));
+  s3_.Release();
+  EXPECT_TRUE(AreRight(joined.get(), peer));
+  EXPECT_EQ(Count(batch.get(), FillOutcome::kFilled), 100);
+  EXPECT_EQ(s3_.gets(), 100u);
+}
+
+TEST_F(NarrowBatchTest, ACallerThatGoesAwayLosesNothing) {
+  s3_.OnGet([](const GetRequest&) { return GetScript{.hold_after = 0}; });
+  const auto outcomes = StartFill(Batch(0, 10), false, std::chrono::milliseconds(50)).get();
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.error().code, Code::kTimeout);
+  s3_.Release();
+  for (const auto& outcome : Fill(Batch(0, 10))) EXPECT_TRUE(outcome.has_value());
+  EXPECT_EQ(s3_.gets(), 10u);
+}
+
+}  // namespace
+}  // namespace forebay

@@ -1,0 +1,184 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/unit/cli/scripted_session.h"
+
+namespace forebay::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Preload : public ::testing::Test {
+ protected:
+  Preload() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "forebay-test-XXXXXX").string();
+    dir_ = ::mkdtemp(pattern.data());
+  }
+  ~Preload() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(dir_, ignored);
+  }
+
+  static proto::PreloadReply Started() {
+    proto::PreloadReply reply;
+    reply.set_link("imagenet");
+    reply.set_task_id("t-1");
+    reply.set_objects(5000);
+    reply.set_bytes(5'120'000);
+    reply.set_blocks(5000);
+    reply.set_capacity_bytes(1 << 30);
+    return reply;
+  }
+  static proto::TaskState Done() {
+    proto::TaskState task = SamplePreload(1);
+    task.set_done(5000);
+    task.set_bytes(5'120'000);
+    task.set_fetched_blocks(1000);
+    task.set_fetched_bytes(1'024'000);
+    return task;
+  }
+  std::string List(const std::string& text) {
+    std::ofstream(dir_ / "list", std::ios::binary) << text;
+    return dir_ / "list";
+  }
+  static proto::UploadNamesReply Uploaded(std::uint64_t size) {
+    proto::UploadNamesReply reply;
+    reply.set_upload("names-1");
+    reply.set_size(size);
+    return reply;
+  }
+
+  ScriptedSession session_;
+  std::filesystem::path dir_;
+};
+
+TEST_F(Preload, WaitsAndSaysWhatItBrought) {
+  session_.Answer(Method::kPreload, Started());
+  session_.Answer(Method::kGetTask, SamplePreload(0));
+  session_.Answer(Method::kGetTask, Done());
+  const Ran ran = RunForebay(session_, {"preload", "imagenet/train"});
+  EXPECT_EQ(ran.exit, 0);
+  EXPECT_EQ(ran.out,
+            "'imagenet/train': 5,000 of 5,000 objects are cached, 4.88 MiB; 1000 KiB in 1,000 "
+            "blocks was fetched\n");
+  EXPECT_EQ(ran.err, "");
+  const auto request = session_.Asked<proto::PreloadRequest>(0);
+  EXPECT_EQ(request.target().text(), "imagenet/train");
+  EXPECT_FALSE(request.verify());
+  EXPECT_FALSE(request.dry_run());
+}
+
+TEST_F(Preload, SendsEachOptionAndHasOtherNames) {
+  for (const char* name : {"preload", "warmup", "prefetch"}) {
+    session_.Answer(Method::kPreload, Started());
+    const std::size_t call = session_.calls();
+    const Ran ran = RunForebay(session_, {name, "imagenet", "--verify", "--skip-existing",
+                                          "--rate-limit", "200MB/s", "--until", "80%", "--detach"});
+    EXPECT_EQ(ran.exit, 0) << ran.err;
+    EXPECT_EQ(ran.out, "t-1\n");
+    const auto request = session_.Asked<proto::PreloadRequest>(call);
+    EXPECT_TRUE(request.verify());
+    EXPECT_EQ(request.bytes_per_second(), 200'000'000u);
+    EXPECT_DOUBLE_EQ(request.until_ratio(), 0.8);
+  }
+}
+
+TEST_F(Preload, WrongOptionsAskNobody) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"preload"},
+                                             {"preload", "x", "--rate-limit", "0B/s"},
+                                             {"preload", "x", "--rate-limit", "fast"},
+                                             {"preload", "x", "--until", "0%"},
+                                             {"preload", "x", "--until", "120%"},
+                                             {"preload", "x", "-f", "-", "--order", "-"},
+                                             {"preload", "x", "-f", dir_ / "none"},
+                                             {"preload", "x", "-f", dir_},
+                                             {"preload", "x", "--order", List("")}}) {
+    const Ran ran = RunForebay(session_, words);
+    EXPECT_EQ(ran.exit, 2) << ran.err;
+  }
+  EXPECT_EQ(session_.calls(), 0u);
+}
+
+TEST_F(Preload, AListTravelsInParts) {
+  const std::string text(600'000, 'x');
+  session_.Answer(Method::kUploadNames, Uploaded(524'288));
+  session_.Answer(Method::kUploadNames, Uploaded(600'000));
+  session_.Answer(Method::kPreload, Started());
+  ASSERT_EQ(RunForebay(session_, {"preload", "imagenet", "-f", List(text), "--detach"}).exit, 0);
+  const auto first = session_.Asked<proto::UploadNamesRequest>(0);
+  const auto second = session_.Asked<proto::UploadNamesRequest>(1);
+  EXPECT_EQ(first.upload(), "");
+  EXPECT_EQ(second.upload(), "names-1");
+  EXPECT_EQ(second.offset(), first.data().size());
+  EXPECT_EQ(first.data() + second.data(), text);
+  EXPECT_EQ(session_.Asked<proto::PreloadRequest>(2).names_upload(), "names-1");
+  EXPECT_EQ(session_.Asked<proto::PreloadRequest>(2).order_upload(), "");
+}
+
+TEST_F(Preload, TheListMayComeFromTheInput) {
+  session_.Answer(Method::kUploadNames, Uploaded(4));
+  session_.Answer(Method::kPreload, Started());
+  const Terminal terminal{.typed = "a\nb\n"};
+  ASSERT_EQ(
+      RunForebay(session_, {"preload", "imagenet", "--order", "-", "--detach"}, terminal).exit, 0);
+  EXPECT_EQ(session_.Asked<proto::UploadNamesRequest>(0).data(), "a\nb\n");
+  EXPECT_EQ(session_.Asked<proto::PreloadRequest>(1).order_upload(), "names-1");
+}
+
+TEST_F(Preload, ADryRunSaysWhatItWouldCost) {
+  proto::PreloadReply reply = Started();
+  reply.clear_task_id();
+  reply.set_blocks(3'000'000);
+  reply.set_cached_blocks(500'000);
+  session_.Answer(Method::kPreload, reply);
+  const Ran ran = RunForebay(session_, {"preload", "imagenet", "--dry-run"});
+  EXPECT_EQ(ran.exit, 0);
+  EXPECT_THAT(ran.out, HasSubstr("2,500,000 GETs are needed, about $1.0000 at $0.40 a million"));
+  EXPECT_TRUE(session_.Asked<proto::PreloadRequest>(0).dry_run());
+}
+
+TEST_F(Preload, MoreThanFitsIsSaidWithBothNumbers) {
+  proto::PreloadReply reply = Started();
+  reply.set_capacity_bytes(1 << 20);
+  session_.Answer(Method::kPreload, reply);
+  proto::TaskState task = Done();
+  task.set_done(1000);
+  task.set_not_kept(4000);
+  task.set_not_kept_bytes(4'096'000);
+  session_.Answer(Method::kGetTask, task);
+  const Ran ran = RunForebay(session_, {"preload", "imagenet"});
+  EXPECT_EQ(ran.exit, 3);
+  EXPECT_EQ(ran.err,
+            "'imagenet' has 4.88 MiB and the cache 1.00 MiB: what finds no room is not kept\n");
+  EXPECT_THAT(ran.out, HasSubstr("the cache has no room for 4,000 objects with 3.91 MiB\n"));
+}
+
+TEST_F(Preload, FailedObjectsAreExit1AndARetryIsOffered) {
+  session_.Answer(Method::kPreload, Started());
+  proto::TaskState task = SamplePreload(2);
+  task.set_failed(1);
+  task.set_error("1 of 5000 objects could not be fetched");
+  session_.Answer(Method::kGetTask, task);
+  const Ran ran = RunForebay(session_, {"preload", "imagenet"});
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_THAT(ran.err, HasSubstr("1 of 5000 objects could not be fetched"));
+  EXPECT_THAT(ran.err, HasSubstr("`forebay task retry t-1`"));
+}
+
+TEST_F(Preload, AnotherOneThatRunsIsJoined) {
+  proto::PreloadReply reply = Started();
+  reply.set_joined(true);
+  session_.Answer(Method::kPreload, reply);
+  session_.Answer(Method::kGetTask, Done());
+  const Ran ran = RunForebay(session_, {"preload", "imagenet"});
+  EXPECT_EQ(ran.exit, 0);
+  EXPECT_EQ(ran.err, "'imagenet' is being preloaded already: joined task t-1\n");
+}
+
+}  // namespace
+}  // namespace forebay::testing
