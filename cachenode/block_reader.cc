@@ -94,7 +94,9 @@ Task<Result<Cells>> BlockReader::Read(CheckedRead read, Deadline deadline) {
 
 bool BlockReader::Prefetch(const ColdBlock& cold) {
   if (store_.Contains(cold.block) || !filler_.HasFreeSlot()) return false;
-  return filler_.JoinOrStart(cold, true).leads;
+  ColdBlock behind = cold;
+  behind.background = true;
+  return filler_.JoinOrStart(behind, true).leads;
 }
 
 }  // namespace forebay

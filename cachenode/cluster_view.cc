@@ -35,6 +35,7 @@ Status ClusterView::KeepIn(std::string file) {
   cluster_ = UuidFromBytes(state.cluster());
   links_ = std::move(links);
   links_version_ = state.links_version();
+  fill_limits_ = FromProto(state.fill_limits());
   ring_epoch_.store(ring->epoch(), std::memory_order_release);
   ring_ = std::make_shared<const RingTable>(std::move(*ring));
   return {};
@@ -49,9 +50,15 @@ Status ClusterView::Save() {
     state.set_cluster(BytesOf(cluster_));
     for (const auto& [id, link] : links_) *state.add_links() = ToProto(*link);
     state.set_links_version(links_version_);
+    *state.mutable_fill_limits() = ToProto(fill_limits_);
     state.set_ring(ring_->Serialize());
   }
   return WriteFileAtomically(file_, state.SerializeAsString());
+}
+
+Status ClusterView::Changed() {
+  if (changed_) changed_();
+  return Save();
 }
 
 Uuid ClusterView::cluster() const {
@@ -74,6 +81,14 @@ std::shared_ptr<const LinkSpec> ClusterView::FindLink(const Uuid& id) const {
   return found == links_.end() ? nullptr : found->second;
 }
 
+std::vector<std::shared_ptr<const LinkSpec>> ClusterView::AllLinks() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<std::shared_ptr<const LinkSpec>> links;
+  links.reserve(links_.size());
+  for (const auto& [id, link] : links_) links.push_back(link);
+  return links;
+}
+
 std::uint64_t ClusterView::links_version() const {
   const std::scoped_lock lock(mutex_);
   return links_version_;
@@ -88,10 +103,29 @@ Status ClusterView::SetLinks(std::vector<LinkSpec> links, std::uint64_t version)
   {
     const std::scoped_lock lock(mutex_);
     links_ = std::move(fresh);
+  }
+  // Who sees the new version, or waits for a link, finds the links' rules in force.
+  if (changed_) changed_();
+  {
+    const std::scoped_lock lock(mutex_);
     links_version_ = version;
   }
   links_changed_.NotifyAll();
   return Save();
+}
+
+FillLimits ClusterView::fill_limits() const {
+  const std::scoped_lock lock(mutex_);
+  return fill_limits_;
+}
+
+Status ClusterView::SetFillLimits(const FillLimits& limits) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (fill_limits_ == limits) return {};
+    fill_limits_ = limits;
+  }
+  return Changed();
 }
 
 std::shared_ptr<const RingTable> ClusterView::ring() const {
@@ -106,7 +140,7 @@ Status ClusterView::OfferRing(RingTable table) {
     ring_epoch_.store(table.epoch(), std::memory_order_release);
     ring_ = std::make_shared<const RingTable>(std::move(table));
   }
-  return Save();
+  return Changed();
 }
 
 }  // namespace forebay

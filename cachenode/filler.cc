@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "common/model/key_rules.h"
+
 namespace forebay {
 namespace {
 
@@ -47,6 +49,7 @@ Filler::Seat Filler::JoinOrStart(const ColdBlock& cold, bool unless_kept) {
     Spawn(pool_.Next(), Run(cold, seat.flight));
   } else if (seat.flight && !cold.background) {
     slots_.Promote(seat.flight->turn());
+    brake_.Promote(cold.block);
   }
   return Seat{std::move(seat.flight), seat.leads};
 }
@@ -97,6 +100,9 @@ Task<Result<PeerFind>> Filler::FetchInPeerSlot(const ColdBlock& cold, Fill& fill
 }
 
 Task<Status> Filler::FetchFromS3(const ColdBlock& cold, Fill& fill, Deadline deadline) {
+  // Before the slot: a fill that is held back must not stand in the way of others.
+  Status passed = co_await brake_.Pass(cold.block, cold.background, deadline);
+  if (!passed) co_return passed;
   Status slot = co_await slots_.Take(fill.turn(), deadline);
   if (!slot) co_return slot;
   Status got = co_await FetchInSlot(cold, fill, deadline);
@@ -134,8 +140,9 @@ Task<Status> Filler::FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline dea
 Task<void> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill) {
   Slice data = fill->Data();
   std::vector<std::uint64_t> checksums = fill->Checksums();
-  Status kept =
-      co_await store_.Admit(cold.link->id, cold.block, std::move(data), std::move(checksums));
+  std::string path(RelativeKey(cold.link->origin.prefix, cold.object.key).value_or(""));
+  Status kept = co_await store_.Admit(cold.link->id, cold.block, std::move(data),
+                                      std::move(checksums), std::move(path));
   const FillOutcome filled = fill->is_from_peer() ? FillOutcome::kKept : FillOutcome::kFilled;
   fill->Land(kept ? filled : FillOutcome::kNoRoom);
   if (kept) {
@@ -177,6 +184,7 @@ Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
 
 bool Filler::Stop(Deadline deadline) {
   stopping_.store(true, std::memory_order_release);
+  brake_.Close();
   // Each fill's end is a turn of its event loop away; nobody waits for this but the end of the
   // program.
   constexpr std::chrono::milliseconds kLook{2};

@@ -7,6 +7,7 @@
 #include "cachenode/block_peers.h"
 #include "cachenode/cold_block.h"
 #include "cachenode/fill.h"
+#include "cachenode/fill_brake.h"
 #include "cachenode/fill_slots.h"
 #include "cachenode/full_links.h"
 #include "cachenode/node_counters.h"
@@ -52,11 +53,12 @@ class Filler {
   Seat JoinOrStart(const ColdBlock& cold, bool unless_kept);
   /// True when another fill would begin at once: what nobody waits for yet should not stand in line
   /// before what somebody waits for.
-  bool HasFreeSlot() const { return slots_.free() > 0; }
+  bool HasFreeSlot() { return slots_.free() > 0 && brake_.Open(); }
   /// The running fill, which the caller waits for, or null: for those who must not begin one.
   std::shared_ptr<Fill> Running(const BlockId& block);
 
   RecentBlocks& recent() { return recent_; }
+  FillBrake& brake() { return brake_; }
   std::size_t in_flight() const { return flights_.size(); }
   std::size_t memory_in_use() const { return memory_.in_use(); }
 
@@ -79,6 +81,7 @@ class Filler {
   BlockPeers& peers_;
   Origin& origin_;
   NodeCounters& counters_;
+  FillBrake brake_;
   FillSlots slots_;
   FillSlots peer_slots_;  // others' caches are not to wait for S3
   MemoryBudget memory_;

@@ -198,7 +198,9 @@ Task<Status> Heartbeat::Report() {
     registered_ = false;
     Hurry();
   }
-  if (message.links_version() != cluster_.links_version())
+  const FillLimits limits = FromProto(message.fill_limits());
+  if (limits != cluster_.fill_limits()) status = co_await TakeFillLimits(limits);
+  if (status && message.links_version() != cluster_.links_version())
     status = co_await TakeLinks(message.links(), message.links_version());
   co_return status;
 }
@@ -215,6 +217,7 @@ Task<Status> Heartbeat::FetchRing() {
 
 Task<Status> Heartbeat::TakeLinks(google::protobuf::RepeatedPtrField<proto::LinkSpec> messages,
                                   std::uint64_t version) {
+  Hurry();  // as below: somebody may wait until the nodes know
   // Off the event loop: the view is written to the disk.
   auto take = [this, messages = std::move(messages), version]() -> Status {
     std::vector<LinkSpec> links;
@@ -224,6 +227,17 @@ Task<Status> Heartbeat::TakeLinks(google::protobuf::RepeatedPtrField<proto::Link
       links.push_back(std::move(*link));
     }
     SayWhenNotKept(cluster_.SetLinks(std::move(links), version));
+    return {};
+  };
+  Status taken = co_await offload_.Run(std::move(take));
+  co_return taken;
+}
+
+Task<Status> Heartbeat::TakeFillLimits(FillLimits limits) {
+  // Whoever decided it waits until the nodes say that they know.
+  if (limits.version != cluster_.fill_limits().version) Hurry();
+  auto take = [this, limits]() -> Status {
+    SayWhenNotKept(cluster_.SetFillLimits(limits));
     return {};
   };
   Status taken = co_await offload_.Run(std::move(take));
@@ -247,6 +261,7 @@ proto::HeartbeatRequest Heartbeat::Compose() const {
   request.set_node_id(self_.id);
   request.set_incarnation(incarnation_);
   request.set_links_version(cluster_.links_version());
+  request.set_fill_limits_version(cluster_.fill_limits().version);
   ComposeLinks(request);
   for (const DiskUsage& disk : store_->Disks()) {
     proto::DiskReport& report = *request.add_disks();
@@ -289,7 +304,9 @@ void Heartbeat::ComposeLinks(proto::HeartbeatRequest& request) const {
   for (const auto& [link, usage] : store_->UsageByLink()) {
     links[link].set_cached_blocks(usage.blocks);
     links[link].set_cached_bytes(usage.bytes);
+    links[link].set_pinned_bytes(usage.pinned_bytes);
   }
+  for (const auto& [link, version] : store_->PinsVersions()) links[link].set_pins_version(version);
   for (auto& [link, counters] : links) {
     counters.set_link(BytesOf(link));
     *request.add_links() = std::move(counters);

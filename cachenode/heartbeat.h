@@ -70,6 +70,7 @@ class Heartbeat {
   Task<Status> TakeLinks(google::protobuf::RepeatedPtrField<proto::LinkSpec> messages,
                          std::uint64_t version);
   Task<Status> TakeRing(Slice bytes);
+  Task<Status> TakeFillLimits(FillLimits limits);
   proto::HeartbeatRequest Compose() const;
   void ComposeLinks(proto::HeartbeatRequest& request) const;
   void NoteOutcome(const Status& status);

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <boost/asio/io_context.hpp>
 #include <utility>
 
 #include "common/base/files.h"
@@ -105,8 +106,10 @@ Status Node::OpenStore(std::stop_token stopping) {
     Status set = cluster_.SetCluster(*cluster);
     if (!set) return set;
   }
+  BlockStoreOptions store_options = options_.store;
+  store_options.rules = Rules();
   Result<std::unique_ptr<BlockStore>> store =
-      BlockStore::Open(options_.store, cluster_.cluster(), offload_);
+      BlockStore::Open(std::move(store_options), cluster_.cluster(), offload_);
   if (!store) return Fail(store.error());
   store_ = std::move(*store);
   spdlog::info("{} cached blocks were recovered", store_->BlockCount());
@@ -119,6 +122,8 @@ Status Node::Serve(bool restarted) {
   peers.credentials = OwnCredentials();
   peers_ = std::make_unique<PeerSource>(std::move(peers), cluster_);
   filler_ = std::make_unique<Filler>(options_.filler, io_, *store_, *peers_, origin_, counters_);
+  cluster_.OnChange([this] { ApplyDecisions(); });
+  ApplyDecisions();
   reader_ = std::make_unique<BlockReader>(*store_, *filler_, counters_);
   batches_ = std::make_unique<BatchFiller>(*store_, *filler_);
   Service::Parts parts{.cluster = cluster_,
@@ -140,6 +145,26 @@ Status Node::Serve(bool restarted) {
   return server_->Start();
 }
 
+/// What the coordinator decided, now or before our last stop.
+void Node::ApplyDecisions() {
+  filler_->brake().Set(cluster_.fill_limits());
+  if (store_->SetRules(Rules())) Spawn(io_.At(0), Trim());
+}
+
+std::vector<LinkRule> Node::Rules() const {
+  std::uint64_t capacity = 0;
+  for (const CacheDirOptions& dir : options_.store.dirs) capacity += dir.capacity_bytes;
+  return RulesOf(cluster_.AllLinks(), *cluster_.ring(), id_, capacity);
+}
+
+/// In the background: a link has more than its quota.
+Task<void> Node::Trim() {
+  const Result<Evicted> trimmed = co_await store_->TrimToQuotas();
+  if (!trimmed) spdlog::warn("blocks above a quota stay: {}", trimmed.error().message);
+  if (trimmed && trimmed->blocks > 0)
+    spdlog::info("{} blocks above the quota of their link are evicted", trimmed->blocks);
+}
+
 Status Node::Join(bool restarted, std::stop_token stopping) {
   NodeInfo self;
   self.id = id_;
@@ -157,6 +182,7 @@ Status Node::Join(bool restarted, std::stop_token stopping) {
 void Node::Observe() {
   registration_ = metrics_.AddCollector([this](MetricSamples& samples) {
     samples.Set(metric::kFillsInFlight, {}, static_cast<double>(filler_->in_flight()));
+    samples.Set(metric::kS3BudgetRatio, {}, filler_->brake().UseRatio(Clock::now()));
     samples.Set(metric::kIndexEntries, {}, static_cast<double>(store_->BlockCount()));
     for (const DiskUsage& disk : store_->Disks()) {
       samples.Set(metric::kCacheUsedBytes, {disk.path}, static_cast<double>(disk.used_bytes));
@@ -167,6 +193,8 @@ void Node::Observe() {
     const BlockStore::Counters& counters = store_->counters();
     samples.Set(metric::kEvictedBytes, {"capacity"},
                 static_cast<double>(counters.evicted_bytes.load()));
+    samples.Set(metric::kEvictedBytes, {"quota"},
+                static_cast<double>(counters.trimmed_bytes.load()));
     samples.Set(metric::kChecksumFailures, {"disk"},
                 static_cast<double>(counters.checksum_failures.load()));
     for (const auto& [id, count] : counters_.Links()) {

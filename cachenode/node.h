@@ -11,6 +11,7 @@
 #include "cachenode/cluster_view.h"
 #include "cachenode/filler.h"
 #include "cachenode/heartbeat.h"
+#include "cachenode/link_rules.h"
 #include "cachenode/node_counters.h"
 #include "cachenode/origin.h"
 #include "cachenode/peer_source.h"
@@ -71,6 +72,9 @@ class Node {
   Credentials OwnCredentials() const;
   Status OpenStore(std::stop_token stopping);
   Status Serve(bool restarted);
+  void ApplyDecisions();
+  std::vector<LinkRule> Rules() const;
+  Task<void> Trim();
   Status Join(bool restarted, std::stop_token stopping);
   void Observe();
 

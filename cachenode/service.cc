@@ -71,6 +71,10 @@ std::vector<MethodEntry> Service::Methods() {
                      [this](RpcCall call) { return CheckBlocks(std::move(call)); }});
   methods.push_back(
       {Method::kFillBlocks, masters, [this](RpcCall call) { return FillBlocks(std::move(call)); }});
+  methods.push_back({Method::kVerifyBlocks, masters,
+                     [this](RpcCall call) { return VerifyBlocks(std::move(call)); }});
+  methods.push_back(
+      {Method::kPinBlocks, masters, [this](RpcCall call) { return PinBlocks(std::move(call)); }});
   methods.push_back({Method::kEvictBlocks, masters,
                      [this](RpcCall call) { return EvictBlocks(std::move(call)); }});
   methods.push_back(
@@ -192,29 +196,85 @@ Task<Result<RpcReply>> Service::CheckBlocks(RpcCall call) {
   co_return ReplyWith(reply);
 }
 
+Task<Result<RpcReply>> Service::VerifyBlocks(RpcCall call) {
+  proto::VerifyBlocksRequest request;
+  Status good = ParseMessage(call.message, request);
+  if (good) good = CheckRepeated(request.blocks_size());
+  if (!good) co_return Fail(good.error());
+  proto::VerifyBlocksReply reply;
+  for (const proto::BlockKey& key : request.blocks()) {
+    Status matches = co_await parts_.store.Verify(FromProto(key));
+    if (matches) {
+      reply.set_verified(reply.verified() + 1);
+    } else if (matches.error().code == Code::kCorrupt) {
+      reply.set_corrupt(reply.corrupt() + 1);
+    } else if (matches.error().code != Code::kNotFound) {
+      co_return Fail(matches.error());
+    }
+  }
+  co_return ReplyWith(reply);
+}
+
+Task<Status> Service::WaitForLinks(std::uint64_t version) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  const Deadline deadline = Deadline::After(kNewLinkPatience);
+  for (bool asked = false;; asked = true) {
+    Notifier::Ticket ticket = parts_.cluster.links_changed().Enlist(executor);
+    if (parts_.cluster.links_version() >= version) co_return Status();
+    if (!asked) parts_.refresh_links();
+    const bool changed = co_await ticket.Wait(deadline);
+    if (!changed)
+      co_return Fail(Code::kUnavailable, "this node does not know the newest links yet");
+  }
+}
+
+Task<Result<RpcReply>> Service::PinBlocks(RpcCall call) {
+  proto::PinBlocksRequest request;
+  Status good = ParseMessage(call.message, request);
+  if (good) good = CheckRepeated(request.blocks_size());
+  if (!good) co_return Fail(good.error());
+  PinStep step{.link = UuidFromBytes(request.link()),
+               .sync = request.sync(),
+               .version = request.version(),
+               .begin = request.begin(),
+               .end = request.end()};
+  if (step.link.IsZero()) co_return Fail(Code::kInvalid, "the request names no link");
+  for (const proto::BlockKey& key : request.blocks()) step.blocks.push_back(FromProto(key));
+  if (step.begin) good = co_await WaitForLinks(request.links_version());
+  if (good) good = co_await parts_.store.TakePins(std::move(step));
+  if (!good) co_return Fail(good.error());
+  co_return ReplyWith(proto::PinBlocksReply());
+}
+
 Task<Result<RpcReply>> Service::EvictBlocks(RpcCall call) {
   proto::EvictBlocksRequest request;
   Status good = ParseMessage(call.message, request);
   if (!good) co_return Fail(good.error());
+  const EvictFilter filter{.unused_for = std::chrono::hours(request.unused_for_hours()),
+                           .dry_run = request.dry_run()};
+  // Of a block that is only in memory nobody knows when it was used.
+  const bool from_memory = !filter.dry_run && request.unused_for_hours() == 0;
   Result<Evicted> evicted = Evicted();
   if (!request.whole_link().empty()) {
     const Uuid link = UuidFromBytes(request.whole_link());
     if (link.IsZero()) co_return Fail(Code::kInvalid, "the request names no link");
-    parts_.filler.recent().RemoveLink(link);
-    evicted = co_await parts_.store.EvictLink(link);
+    if (from_memory) parts_.filler.recent().RemoveLink(link);
+    evicted = co_await parts_.store.EvictLink(link, filter);
   } else {
     std::vector<BlockId> blocks;
     blocks.reserve(static_cast<std::size_t>(request.blocks_size()));
     for (const proto::BlockKey& key : request.blocks()) {
       blocks.push_back(FromProto(key));
-      parts_.filler.recent().Remove(blocks.back());
+      if (from_memory) parts_.filler.recent().Remove(blocks.back());
     }
-    evicted = co_await parts_.store.Evict(std::move(blocks));
+    evicted = co_await parts_.store.Evict(std::move(blocks), filter);
   }
   if (!evicted) co_return Fail(evicted.error());
   proto::EvictBlocksReply reply;
   reply.set_blocks(evicted->blocks);
   reply.set_bytes(evicted->bytes);
+  reply.set_pinned_blocks(evicted->pinned_blocks);
+  reply.set_pinned_bytes(evicted->pinned_bytes);
   co_return ReplyWith(reply);
 }
 

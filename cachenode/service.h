@@ -48,6 +48,9 @@ class Service {
   Task<Result<RpcReply>> PrefetchBlock(RpcCall call);
   Task<Result<RpcReply>> FillBlocks(RpcCall call);
   Task<Result<RpcReply>> CheckBlocks(RpcCall call);
+  Task<Result<RpcReply>> VerifyBlocks(RpcCall call);
+  Task<Result<RpcReply>> PinBlocks(RpcCall call);
+  Task<Status> WaitForLinks(std::uint64_t version);
   Task<Result<RpcReply>> EvictBlocks(RpcCall call);
   Task<Result<RpcReply>> GetRing(RpcCall call);
 

@@ -6,6 +6,7 @@
 
 #include "cli/json.h"
 #include "cli/text.h"
+#include "common/base/units.h"
 #include "common/model/membership.h"
 #include "common/wire/messages.h"
 
@@ -122,6 +123,8 @@ boost::json::object LinkJson(const proto::LinkStats& link,
       link.has_generation() ? Ratio(link.total().cached_bytes(), generation.bytes()) : 0.0;
   PutCounters(out, link.total());
   out["pinned_bytes"] = link.pinned_bytes();
+  out["quota_bytes"] =
+      link.quota_bytes() == 0 ? boost::json::value() : boost::json::value(link.quota_bytes());
   out["hidden_keys"] = generation.hidden_keys();
   boost::json::object window;
   window["seconds"] = window_seconds;
@@ -195,9 +198,34 @@ boost::json::object EvictedJson(const proto::NodeEvicted& node) {
   out["id"] = ValidUtf8(node.node_id());
   out["blocks"] = node.blocks();
   out["bytes"] = node.bytes();
+  out["pinned_blocks"] = node.pinned_blocks();
+  out["pinned_bytes"] = node.pinned_bytes();
   out["error"] =
       node.error().empty() ? boost::json::value() : boost::json::value(ValidUtf8(node.error()));
   return out;
+}
+
+boost::json::object FillLimitsJson(const proto::ClusterFillLimits& limits) {
+  boost::json::object out;
+  const auto unless_zero = [](std::uint64_t value) {
+    return value == 0 ? boost::json::value() : boost::json::value(value);
+  };
+  out["bytes_per_second"] = unless_zero(limits.bytes_per_s());
+  out["requests_per_second"] = unless_zero(limits.requests_per_s());
+  out["paused_since"] = limits.paused_since_unix_s() == 0
+                            ? boost::json::value()
+                            : boost::json::value(Rfc3339(limits.paused_since_unix_s()));
+  return out;
+}
+
+std::string FillLimitsText(const proto::ClusterFillLimits& limits) {
+  std::string text;
+  if (limits.bytes_per_s() != 0) text = "at most " + FormatRate(limits.bytes_per_s());
+  if (limits.requests_per_s() != 0)
+    text = "at most " + HumanCount(limits.requests_per_s()) + " requests/s";
+  if (limits.paused_since_unix_s() == 0) return text;
+  if (!text.empty()) text = "; " + text;
+  return "paused since " + Rfc3339(limits.paused_since_unix_s()) + text;
 }
 
 std::string ClusterName(const proto::StatsReply& stats) {

@@ -46,6 +46,11 @@ boost::json::object AlertJson(const proto::Alert& alert);
 /// What nodes freed: id, blocks, bytes, error.
 boost::json::object EvictedJson(const proto::NodeEvicted& node);
 
+/// bytes_per_second, requests_per_second (null = no limit), paused_since (null = fills run).
+boost::json::object FillLimitsJson(const proto::ClusterFillLimits& limits);
+/// "" without any, "at most 500 MB/s", "paused since …; at most 2,000 requests/s".
+std::string FillLimitsText(const proto::ClusterFillLimits& limits);
+
 /// The cluster's id as people write it.
 std::string ClusterName(const proto::StatsReply& stats);
 

@@ -26,6 +26,13 @@ const std::vector<VerbRow>& VerbTable() {
       {"explain", "where a job waits, and what would help", MakeExplain},
       {"nodes", "the cache nodes and what they hold", MakeNodes, VerbKind::kList},
       {"completion", "a script that makes a shell complete what you type", MakeCompletion},
+      {"pin", "keeps what is cached of a target, and what will be", MakePin},
+      {"unpin", "ends a pin", MakeUnpin},
+      {"pins", "what is pinned, and how much of it is cached", MakePins, VerbKind::kList},
+      {"quota", "bounds what is cached of a link", MakeQuota},
+      {"limit", "bounds what the nodes ask of S3", MakeLimit},
+      {"pause", "nodes ask S3 for nothing: pause fills", MakePause},
+      {"resume", "ends a pause: resume fills", MakeResume},
       {"version", "the version of this program", MakeVersion},
   };
   return table;

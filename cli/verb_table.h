@@ -16,17 +16,24 @@ std::unique_ptr<Verb> MakeCheck();
 std::unique_ptr<Verb> MakeCompletion();
 std::unique_ptr<Verb> MakeEvict();
 std::unique_ptr<Verb> MakeExplain();
+std::unique_ptr<Verb> MakeLimit();
 std::unique_ptr<Verb> MakeLink();
 std::unique_ptr<Verb> MakeLinks();
 std::unique_ptr<Verb> MakeLs();
 std::unique_ptr<Verb> MakeNodes();
 std::unique_ptr<Verb> MakeRefresh();
 std::unique_ptr<Verb> MakePreload();
+std::unique_ptr<Verb> MakePause();
+std::unique_ptr<Verb> MakePin();
+std::unique_ptr<Verb> MakePins();
+std::unique_ptr<Verb> MakeQuota();
+std::unique_ptr<Verb> MakeResume();
 std::unique_ptr<Verb> MakeStats();
 std::unique_ptr<Verb> MakeStatus();
 std::unique_ptr<Verb> MakeTask();
 std::unique_ptr<Verb> MakeTasks();
 std::unique_ptr<Verb> MakeUnlink();
+std::unique_ptr<Verb> MakeUnpin();
 std::unique_ptr<Verb> MakeVersion();
 
 /// All verbs, in the order of --help.

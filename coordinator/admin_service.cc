@@ -66,10 +66,17 @@ Task<Result<RpcReply>> AdminService::Unlink(RpcCall call) {
   if (!parsed) co_return Fail(parsed.error());
   Result<Link> link = parts_.links.Find(request.name());
   if (!link) co_return Fail(link.error());
+  if (!link->spec.pins.empty()) {
+    co_return Fail(
+        Code::kInvalid,
+        fmt::format("link '{}' is pinned: `forebay pins` shows what, `forebay unpin` ends "
+                    "it; nothing was changed",
+                    link->spec.name));
+  }
   proto::UnlinkReply reply;
   if (request.evict()) {
     std::vector<proto::NodeEvicted> evicted = co_await parts_.census.EvictLink(
-        link->spec.id, parts_.membership.UpNodes(), BeforeCallers(call));
+        link->spec.id, parts_.membership.CurrentRoster(), EvictRules(), BeforeCallers(call));
     for (const proto::NodeEvicted& node : evicted) *reply.add_evicted() = node;
   }
   Result<Link> removed = co_await parts_.linker.Remove(request.name());
@@ -97,12 +104,14 @@ Task<Result<RpcReply>> AdminService::ListTarget(RpcCall call) {
   Result<TargetPage> page = co_await parts_.offload.Run(std::move(list));
   if (!page) co_return Fail(page.error());
   if (request.with_cached() && !page->rows.empty()) {
-    Result<std::vector<CacheTally>> tallies = co_await parts_.census.Count(
-        target->snapshot, page->rows, parts_.membership.UpNodes(), BeforeCallers(call));
-    if (!tallies) co_return Fail(tallies.error());
-    for (std::size_t i = 0; i < tallies->size(); ++i) {
-      page->entries[i].set_cached_bytes((*tallies)[i].cached_bytes);
-      if (page->rows[i].is_directory()) page->entries[i].set_size((*tallies)[i].bytes);
+    Result<CacheCount> count = co_await parts_.census.Count(
+        target->snapshot, page->rows, parts_.membership.CurrentRoster(), BeforeCallers(call));
+    if (!count) co_return Fail(count.error());
+    for (std::size_t i = 0; i < count->tallies.size(); ++i) {
+      const CacheTally& tally = count->tallies[i];
+      page->entries[i].set_cached_bytes(tally.cached_bytes);
+      page->entries[i].set_unknown_bytes(tally.unknown_bytes);
+      if (page->rows[i].is_directory()) page->entries[i].set_size(tally.bytes);
     }
   }
   proto::ListTargetReply reply;
@@ -118,12 +127,21 @@ Task<Result<RpcReply>> AdminService::CheckTarget(RpcCall call) {
   if (!parsed) co_return Fail(parsed.error());
   Result<LocatedTarget> target = Locate(request.target().text());
   if (!target) co_return Fail(target.error());
-  std::vector<SnapshotRow> roots = {target->row};
-  Result<std::vector<CacheTally>> tallies = co_await parts_.census.Count(
-      target->snapshot, std::move(roots), parts_.membership.UpNodes(), BeforeCallers(call));
-  if (!tallies) co_return Fail(tallies.error());
-  const CacheTally& tally = tallies->front();
+  const Roster roster = parts_.membership.CurrentRoster();
   proto::CheckTargetReply reply;
+  if (request.verify()) {
+    Result<VerifyCount> verified =
+        co_await parts_.census.Verify(target->snapshot, target->row, roster, BeforeCallers(call));
+    if (!verified) co_return Fail(verified.error());
+    reply.set_verified_blocks(verified->verified);
+    reply.set_corrupt_blocks(verified->corrupt);
+  }
+  // After the broken copies are gone.
+  std::vector<SnapshotRow> roots = {target->row};
+  Result<CacheCount> count =
+      co_await parts_.census.Count(target->snapshot, std::move(roots), roster, BeforeCallers(call));
+  if (!count) co_return Fail(count.error());
+  const CacheTally& tally = count->tallies.front();
   reply.set_link(target->link.name);
   reply.set_objects(tally.objects);
   reply.set_bytes(tally.bytes);
@@ -131,6 +149,9 @@ Task<Result<RpcReply>> AdminService::CheckTarget(RpcCall call) {
   reply.set_cached_objects(tally.cached_objects);
   reply.set_cached_bytes(tally.cached_bytes);
   reply.set_cached_blocks(tally.cached_blocks);
+  reply.set_unknown_blocks(tally.unknown_blocks);
+  reply.set_unknown_bytes(tally.unknown_bytes);
+  for (proto::UnknownNode& node : count->unknown) *reply.add_unknown() = std::move(node);
   if (target->row.index == 0) reply.set_hidden_keys(target->snapshot->totals().hidden_keys);
   co_return ReplyWith(reply);
 }
@@ -141,29 +162,37 @@ Task<Result<RpcReply>> AdminService::EvictTarget(RpcCall call) {
   if (!parsed) co_return Fail(parsed.error());
   Result<LocatedTarget> target = Locate(request.target().text());
   if (!target) co_return Fail(target.error());
-  const std::vector<NodeInfo> nodes = parts_.membership.UpNodes();
+  if (!request.force() && !request.dry_run()) {
+    const std::optional<JobActivity> job = parts_.stats.LastReader(target->link.id);
+    if (job && job->idle < kJobEnds) {
+      co_return Fail(Code::kInvalid,
+                     fmt::format("job '{}' read link '{}' {} s ago: give --force to evict what a "
+                                 "running job reads; nothing was freed",
+                                 job->job, target->link.name,
+                                 std::chrono::floor<std::chrono::seconds>(job->idle).count()));
+    }
+  }
+  const Roster nodes = parts_.membership.CurrentRoster();
   const Deadline deadline = BeforeCallers(call);
   std::vector<SnapshotRow> roots = {target->row};
-  Result<std::vector<CacheTally>> tallies =
+  Result<CacheCount> count =
       co_await parts_.census.Count(target->snapshot, std::move(roots), nodes, deadline);
+  if (!count) co_return Fail(count.error());
   proto::EvictTargetReply reply;
   reply.set_link(target->link.name);
-  if (tallies) {
-    reply.set_objects(tallies->front().objects);
-    reply.set_cached_bytes(tallies->front().cached_bytes);
-  } else if (request.dry_run()) {
-    co_return Fail(tallies.error());
-  }
-  if (request.dry_run()) co_return ReplyWith(reply);
+  reply.set_objects(count->tallies.front().objects);
+  reply.set_cached_bytes(count->tallies.front().cached_bytes);
+  const EvictRules rules{.unused_for_hours = request.unused_for_hours(),
+                         .dry_run = request.dry_run()};
   const bool whole_link = target->row.index == 0;
   if (whole_link) {
     std::vector<proto::NodeEvicted> evicted =
-        co_await parts_.census.EvictLink(target->link.id, nodes, deadline);
+        co_await parts_.census.EvictLink(target->link.id, nodes, rules, deadline);
     for (const proto::NodeEvicted& node : evicted) *reply.add_nodes() = node;
     co_return ReplyWith(reply);
   }
   Result<std::vector<proto::NodeEvicted>> evicted =
-      co_await parts_.census.Evict(target->snapshot, target->row, nodes, deadline);
+      co_await parts_.census.Evict(target->snapshot, target->row, nodes, rules, deadline);
   if (!evicted) co_return Fail(evicted.error());
   for (const proto::NodeEvicted& node : *evicted) *reply.add_nodes() = node;
   co_return ReplyWith(reply);
@@ -184,6 +213,7 @@ Task<Result<RpcReply>> AdminService::Stats(RpcCall call) {
   reply.set_ring_epoch(parts_.membership.epoch());
   const std::vector<MemberView> members = parts_.membership.Members();
   parts_.stats.Describe(parts_.links.All(), members, window, reply);
+  *reply.mutable_fill_limits() = parts_.budget.record().limits();
   const std::int64_t now = UnixSeconds();
   const std::vector<proto::Alert> alerts =
       ClusterAlerts(reply, members, parts_.tasks.FailedSince(now - kFailedTaskAlertSeconds), now);

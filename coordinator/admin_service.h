@@ -9,6 +9,7 @@
 #include "common/model/object_version.h"
 #include "common/wire/server.h"
 #include "coordinator/cache_census.h"
+#include "coordinator/fill_budget.h"
 #include "coordinator/link_registry.h"
 #include "coordinator/linker.h"
 #include "coordinator/membership.h"
@@ -26,6 +27,7 @@ class AdminService {
     Uuid cluster;
     ClusterMembers& membership;
     LinkRegistry& links;
+    FillBudget& budget;
     TaskBook& tasks;
     Linker& linker;
     NamespaceIndex& index;

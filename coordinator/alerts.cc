@@ -73,6 +73,11 @@ std::vector<proto::Alert> ClusterAlerts(const proto::StatsReply& reply,
   std::vector<proto::Alert> alerts;
   AddNodeAlerts(members, now_unix_s, alerts);
   AddDiskAlerts(reply, now_unix_s, alerts);
+  if (reply.fill_limits().paused_since_unix_s() != 0) {
+    alerts.push_back(MakeAlert("fills_paused", reply.fill_limits().paused_since_unix_s(),
+                               "fills are paused: what is not cached cannot be read",
+                               "forebay resume fills"));
+  }
   for (const proto::TaskState& task : failed_tasks) {
     alerts.push_back(
         MakeAlert("link_failed", task.ended_unix_s(),

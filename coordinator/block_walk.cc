@@ -82,4 +82,17 @@ Result<std::vector<WalkedBlock>> BlockWalk::Next(std::size_t limit) {
   return blocks;
 }
 
+Result<CacheTally> MeasureTarget(std::shared_ptr<const Snapshot> snapshot,
+                                 const std::string& path) {
+  const std::optional<SnapshotRow> row = snapshot->Resolve(path);
+  if (!row) return CacheTally();
+  constexpr std::size_t kAtOnce = 65536;
+  BlockWalk walk(std::move(snapshot), {*row});
+  for (;;) {
+    Result<std::vector<WalkedBlock>> blocks = walk.Next(kAtOnce);
+    if (!blocks) return Fail(blocks.error());
+    if (blocks->empty()) return walk.tallies().front();
+  }
+}
+
 }  // namespace forebay

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "common/base/result.h"
@@ -19,6 +20,8 @@ struct CacheTally {
   std::uint64_t cached_objects = 0;  ///< All blocks cached; an empty object has none and counts.
   std::uint64_t cached_bytes = 0;
   std::uint64_t cached_blocks = 0;
+  std::uint64_t unknown_blocks = 0;  ///< Only a node that could not be asked may hold them.
+  std::uint64_t unknown_bytes = 0;
 };
 
 /// One block of a walk.
@@ -61,5 +64,9 @@ class BlockWalk {
   std::uint64_t size_ = 0;
   std::uint64_t offset_ = 0;  // == size_: the file is done
 };
+
+/// Objects and bytes below `path` (none when it is not there). Reads the mapped file: call it on
+/// Offload.
+Result<CacheTally> MeasureTarget(std::shared_ptr<const Snapshot> snapshot, const std::string& path);
 
 }  // namespace forebay

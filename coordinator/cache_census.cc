@@ -1,59 +1,32 @@
 #include "coordinator/cache_census.h"
 
 #include <algorithm>
-#include <boost/asio/this_coro.hpp>
 #include <cstddef>
 #include <optional>
 #include <utility>
 
-#include "common/base/executors.h"
-#include "common/base/notifier.h"
 #include "common/model/limits.h"
 #include "common/wire/messages.h"
+#include "proto/node.pb.h"
 
 namespace forebay {
 namespace {
 
 constexpr std::size_t kBatchBlocks = kMaxRepeatedFields;
+/// Of 4 MiB each, some seconds of a slow disk: no call takes for ever.
+constexpr std::size_t kVerifiedAtOnce = 64;
 
-/// The answers of one AskAll as they come in.
-struct Gathering {
-  std::vector<std::optional<Result<RpcReply>>> answers;
-  std::size_t missing = 0;
-  Notifier arrived;
-};
+const char* const kSilent = "suspect: it is silent and was not asked";
 
-Task<void> AskOne(NodeCaller call, NodeInfo node, Method method,
-                  std::shared_ptr<const google::protobuf::MessageLite> request, Deadline deadline,
-                  std::shared_ptr<Gathering> gathering, std::size_t index) {
-  Result<RpcReply> reply = co_await call(std::move(node), method, std::move(request), deadline);
-  gathering->answers[index] = std::move(reply);
-  if (--gathering->missing == 0) gathering->arrived.NotifyAll();
+Result<proto::CheckBlocksReply> ReadCheck(const Result<RpcReply>& answer, std::size_t blocks) {
+  if (!answer) return Fail(answer.error());
+  proto::CheckBlocksReply reply;
+  Status parsed = ParseMessage(answer->message, reply);
+  if (!parsed) return Fail(parsed.error());
+  if (reply.present().size() < (blocks + 7) / 8)
+    return Fail(Code::kCorrupt, "its answer is too short");
+  return reply;
 }
-
-/// Adds one batch of answers to the tallies; remembers across batches whether the object at hand is
-/// complete.
-class Counter {
- public:
-  void Count(const std::vector<WalkedBlock>& blocks, const std::vector<bool>& present,
-             std::vector<CacheTally>& tallies) {
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
-      CacheTally& tally = tallies[blocks[i].root];
-      if (present[i]) {
-        ++tally.cached_blocks;
-        tally.cached_bytes += blocks[i].id.length;
-      } else {
-        complete_ = false;
-      }
-      if (!blocks[i].ends_object) continue;
-      if (complete_) ++tally.cached_objects;
-      complete_ = true;
-    }
-  }
-
- private:
-  bool complete_ = true;
-};
 
 void AddEvicted(proto::NodeEvicted& sum, const Result<RpcReply>& answer) {
   proto::EvictBlocksReply reply;
@@ -69,12 +42,27 @@ void AddEvicted(proto::NodeEvicted& sum, const Result<RpcReply>& answer) {
   }
   sum.set_blocks(sum.blocks() + reply.blocks());
   sum.set_bytes(sum.bytes() + reply.bytes());
+  sum.set_pinned_blocks(sum.pinned_blocks() + reply.pinned_blocks());
+  sum.set_pinned_bytes(sum.pinned_bytes() + reply.pinned_bytes());
 }
 
-std::vector<proto::NodeEvicted> SumsOf(const std::vector<NodeInfo>& nodes) {
-  std::vector<proto::NodeEvicted> sums(nodes.size());
-  for (std::size_t i = 0; i < nodes.size(); ++i) sums[i].set_node_id(nodes[i].id);
+/// A row for each node, first those that are asked.
+std::vector<proto::NodeEvicted> SumsOf(const Roster& roster) {
+  std::vector<proto::NodeEvicted> sums;
+  for (const NodeInfo& node : roster.up) sums.emplace_back().set_node_id(node.id);
+  for (const NodeInfo& node : roster.absent) {
+    proto::NodeEvicted& sum = sums.emplace_back();
+    sum.set_node_id(node.id);
+    sum.set_error(std::string(kSilent) + "; its blocks stay");
+  }
   return sums;
+}
+
+std::shared_ptr<proto::EvictBlocksRequest> NewEviction(const EvictRules& rules) {
+  auto request = std::make_shared<proto::EvictBlocksRequest>();
+  request->set_unused_for_hours(rules.unused_for_hours);
+  request->set_dry_run(rules.dry_run);
+  return request;
 }
 
 template <typename Message>
@@ -85,114 +73,178 @@ void AddBlocks(Message& message, const std::vector<WalkedBlock>& blocks) {
 
 }  // namespace
 
-Task<std::vector<Result<RpcReply>>> CacheCensus::AskAll(std::vector<NodeInfo> nodes, Method method,
-                                                        Request request, Deadline deadline) {
-  asio::any_io_executor executor = co_await asio::this_coro::executor;
-  auto gathering = std::make_shared<Gathering>();
-  gathering->answers.resize(nodes.size());
-  gathering->missing = nodes.size();
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    Spawn(executor, AskOne(call_, nodes[i], method, request, deadline, gathering, i));
+/// What the answers say about the blocks of one walk, batch by batch.
+class CacheCensus::Presence {
+ public:
+  explicit Presence(Roster roster) : ring_(std::move(roster.ring)), asked_(std::move(roster.up)) {
+    for (const NodeInfo& node : roster.absent) Lose(node.id, kSilent);
   }
-  while (gathering->missing != 0) {
-    Notifier::Ticket ticket = gathering->arrived.Enlist(executor);
-    if (gathering->missing == 0) break;
-    const bool notified = co_await ticket.Wait(deadline);
-    if (!notified) break;
-  }
-  std::vector<Result<RpcReply>> answers;
-  answers.reserve(nodes.size());
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (gathering->answers[i]) {
-      answers.push_back(std::move(*gathering->answers[i]));
-    } else {
-      answers.push_back(Fail(Code::kTimeout, "node " + nodes[i].id + " did not answer in time"));
+
+  const std::vector<NodeInfo>& asked() const { return asked_; }
+  std::vector<proto::UnknownNode> TakeUnknown() { return std::move(unknown_); }
+
+  void Begin(std::size_t blocks) { cached_.assign(blocks, false); }
+
+  /// The answer of the node with this id.
+  void Take(const std::string& node, const Result<RpcReply>& answer) {
+    const Result<proto::CheckBlocksReply> reply = ReadCheck(answer, cached_.size());
+    if (!reply) {
+      std::erase_if(asked_, [&](const NodeInfo& one) { return one.id == node; });
+      Lose(node, reply.error().message);
+      return;
+    }
+    for (std::size_t i = 0; i < cached_.size(); ++i) {
+      const auto byte = static_cast<unsigned char>(reply->present()[i / 8]);
+      if (((byte >> (i % 8)) & 1) != 0) cached_[i] = true;
     }
   }
-  co_return answers;
+
+  /// Adds the batch to the tallies; remembers across batches whether the object at hand is
+  /// complete.
+  void Count(const std::vector<WalkedBlock>& blocks, std::vector<CacheTally>& tallies) {
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      CacheTally& tally = tallies[blocks[i].root];
+      if (cached_[i]) {
+        ++tally.cached_blocks;
+        tally.cached_bytes += blocks[i].id.length;
+      } else {
+        complete_ = false;
+        if (MayBeElsewhere(blocks[i].id)) {
+          ++tally.unknown_blocks;
+          tally.unknown_bytes += blocks[i].id.length;
+        }
+      }
+      if (!blocks[i].ends_object) continue;
+      if (complete_) ++tally.cached_objects;
+      complete_ = true;
+    }
+  }
+
+ private:
+  void Lose(const std::string& node, std::string reason) {
+    proto::UnknownNode& row = unknown_.emplace_back();
+    row.set_node_id(node);
+    row.set_reason(std::move(reason));
+  }
+
+  /// True when a lost node is an owner of the block; counted for the first such node.
+  bool MayBeElsewhere(const BlockId& block) {
+    if (unknown_.empty()) return false;
+    const std::uint32_t partition = PartitionOf(block);
+    for (const std::uint16_t owner : ring_->OwnersOf(partition)) {
+      if (CountFor(ring_->nodes()[owner].id)) return true;
+    }
+    const auto previous = ring_->PreviousOwnersOf(partition);
+    return std::ranges::any_of(previous,
+                               [this](const PreviousOwner& one) { return CountFor(one.node_id); });
+  }
+
+  bool CountFor(const std::string& node) {
+    const auto row = std::ranges::find(unknown_, node, &proto::UnknownNode::node_id);
+    if (row == unknown_.end()) return false;
+    row->set_blocks(row->blocks() + 1);
+    return true;
+  }
+
+  const std::shared_ptr<const RingTable> ring_;
+  std::vector<NodeInfo> asked_;
+  std::vector<proto::UnknownNode> unknown_;
+  std::vector<bool> cached_;
+  bool complete_ = true;
+};
+
+Task<Result<CacheCensus::Blocks>> CacheCensus::NextBlocks(Walk walk, std::size_t limit) {
+  auto step = [walk, limit] { return walk->Next(limit); };
+  Result<std::vector<WalkedBlock>> next = co_await offload_.Run(std::move(step));
+  if (!next) co_return Fail(next.error());
+  co_return std::make_shared<std::vector<WalkedBlock>>(std::move(*next));
 }
 
-Task<Result<std::vector<bool>>> CacheCensus::Present(
-    std::shared_ptr<std::vector<WalkedBlock>> blocks, std::vector<NodeInfo> nodes,
-    Deadline deadline) {
+Task<void> CacheCensus::Look(Blocks blocks, std::shared_ptr<Presence> presence, Deadline deadline) {
   auto request = std::make_shared<proto::CheckBlocksRequest>();
   AddBlocks(*request, *blocks);
+  const std::vector<NodeInfo> nodes = presence->asked();
   std::vector<Result<RpcReply>> answers =
-      co_await AskAll(nodes, Method::kCheckBlocks, request, deadline);
-  std::vector<bool> present(blocks->size(), false);
-  for (std::size_t n = 0; n < answers.size(); ++n) {
-    const std::string who = "asking node " + nodes[n].id + " what it holds";
-    if (!answers[n]) co_return Fail(answers[n].error().Within(who));
-    proto::CheckBlocksReply reply;
-    Status parsed = ParseMessage(answers[n]->message, reply);
-    if (!parsed) co_return Fail(parsed.error().Within(who));
-    const std::string& bits = reply.present();
-    if (bits.size() < (blocks->size() + 7) / 8) {
-      co_return Fail(Code::kCorrupt, who + ": its answer is too short");
-    }
-    for (std::size_t i = 0; i < blocks->size(); ++i) {
-      const auto byte = static_cast<unsigned char>(bits[i / 8]);
-      if (((byte >> (i % 8)) & 1) != 0) present[i] = true;
-    }
-  }
-  co_return present;
+      co_await AskAll(call_, nodes, Method::kCheckBlocks, std::move(request), deadline);
+  presence->Begin(blocks->size());
+  for (std::size_t n = 0; n < answers.size(); ++n) presence->Take(nodes[n].id, answers[n]);
 }
 
-Task<Result<std::vector<CacheTally>>> CacheCensus::Count(std::shared_ptr<const Snapshot> snapshot,
-                                                         std::vector<SnapshotRow> roots,
-                                                         std::vector<NodeInfo> nodes,
-                                                         Deadline deadline) {
+Task<Result<CacheCount>> CacheCensus::Count(std::shared_ptr<const Snapshot> snapshot,
+                                            std::vector<SnapshotRow> roots, Roster roster,
+                                            Deadline deadline) {
   auto walk = std::make_shared<BlockWalk>(std::move(snapshot), std::move(roots));
-  Counter counter;
+  auto presence = std::make_shared<Presence>(std::move(roster));
   for (;;) {
-    auto step = [walk] { return walk->Next(kBatchBlocks); };
-    Result<std::vector<WalkedBlock>> next = co_await offload_.Run(std::move(step));
-    if (!next) co_return Fail(next.error());
-    if (next->empty()) break;
-    auto blocks = std::make_shared<std::vector<WalkedBlock>>(std::move(*next));
-    Result<std::vector<bool>> present = co_await Present(blocks, nodes, deadline);
-    if (!present) co_return Fail(present.error());
-    counter.Count(*blocks, *present, walk->tallies());
+    Result<Blocks> blocks = co_await NextBlocks(walk, kBatchBlocks);
+    if (!blocks) co_return Fail(blocks.error());
+    if ((*blocks)->empty()) break;
+    co_await Look(*blocks, presence, deadline);
+    presence->Count(**blocks, walk->tallies());
   }
-  co_return std::move(walk->tallies());
+  CacheCount count{.tallies = std::move(walk->tallies()), .unknown = presence->TakeUnknown()};
+  co_return count;
+}
+
+Task<Result<VerifyCount>> CacheCensus::Verify(std::shared_ptr<const Snapshot> snapshot,
+                                              SnapshotRow root, Roster roster, Deadline deadline) {
+  std::vector<SnapshotRow> roots = {root};
+  auto walk = std::make_shared<BlockWalk>(std::move(snapshot), std::move(roots));
+  VerifyCount count;
+  for (;;) {
+    Result<Blocks> blocks = co_await NextBlocks(walk, kVerifiedAtOnce);
+    if (!blocks) co_return Fail(blocks.error());
+    if ((*blocks)->empty()) break;
+    auto request = std::make_shared<proto::VerifyBlocksRequest>();
+    AddBlocks(*request, **blocks);
+    std::vector<Result<RpcReply>> answers =
+        co_await AskAll(call_, roster.up, Method::kVerifyBlocks, std::move(request), deadline);
+    for (std::size_t n = 0; n < answers.size(); ++n) {
+      proto::VerifyBlocksReply reply;
+      Status read =
+          answers[n] ? ParseMessage(answers[n]->message, reply) : Fail(answers[n].error());
+      if (!read) co_return Fail(read.error().Within("node " + roster.up[n].id + " verifies"));
+      count.verified += reply.verified();
+      count.corrupt += reply.corrupt();
+    }
+  }
+  co_return count;
 }
 
 Task<Result<std::vector<proto::NodeEvicted>>> CacheCensus::Evict(
-    std::shared_ptr<const Snapshot> snapshot, SnapshotRow root, std::vector<NodeInfo> nodes,
+    std::shared_ptr<const Snapshot> snapshot, SnapshotRow root, Roster roster, EvictRules rules,
     Deadline deadline) {
   std::vector<SnapshotRow> roots = {root};
   auto walk = std::make_shared<BlockWalk>(std::move(snapshot), std::move(roots));
-  std::vector<proto::NodeEvicted> sums = SumsOf(nodes);
+  std::vector<proto::NodeEvicted> sums = SumsOf(roster);
   for (;;) {
-    auto step = [walk] { return walk->Next(kBatchBlocks); };
-    Result<std::vector<WalkedBlock>> blocks = co_await offload_.Run(std::move(step));
+    Result<Blocks> blocks = co_await NextBlocks(walk, kBatchBlocks);
     if (!blocks) co_return Fail(blocks.error());
-    if (blocks->empty()) break;
-    auto request = std::make_shared<proto::EvictBlocksRequest>();
-    AddBlocks(*request, *blocks);
+    if ((*blocks)->empty()) break;
+    auto request = NewEviction(rules);
+    AddBlocks(*request, **blocks);
     // A node that failed once is not asked again: its report is an error already.
     std::vector<NodeInfo> asked;
     std::vector<std::size_t> places;
-    for (std::size_t n = 0; n < nodes.size(); ++n) {
+    for (std::size_t n = 0; n < roster.up.size(); ++n) {
       if (!sums[n].error().empty()) continue;
-      asked.push_back(nodes[n]);
+      asked.push_back(roster.up[n]);
       places.push_back(n);
     }
     std::vector<Result<RpcReply>> answers =
-        co_await AskAll(asked, Method::kEvictBlocks, request, deadline);
+        co_await AskAll(call_, asked, Method::kEvictBlocks, std::move(request), deadline);
     for (std::size_t i = 0; i < answers.size(); ++i) AddEvicted(sums[places[i]], answers[i]);
   }
   co_return sums;
 }
 
-Task<std::vector<proto::NodeEvicted>> CacheCensus::EvictLink(Uuid link, std::vector<NodeInfo> nodes,
-                                                             Deadline deadline) {
-  auto request = std::make_shared<proto::EvictBlocksRequest>();
-  request->set_whole_link(
-      std::string(reinterpret_cast<const char*>(link.bytes.data()), link.bytes.size()));
+Task<std::vector<proto::NodeEvicted>> CacheCensus::EvictLink(Uuid link, Roster roster,
+                                                             EvictRules rules, Deadline deadline) {
+  auto request = NewEviction(rules);
+  request->set_whole_link(BytesOf(link));
   std::vector<Result<RpcReply>> answers =
-      co_await AskAll(nodes, Method::kEvictBlocks, request, deadline);
-  std::vector<proto::NodeEvicted> sums = SumsOf(nodes);
+      co_await AskAll(call_, roster.up, Method::kEvictBlocks, std::move(request), deadline);
+  std::vector<proto::NodeEvicted> sums = SumsOf(roster);
   for (std::size_t n = 0; n < answers.size(); ++n) AddEvicted(sums[n], answers[n]);
   co_return sums;
 }

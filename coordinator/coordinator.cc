@@ -86,11 +86,15 @@ Status Coordinator::Load() {
 
   membership_ = std::make_unique<ClusterMembers>(*store_, fence_, offload_, options_.membership);
   links_ = std::make_unique<LinkRegistry>(*store_, fence_, tasks_);
+  budget_ = std::make_unique<FillBudget>(*store_, fence_);
+  pins_ = std::make_unique<PinBook>(*store_, *links_);
   stats_ = std::make_unique<ClusterStats>(*store_, fence_, offload_);
   index_ = std::make_unique<NamespaceIndex>(options_.state_dir + "/snapshots");
   Status loaded = membership_->Load();
   if (loaded) loaded = tasks_.Load(*store_);
   if (loaded) loaded = links_->Load();
+  if (loaded) loaded = budget_->Load();
+  if (loaded) loaded = pins_->Load();
   if (loaded) loaded = stats_->Load();
   return loaded;
 }
@@ -130,6 +134,13 @@ Status Coordinator::Serve() {
     return CallNode(std::move(node), method, std::move(request), deadline);
   };
   census_ = std::make_unique<CacheCensus>(call, offload_);
+  pin_keeper_ = std::make_unique<PinKeeper>(PinKeeper::Parts{.call = call,
+                                                             .pins = *pins_,
+                                                             .links = *links_,
+                                                             .index = *index_,
+                                                             .membership = *membership_,
+                                                             .stats = *stats_,
+                                                             .offload = offload_});
   linker_ = std::make_unique<Linker>(context, Linker::Parts{.store = origin_.store,
                                                             .complete_origin = origin_.complete,
                                                             .links = *links_,
@@ -137,19 +148,7 @@ Status Coordinator::Serve() {
                                                             .index = *index_,
                                                             .offload = offload_,
                                                             .listing = options_.listing});
-  node_service_ = std::make_unique<NodeService>(cluster_, *membership_, *links_, *stats_);
-  client_service_ =
-      std::make_unique<ClientService>(cluster_, *membership_, *links_, *index_, offload_);
-  job_service_ = std::make_unique<JobService>(*links_, *stats_);
-  admin_service_ = std::make_unique<AdminService>(AdminService::Parts{.cluster = cluster_,
-                                                                      .membership = *membership_,
-                                                                      .links = *links_,
-                                                                      .tasks = tasks_,
-                                                                      .linker = *linker_,
-                                                                      .index = *index_,
-                                                                      .census = *census_,
-                                                                      .stats = *stats_,
-                                                                      .offload = offload_});
+  MakeServices();
   ServeTasks(call);
   RpcServerOptions server_options;
   server_options.listen = {options_.listen};
@@ -162,7 +161,35 @@ Status Coordinator::Serve() {
   if (!resumed) return resumed;
   maintaining_ = true;
   Spawn(context, Maintain());
+  keeping_pins_ = true;
+  Spawn(context, KeepPins());
   return server_->Start();
+}
+
+void Coordinator::MakeServices() {
+  node_service_ = std::make_unique<NodeService>(cluster_, *membership_, *links_, *stats_, *budget_);
+  client_service_ =
+      std::make_unique<ClientService>(cluster_, *membership_, *links_, *index_, offload_);
+  job_service_ = std::make_unique<JobService>(*links_, *stats_);
+  admin_service_ = std::make_unique<AdminService>(AdminService::Parts{.cluster = cluster_,
+                                                                      .membership = *membership_,
+                                                                      .links = *links_,
+                                                                      .budget = *budget_,
+                                                                      .tasks = tasks_,
+                                                                      .linker = *linker_,
+                                                                      .index = *index_,
+                                                                      .census = *census_,
+                                                                      .stats = *stats_,
+                                                                      .offload = offload_});
+  policy_service_ = std::make_unique<PolicyService>(PolicyService::Parts{.membership = *membership_,
+                                                                         .budget = *budget_,
+                                                                         .links = *links_,
+                                                                         .index = *index_,
+                                                                         .census = *census_,
+                                                                         .pins = *pins_,
+                                                                         .keeper = *pin_keeper_,
+                                                                         .stats = *stats_,
+                                                                         .offload = offload_});
 }
 
 std::vector<MethodEntry> Coordinator::AllMethods() const {
@@ -171,6 +198,7 @@ std::vector<MethodEntry> Coordinator::AllMethods() const {
   for (MethodEntry& entry : job_service_->Methods()) all.push_back(std::move(entry));
   for (MethodEntry& entry : admin_service_->Methods()) all.push_back(std::move(entry));
   for (MethodEntry& entry : task_service_->Methods()) all.push_back(std::move(entry));
+  for (MethodEntry& entry : policy_service_->Methods()) all.push_back(std::move(entry));
   return all;
 }
 
@@ -220,6 +248,18 @@ Task<void> Coordinator::Maintain() {
   maintenance_.NotifyAll();
 }
 
+/// Beside Maintain: telling a node of many pins takes longer than a second.
+Task<void> Coordinator::KeepPins() {
+  while (!stop_maintaining_) {
+    co_await pin_keeper_->Tick();
+    Notifier::Ticket ticket = maintenance_.Enlist(io_.At(0).get_executor());
+    if (stop_maintaining_) break;
+    (void)co_await ticket.Wait(Deadline::After(std::chrono::seconds(1)));
+  }
+  keeping_pins_ = false;
+  maintenance_.NotifyAll();
+}
+
 Task<void> Coordinator::MaintainOnce(std::uint64_t second) {
   Status ticked = co_await membership_->Tick();
   if (!ticked) spdlog::error("the members cannot be updated: {}", ticked.error().message);
@@ -236,7 +276,7 @@ Task<void> Coordinator::ClosePeers() {
   peers_->Close();
   for (;;) {
     Notifier::Ticket ticket = maintenance_.Enlist(io_.At(0).get_executor());
-    if (!maintaining_) co_return;
+    if (!maintaining_ && !keeping_pins_) co_return;
     (void)co_await ticket.Wait(Deadline::After(kClosePatience));
   }
 }

@@ -20,6 +20,7 @@
 #include "coordinator/cache_census.h"
 #include "coordinator/client_service.h"
 #include "coordinator/job_service.h"
+#include "coordinator/fill_budget.h"
 #include "coordinator/link_registry.h"
 #include "coordinator/linker.h"
 #include "coordinator/membership.h"
@@ -27,6 +28,9 @@
 #include "coordinator/namespace_index.h"
 #include "coordinator/node_service.h"
 #include "coordinator/preloader.h"
+#include "coordinator/pin_book.h"
+#include "coordinator/pin_keeper.h"
+#include "coordinator/policy_service.h"
 #include "coordinator/state_store.h"
 #include "coordinator/stats.h"
 #include "coordinator/task_book.h"
@@ -81,10 +85,12 @@ class Coordinator {
   Status Load();
   Status Serve();
   Status LoadCluster();
+  void MakeServices();
   std::vector<MethodEntry> AllMethods() const;
   /// Runs `task` on the event loop and waits for it; kTimeout when it takes longer than `patience`.
   Status RunAndWait(Task<void> task, Duration patience);
   Task<void> Maintain();
+  Task<void> KeepPins();
   Task<void> MaintainOnce(std::uint64_t second);
   Task<void> ResumeTasks();
   void ServeTasks(NodeCaller call);
@@ -104,11 +110,14 @@ class Coordinator {
   std::unique_ptr<ClusterMembers> membership_;
   TaskBook tasks_;
   std::unique_ptr<LinkRegistry> links_;
+  std::unique_ptr<FillBudget> budget_;
+  std::unique_ptr<PinBook> pins_;
   std::unique_ptr<NamespaceIndex> index_;
   std::unique_ptr<Linker> linker_;
   std::unique_ptr<ClusterStats> stats_;
   std::unique_ptr<ClientPool> peers_;
   std::unique_ptr<CacheCensus> census_;
+  std::unique_ptr<PinKeeper> pin_keeper_;
   std::unique_ptr<NodeService> node_service_;
   std::unique_ptr<ClientService> client_service_;
   std::unique_ptr<JobService> job_service_;
@@ -116,10 +125,12 @@ class Coordinator {
   std::unique_ptr<NameUploads> uploads_;
   std::unique_ptr<Preloader> preloader_;
   std::unique_ptr<TaskService> task_service_;
+  std::unique_ptr<PolicyService> policy_service_;
   std::unique_ptr<RpcServer> server_;
   std::atomic<std::uint64_t> newest_epoch_{0};  // that a peer was ever seen at
   bool stopped_ = false;
   bool maintaining_ = false;  // on the event loop
+  bool keeping_pins_ = false;
   bool stop_maintaining_ = false;
   Notifier maintenance_;
 };

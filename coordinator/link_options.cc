@@ -70,9 +70,6 @@ Result<LinkOptions> ValidateLinkRequest(const proto::LinkRequest& request) {
   if (request.replicas() > 1) {
     return Fail(Code::kInvalid, "this version keeps one copy of a block: give --replicas 1");
   }
-  if (request.quota_bytes() != 0) {
-    return Fail(Code::kInvalid, "this version has no quotas: leave --quota out");
-  }
 
   LinkOptions options;
   options.path_style = *path_style;
@@ -88,6 +85,7 @@ Result<LinkOptions> ValidateLinkRequest(const proto::LinkRequest& request) {
                            .sign = !request.no_sign()};
   spec.block_bytes = *block_bytes;
   spec.replicas = 1;
+  spec.quota_bytes = request.quota_bytes();
   spec.refresh = *refresh;
   if (spec.refresh == RefreshPolicy::kPeriodic) spec.refresh_seconds = request.refresh_seconds();
   return options;

@@ -181,6 +181,8 @@ Status LinkRegistry::Publish(const Uuid& id, const proto::GenerationInfo& genera
   std::optional<Link> link = FindById(id);
   if (!link) return Fail(Code::kNotFound, "the link was removed while it was listed");
   link->previous = std::exchange(link->generation, generation);
+  // Pins follow by path: other blocks are pinned now.
+  if (link->spec.pins_version != 0) link->spec.pins_version = version() + 1;
   link->next_generation = generation.generation() + 1;
   if (link->refresh_path.empty()) link->checked_unix_s = generation.listed_unix_s();
   link->refresh_error.clear();
@@ -244,6 +246,22 @@ Status LinkRegistry::Relist(const Uuid& id) {
   const proto::TaskState task = TaskBook::Begin("link", link->spec.name);
   link->task_id = task.id();
   return Store(*link, task);
+}
+
+Status LinkRegistry::Decide(const Uuid& id,
+                            const std::function<void(LinkSpec&, std::uint64_t)>& change,
+                            StateBatch also) {
+  std::scoped_lock changing(change_mutex_);
+  std::optional<Link> link = FindById(id);
+  if (!link) return Fail(Code::kNotFound, "the link was removed");
+  change(link->spec, version() + 1);
+  also.Put(LinkKey(id), Encode(*link));
+  Status written = Persist(std::move(also));
+  if (!written) return written;
+  std::scoped_lock lock(mutex_);
+  ++version_;
+  links_.insert_or_assign(link->spec.name, *link);
+  return {};
 }
 
 Result<Link> LinkRegistry::Remove(std::string_view name) {

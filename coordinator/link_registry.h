@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -73,6 +74,11 @@ class LinkRegistry {
 
   /// The current generation's file is gone or damaged: the link lists again, under a new task.
   Status Relist(const Uuid& id);
+
+  /// Changes what is decided about a link (pins, quota), with `also` in the same batch. `change`
+  /// gets the version that the change makes. kNotFound: the link was removed.
+  Status Decide(const Uuid& id, const std::function<void(LinkSpec&, std::uint64_t)>& change,
+                StateBatch also);
 
   /// kNotFound names the nearest link.
   Result<Link> Remove(std::string_view name);

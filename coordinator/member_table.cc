@@ -157,4 +157,15 @@ std::vector<NodeInfo> MemberTable::Nodes(TimePoint now, bool with_out) const {
   return nodes;
 }
 
+double MemberTable::CapacityShare(const std::string& id, TimePoint now) const {
+  double own = 0;
+  double all = 0;
+  for (const auto& [name, member] : members_) {
+    const auto capacity = static_cast<double>(member.info.capacity_bytes);
+    if (name == id) own = capacity;
+    if (name == id || StateOf(member, now) == NodeState::kUp) all += capacity;
+  }
+  return all > 0 ? own / all : 1.0;
+}
+
 }  // namespace forebay

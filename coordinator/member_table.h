@@ -78,6 +78,8 @@ class MemberTable {
   bool Heartbeat(const std::string& id, std::uint64_t incarnation, TimePoint now);
 
   NodeState StateOf(const Member& member, TimePoint now) const;
+  /// The node's part of the capacity of those that are up, itself among them.
+  double CapacityShare(const std::string& id, TimePoint now) const;
   const std::map<std::string, Member>& members() const { return members_; }
   /// Every member with the state it has now; those that are out only when asked for.
   std::vector<NodeInfo> Nodes(TimePoint now, bool with_out) const;

@@ -223,6 +223,21 @@ std::shared_ptr<const RingTable> ClusterMembers::Table() const {
   return table_;
 }
 
+double ClusterMembers::CapacityShare(const std::string& id) const {
+  std::scoped_lock lock(mutex_);
+  return members_.CapacityShare(id, Clock::now());
+}
+
+Roster ClusterMembers::CurrentRoster() const {
+  Roster roster;
+  std::scoped_lock lock(mutex_);
+  for (NodeInfo& node : members_.Nodes(Clock::now(), false)) {
+    (node.state == NodeState::kSuspect ? roster.absent : roster.up).push_back(std::move(node));
+  }
+  roster.ring = table_;
+  return roster;
+}
+
 std::vector<NodeInfo> ClusterMembers::UpNodes() const {
   std::scoped_lock lock(mutex_);
   std::vector<NodeInfo> nodes = members_.Nodes(Clock::now(), false);

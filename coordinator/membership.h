@@ -26,6 +26,13 @@ struct MemberView {
   std::int64_t out_unix_s = 0;  ///< When it went out; 0 = in the ring.
 };
 
+/// Whom to ask what is cached, and who cannot be asked.
+struct Roster {
+  std::vector<NodeInfo> up;
+  std::vector<NodeInfo> absent;  ///< In the ring, and silent.
+  std::shared_ptr<const RingTable> ring = std::make_shared<RingTable>();
+};
+
 /// The members and the ring table in force. Every change is persisted before anybody sees it: the
 /// epoch only grows, also over restarts. Thread-safe; heartbeats never wait for a disk.
 class ClusterMembers {
@@ -56,8 +63,11 @@ class ClusterMembers {
   std::shared_ptr<const Buffer> SerializedTable();
   /// Members in any state, by id.
   std::vector<MemberView> Members() const;
+  /// As MemberTable::CapacityShare.
+  double CapacityShare(const std::string& id) const;
   /// The nodes that are up: those that admin verbs ask.
   std::vector<NodeInfo> UpNodes() const;
+  Roster CurrentRoster() const;
 
  private:
   bool HolderIsInDoubt(const NodeInfo& info, std::uint64_t incarnation, TimePoint asked) const;

@@ -5,6 +5,7 @@
 #include "common/base/asio.h"
 #include "common/model/object_version.h"
 #include "common/wire/server.h"
+#include "coordinator/fill_budget.h"
 #include "coordinator/link_registry.h"
 #include "coordinator/membership.h"
 #include "coordinator/stats.h"
@@ -15,8 +16,9 @@ namespace forebay {
 /// links they serve.
 class NodeService {
  public:
-  NodeService(Uuid cluster, ClusterMembers& membership, LinkRegistry& links, ClusterStats& stats)
-      : cluster_(cluster), membership_(membership), links_(links), stats_(stats) {}
+  NodeService(Uuid cluster, ClusterMembers& membership, LinkRegistry& links, ClusterStats& stats,
+              FillBudget& budget)
+      : cluster_(cluster), membership_(membership), links_(links), stats_(stats), budget_(budget) {}
 
   std::vector<MethodEntry> Methods();
 
@@ -28,6 +30,7 @@ class NodeService {
   ClusterMembers& membership_;
   LinkRegistry& links_;
   ClusterStats& stats_;
+  FillBudget& budget_;
 };
 
 }  // namespace forebay

@@ -77,6 +77,48 @@ Task<void> ClusterStats::WaitForReports(std::vector<NodeInfo> nodes, TimePoint s
   }
 }
 
+std::vector<std::string> ClusterStats::NotTold(const std::vector<MemberView>& members,
+                                               const Decisions& wanted, bool only_up) const {
+  std::vector<std::string> not_told;
+  std::scoped_lock lock(mutex_);
+  for (const MemberView& member : members) {
+    const NodeState state = member.info.state;
+    if (state == NodeState::kOut || (only_up && state == NodeState::kSuspect)) continue;
+    if (!book_.NodeLatest(member.info.id).told.Cover(wanted)) not_told.push_back(member.info.id);
+  }
+  return not_told;
+}
+
+Task<std::vector<std::string>> ClusterStats::WaitUntilTold(std::vector<MemberView> members,
+                                                           Decisions wanted, Deadline deadline) {
+  asio::any_io_executor executor = co_await asio::this_coro::executor;
+  for (bool in_time = true; in_time;) {
+    Notifier::Ticket ticket = reported_.Enlist(executor);
+    if (NotTold(members, wanted, true).empty()) break;
+    in_time = co_await ticket.Wait(deadline);
+  }
+  co_return NotTold(members, wanted, false);
+}
+
+std::optional<Duration> ClusterStats::JobIdle(const std::string& job) const {
+  std::scoped_lock lock(mutex_);
+  const std::optional<TimePoint> last = book_.JobLastRead(job);
+  if (!last) return std::nullopt;
+  return Clock::now() - *last;
+}
+
+std::optional<JobActivity> ClusterStats::LastReader(const Uuid& link) const {
+  std::scoped_lock lock(mutex_);
+  const auto last = book_.LinkLastRead(link);
+  if (!last) return std::nullopt;
+  return JobActivity{.job = last->first, .idle = Clock::now() - last->second};
+}
+
+std::map<Uuid, std::uint64_t> ClusterStats::NodePins(const std::string& node_id) const {
+  std::scoped_lock lock(mutex_);
+  return book_.NodePins(node_id);
+}
+
 void ClusterStats::Sample() {
   std::scoped_lock lock(mutex_);
   book_.Sample(Clock::now());
@@ -131,6 +173,8 @@ void ClusterStats::Describe(const std::vector<Link>& links, const std::vector<Me
     row.mutable_total()->set_link(BytesOf(id));
     row.mutable_total()->set_cached_blocks(cached.blocks);
     row.mutable_total()->set_cached_bytes(cached.bytes);
+    row.set_pinned_bytes(cached.pinned_bytes);
+    row.set_quota_bytes(link.spec.quota_bytes);
     totals.Since(base).WriteTo(*row.mutable_window());
     row.set_name(link.spec.name);
     row.set_source(link.Source());

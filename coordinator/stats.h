@@ -1,8 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,14 @@
 #include "proto/coordinator.pb.h"
 
 namespace forebay {
+
+/// A job ends when it has read nothing for so long.
+inline constexpr std::chrono::minutes kJobEnds{10};
+
+struct JobActivity {
+  std::string job;
+  Duration idle{};  ///< Since its last read.
+};
 
 /// The StatsBook of the running coordinator: fed by heartbeats, saved every few seconds, read by
 /// kStats. Thread-safe.
@@ -42,6 +52,17 @@ class ClusterStats {
   /// totals hold all that happened before; or until the deadline.
   Task<void> WaitForReports(std::vector<NodeInfo> nodes, TimePoint since, Deadline deadline);
 
+  /// Waits until all nodes that are up go by `wanted`, or until the deadline. The members in the
+  /// ring that do not: they will when they are back.
+  Task<std::vector<std::string>> WaitUntilTold(std::vector<MemberView> members, Decisions wanted,
+                                               Deadline deadline);
+
+  /// Since when the job has read nothing; nothing when it is not known.
+  std::optional<Duration> JobIdle(const std::string& job) const;
+  /// The job that read the link last.
+  std::optional<JobActivity> LastReader(const Uuid& link) const;
+  std::map<Uuid, std::uint64_t> NodePins(const std::string& node_id) const;
+
   /// Remembers the totals for windows; called every StatsBook::kSampleEvery.
   void Sample();
   /// Stores what changed since the last time; with success everything reported before the call is
@@ -57,6 +78,8 @@ class ClusterStats {
   /// Jobs of `links`, with the lock held. What nodes count and what mounts say are two halves: a
   /// job is there when either knows it.
   std::vector<proto::JobStats> JobRows(const std::vector<Link>& links) const;
+  std::vector<std::string> NotTold(const std::vector<MemberView>& members, const Decisions& wanted,
+                                   bool only_up) const;
   bool AllReported(const std::vector<NodeInfo>& nodes, TimePoint since) const;
 
   StateStore& store_;

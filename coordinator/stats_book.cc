@@ -70,7 +70,10 @@ void StatsBook::Report(const proto::HeartbeatRequest& heartbeat, TimePoint now) 
     const Totals before = live;
     live.RaiseTo(Totals::From(row));
     if (live != before) node.unsaved = true;
-    node.cached[link] = Cached{.blocks = row.cached_blocks(), .bytes = row.cached_bytes()};
+    node.cached[link] = Cached{.blocks = row.cached_blocks(),
+                               .bytes = row.cached_bytes(),
+                               .pinned_bytes = row.pinned_bytes(),
+                               .pins_version = row.pins_version()};
   }
   if (heartbeat.checksum_failures() > node.live_checksum_failures) {
     node.live_checksum_failures = heartbeat.checksum_failures();
@@ -78,6 +81,8 @@ void StatsBook::Report(const proto::HeartbeatRequest& heartbeat, TimePoint now) 
   }
   ReportJobs(node, heartbeat, now);
   node.latest.arrived = now;
+  node.latest.told = {.links_version = heartbeat.links_version(),
+                      .fill_limits_version = heartbeat.fill_limits_version()};
   node.latest.disks.assign(heartbeat.disks().begin(), heartbeat.disks().end());
   node.latest.blocks = heartbeat.blocks();
 }
@@ -150,6 +155,7 @@ StatsBook::Cached StatsBook::LinkCached(const Uuid& link,
     if (cached == node.cached.end() || !nodes.contains(id)) continue;
     sum.blocks += cached->second.blocks;
     sum.bytes += cached->second.bytes;
+    sum.pinned_bytes += cached->second.pinned_bytes;
   }
   return sum;
 }
@@ -185,6 +191,33 @@ std::map<JobKey, StatsBook::JobTotals> StatsBook::Jobs() const {
     }
   }
   return jobs;
+}
+
+std::optional<TimePoint> StatsBook::JobLastRead(const std::string& job) const {
+  std::optional<TimePoint> last;
+  for (const auto& [key, ended] : ended_jobs_) {
+    if (key.job == job && (!last || ended.last_seen > *last)) last = ended.last_seen;
+  }
+  return last;
+}
+
+std::optional<std::pair<std::string, TimePoint>> StatsBook::LinkLastRead(const Uuid& link) const {
+  std::optional<std::pair<std::string, TimePoint>> last;
+  for (const auto& [key, ended] : ended_jobs_) {
+    if (key.link == link && (!last || ended.last_seen > last->second))
+      last = {key.job, ended.last_seen};
+  }
+  return last;
+}
+
+std::map<Uuid, std::uint64_t> StatsBook::NodePins(const std::string& node_id) const {
+  std::map<Uuid, std::uint64_t> pins;
+  const auto node = nodes_.find(node_id);
+  if (node == nodes_.end()) return pins;
+  for (const auto& [link, cached] : node->second.cached) {
+    if (cached.pins_version != 0) pins[link] = cached.pins_version;
+  }
+  return pins;
 }
 
 std::map<Uuid, Totals> StatsBook::AllLinks() const {

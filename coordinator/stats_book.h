@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -17,6 +18,17 @@
 
 namespace forebay {
 
+/// Which of the coordinator's decisions a node goes by.
+struct Decisions {
+  std::uint64_t links_version = 0;
+  std::uint64_t fill_limits_version = 0;
+
+  bool Cover(const Decisions& wanted) const {
+    return links_version >= wanted.links_version &&
+           fill_limits_version >= wanted.fill_limits_version;
+  }
+};
+
 /// The cluster's totals, made of the nodes' heartbeats. A node counts from zero in each process;
 /// here nothing ever goes backwards: what a process had counted when it ended is folded into the
 /// node's base. Persisted are base and last report of each node, so that a restart of the
@@ -26,12 +38,15 @@ class StatsBook {
   /// What one node says of itself in its latest heartbeat.
   struct Latest {
     TimePoint arrived;
+    Decisions told;
     std::vector<proto::DiskReport> disks;
     std::uint64_t blocks = 0;
   };
   struct Cached {
     std::uint64_t blocks = 0;
     std::uint64_t bytes = 0;
+    std::uint64_t pinned_bytes = 0;
+    std::uint64_t pins_version = 0;
   };
   struct JobTotals {
     std::uint64_t reads = 0;
@@ -55,6 +70,12 @@ class StatsBook {
   /// What nodes counted, over all of their processes. Jobs leave after kJobsShown without a read,
   /// the oldest when there are more than kMaxJobsShown.
   std::map<JobKey, JobTotals> Jobs() const;
+  /// When a job read anything last; nothing when it was not seen for long.
+  std::optional<TimePoint> JobLastRead(const std::string& job) const;
+  /// The job that read the link last, and when.
+  std::optional<std::pair<std::string, TimePoint>> LinkLastRead(const Uuid& link) const;
+  /// Which pins of each link a node has taken over.
+  std::map<Uuid, std::uint64_t> NodePins(const std::string& node_id) const;
 
   /// Remembers the totals of now and forgets old jobs; called every kSampleEvery.
   void Sample(TimePoint now);

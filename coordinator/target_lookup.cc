@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <utility>
 
 #include "coordinator/target.h"
 
@@ -27,7 +28,8 @@ Result<LocatedTarget> LocateTarget(const std::string& target, const LinkRegistry
     return Fail(Code::kNotFound,
                 fmt::format("there is no '{}' in link '{}'", resolved->path, link->spec.name));
   }
-  return LocatedTarget{.link = link->spec, .snapshot = snapshot, .row = *row};
+  return LocatedTarget{
+      .link = link->spec, .path = std::move(resolved->path), .snapshot = snapshot, .row = *row};
 }
 
 }  // namespace forebay

@@ -13,6 +13,7 @@ namespace forebay {
 /// A target that exists: a row of a complete snapshot.
 struct LocatedTarget {
   LinkSpec link;
+  std::string path;  ///< From the link's root, no slash at the ends; "" = the whole link.
   std::shared_ptr<const Snapshot> snapshot;
   SnapshotRow row;
 };

@@ -86,7 +86,7 @@ class Forebay:
             cluster.mounts[mount], cluster.coordinator, *cluster.nodes.values()], **more)
 
     def _empty(self):
-        self.cluster.cli("evict", self.link, "--yes")
+        self.cluster.cli("evict", self.link, "--yes", "--force")
         drop_page_cache()
 
     def _mount_anew(self):

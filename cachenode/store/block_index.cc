@@ -7,24 +7,40 @@ namespace {
 
 enum class State : std::uint8_t { kFree, kLive, kLeaving, kGone };
 
+constexpr int kOffsetBits = 44;  // 16 TiB: more than S3's largest object
+constexpr std::uint64_t kMaxOffset = (std::uint64_t{1} << kOffsetBits) - 1;
+constexpr Hour kMaxHour = (Hour{1} << (64 - kOffsetBits)) - 1;  // until the year 2089
+
 struct Entry {
   ObjectVersion version;
-  std::uint64_t offset = 0;
+  std::uint64_t offset : kOffsetBits = 0;
+  std::uint64_t last_use : 64 - kOffsetBits = 0;
   std::uint32_t length = 0;
   std::uint32_t segment = 0;  // kFree: the next free slot + 1
   std::uint32_t unit = 0;
-  std::uint32_t readers : 24 = 0;
+  std::uint32_t readers : 22 = 0;
+  std::uint32_t pinned : 1 = 0;
+  std::uint32_t marked : 1 = 0;
   std::uint32_t disk : 6 = 0;
   std::uint32_t state : 2 = 0;
 
-  BlockId block() const { return {version, offset, length}; }
+  BlockId block() const { return {version, std::uint64_t{offset}, length}; }
   BlockPlace place() const { return {static_cast<std::uint8_t>(disk), segment, unit}; }
   bool Is(State wanted) const { return state == static_cast<std::uint32_t>(wanted); }
   void Become(State next) { state = static_cast<std::uint32_t>(next) & 3U; }
+  void Use(Hour now) {
+    if (now > last_use) last_use = std::min(now, kMaxHour) & kMaxHour;
+  }
+  bool LiesIn(std::uint8_t where, std::uint32_t number) const {
+    return Is(State::kLive) && disk == where && segment == number;
+  }
+  bool IsSpared(const BlockIndex::Spare& spare) const {
+    return (spare.pinned && pinned != 0) || last_use >= spare.used_since;
+  }
 };
 static_assert(sizeof(Entry) == 40);
 
-constexpr std::uint32_t kMaxReaders = (1U << 24) - 1;
+constexpr std::uint32_t kMaxReaders = (1U << 22) - 1;
 constexpr std::size_t kChunk = 256;  // entries that are allocated at once: 10 KiB
 constexpr int kSlotBits = 26;
 constexpr std::uint32_t kMaxSlots = 1U << kSlotBits;
@@ -104,6 +120,8 @@ struct alignas(64) BlockIndex::Shard {
     return slots++;
   }
 
+  Removal Judge(std::uint32_t slot, const Spare& spare) const;
+
   void FreeSlot(std::uint32_t slot) {
     Entry& entry = At(slot);
     entry = Entry{};
@@ -128,7 +146,7 @@ BlockIndex::Shard& BlockIndex::ShardOfHandle(BlockHandle handle) const {
   return (*shards_)[handle >> kSlotBits];
 }
 
-std::optional<BlockIndex::Found> BlockIndex::Acquire(const BlockId& block) {
+std::optional<BlockIndex::Found> BlockIndex::Acquire(const BlockId& block, Hour now) {
   const std::uint64_t hash = Mix(block);
   Shard& shard = ShardOf(hash);
   const std::scoped_lock lock(shard.mutex);
@@ -137,7 +155,8 @@ std::optional<BlockIndex::Found> BlockIndex::Acquire(const BlockId& block) {
   Entry& entry = shard.At(found - 1);
   if (!entry.Is(State::kLive) || entry.readers == kMaxReaders) return std::nullopt;
   entry.readers = (entry.readers + 1) & kMaxReaders;
-  return Found{shard.HandleOf(found - 1), block, entry.place()};
+  entry.Use(now);
+  return Found{shard.HandleOf(found - 1), block, entry.place(), entry.pinned != 0};
 }
 
 bool BlockIndex::Release(BlockHandle handle) {
@@ -166,7 +185,9 @@ bool BlockIndex::Occupied(const BlockId& block) const {
   return shard.Find(block, hash) != nullptr;
 }
 
-std::optional<BlockHandle> BlockIndex::Insert(const BlockId& block, BlockPlace place) {
+std::optional<BlockHandle> BlockIndex::Insert(const BlockId& block, BlockPlace place, Hour now,
+                                              bool pinned) {
+  if (block.offset > kMaxOffset) return std::nullopt;
   const std::uint64_t hash = Mix(block);
   Shard& shard = ShardOf(hash);
   const std::scoped_lock lock(shard.mutex);
@@ -180,11 +201,14 @@ std::optional<BlockHandle> BlockIndex::Insert(const BlockId& block, BlockPlace p
   }
   Entry& entry = shard.At(slot);
   entry.version = block.version;
-  entry.offset = block.offset;
+  entry.offset = block.offset & kMaxOffset;
+  entry.Use(now);
   entry.length = block.length;
   entry.segment = place.segment;
   entry.unit = place.unit;
   entry.readers = 0;
+  entry.pinned = pinned ? 1 : 0;
+  entry.marked = entry.pinned;
   entry.disk = place.disk & (kMaxDisks - 1);
   entry.Become(State::kLive);
   shard.table[at] = slot + 1;
@@ -194,27 +218,82 @@ std::optional<BlockHandle> BlockIndex::Insert(const BlockId& block, BlockPlace p
 }
 
 std::optional<BlockIndex::Found> BlockIndex::BeginRemove(const BlockId& block) {
+  return BeginRemove(block, Spare{.pinned = false}).found;
+}
+
+BlockIndex::Removal BlockIndex::Shard::Judge(std::uint32_t slot, const Spare& spare) const {
+  const Entry& entry = At(slot);
+  if (entry.IsSpared(spare)) return {.pinned = entry.pinned != 0, .length = entry.length};
+  return {.found = Found{HandleOf(slot), entry.block(), entry.place(), entry.pinned != 0}};
+}
+
+BlockIndex::Removal BlockIndex::BeginRemove(const BlockId& block, const Spare& spare) {
   const std::uint64_t hash = Mix(block);
   Shard& shard = ShardOf(hash);
   const std::scoped_lock lock(shard.mutex);
   const std::uint32_t found = shard.table[shard.Probe(block, hash)];
-  if (found == 0) return std::nullopt;
-  Entry& entry = shard.At(found - 1);
-  if (!entry.Is(State::kLive)) return std::nullopt;
-  entry.Become(State::kLeaving);
-  return Found{shard.HandleOf(found - 1), block, entry.place()};
+  if (found == 0 || !shard.At(found - 1).Is(State::kLive)) return {};
+  Removal removal = shard.Judge(found - 1, spare);
+  if (removal.found) shard.At(found - 1).Become(State::kLeaving);
+  return removal;
 }
 
-std::optional<BlockIndex::Found> BlockIndex::BeginRemove(BlockHandle handle, std::uint8_t disk,
-                                                         std::uint32_t segment) {
+BlockIndex::Removal BlockIndex::BeginRemove(BlockHandle handle, std::uint8_t disk,
+                                            std::uint32_t segment, const Spare& spare) {
   Shard& shard = ShardOfHandle(handle);
   const std::scoped_lock lock(shard.mutex);
   Entry& entry = shard.AtHandle(handle);
-  if (!entry.Is(State::kLive) || entry.disk != disk || entry.segment != segment) {
-    return std::nullopt;
-  }
-  entry.Become(State::kLeaving);
-  return Found{handle, entry.block(), entry.place()};
+  if (!entry.LiesIn(disk, segment)) return {};
+  Removal removal = shard.Judge(handle & (kMaxSlots - 1), spare);
+  if (removal.found) entry.Become(State::kLeaving);
+  return removal;
+}
+
+BlockIndex::Removal BlockIndex::LookAt(const BlockId& block, const Spare& spare) const {
+  const std::uint64_t hash = Mix(block);
+  const Shard& shard = ShardOf(hash);
+  const std::scoped_lock lock(shard.mutex);
+  const std::uint32_t found = shard.table[shard.Probe(block, hash)];
+  if (found == 0 || !shard.At(found - 1).Is(State::kLive)) return {};
+  return shard.Judge(found - 1, spare);
+}
+
+BlockIndex::Removal BlockIndex::LookAt(BlockHandle handle, std::uint8_t disk, std::uint32_t segment,
+                                       const Spare& spare) const {
+  const Shard& shard = ShardOfHandle(handle);
+  const std::scoped_lock lock(shard.mutex);
+  if (!shard.AtHandle(handle).LiesIn(disk, segment)) return {};
+  return shard.Judge(handle & (kMaxSlots - 1), spare);
+}
+
+std::optional<BlockIndex::Found> BlockIndex::Pin(const BlockId& block) {
+  const std::uint64_t hash = Mix(block);
+  Shard& shard = ShardOf(hash);
+  const std::scoped_lock lock(shard.mutex);
+  const std::uint32_t found = shard.table[shard.Probe(block, hash)];
+  if (found == 0 || !shard.At(found - 1).Is(State::kLive)) return std::nullopt;
+  Entry& entry = shard.At(found - 1);
+  const Found before{shard.HandleOf(found - 1), block, entry.place(), entry.pinned != 0};
+  entry.pinned = 1;
+  entry.marked = 1;
+  return before;
+}
+
+void BlockIndex::Unmark(BlockHandle handle, std::uint8_t disk, std::uint32_t segment) {
+  Shard& shard = ShardOfHandle(handle);
+  const std::scoped_lock lock(shard.mutex);
+  Entry& entry = shard.AtHandle(handle);
+  if (entry.LiesIn(disk, segment)) entry.marked = 0;
+}
+
+std::optional<BlockIndex::Found> BlockIndex::UnpinUnmarked(BlockHandle handle, std::uint8_t disk,
+                                                           std::uint32_t segment) {
+  Shard& shard = ShardOfHandle(handle);
+  const std::scoped_lock lock(shard.mutex);
+  Entry& entry = shard.AtHandle(handle);
+  if (!entry.LiesIn(disk, segment) || entry.pinned == 0 || entry.marked != 0) return std::nullopt;
+  entry.pinned = 0;
+  return Found{handle, entry.block(), entry.place(), false};
 }
 
 void BlockIndex::CancelRemove(BlockHandle handle) {

@@ -27,6 +27,9 @@ struct BlockPlace {
 /// Names an entry of the index for as long as the entry lives; may name another one afterwards.
 using BlockHandle = std::uint32_t;
 
+/// Hours since 1970: how exactly the last use of a block is known.
+using Hour = std::uint32_t;
+
 /// Which blocks are cached, and where: what a hit asks. Thread-safe: 64 shards with a lock each,
 /// held for a few memory accesses.
 ///
@@ -44,6 +47,19 @@ class BlockIndex {
     BlockHandle handle = 0;
     BlockId block;
     BlockPlace place;
+    bool pinned = false;
+  };
+
+  /// What a removal spares.
+  struct Spare {
+    bool pinned = true;
+    Hour used_since = UINT32_MAX;  ///< Blocks that were used in this hour or later.
+  };
+  /// `found` is empty when there is no such live block, or it is spared, and then why.
+  struct Removal {
+    std::optional<Found> found = {};
+    bool pinned = false;
+    std::uint32_t length = 0;  ///< Of a pinned one.
   };
 
   BlockIndex();
@@ -51,28 +67,46 @@ class BlockIndex {
   BlockIndex(const BlockIndex&) = delete;
   BlockIndex& operator=(const BlockIndex&) = delete;
 
-  /// A live block, and a count on it: its space is not freed before Release.
-  std::optional<Found> Acquire(const BlockId& block);
+  /// A live block, and a count on it: its space is not freed before Release. Counts as its
+  /// use at `now`, if that is later than its last.
+  std::optional<Found> Acquire(const BlockId& block, Hour now);
   /// True: that was the last reader of a block that is gone: the caller frees its space now.
   bool Release(BlockHandle handle);
 
   std::optional<BlockPlace> Find(const BlockId& block) const;
 
   /// Makes the block live. Empty when it is there already, live or leaving, or the index is full
-  /// (2^32 blocks).
-  std::optional<BlockHandle> Insert(const BlockId& block, BlockPlace place);
+  /// (2^32 blocks), or it lies beyond every object (offset 2^44). Counts as its use.
+  std::optional<BlockHandle> Insert(const BlockId& block, BlockPlace place, Hour now,
+                                    bool pinned = false);
   /// True when Insert would answer that the block is there.
   bool Occupied(const BlockId& block) const;
 
   /// Live -> leaving. Empty when there is no such live block, or it is leaving already.
   std::optional<Found> BeginRemove(const BlockId& block);
+  /// The same, unless the block is spared.
+  Removal BeginRemove(const BlockId& block, const Spare& spare);
   /// The same by handle, only if the entry still lies in this segment.
-  std::optional<Found> BeginRemove(BlockHandle handle, std::uint8_t disk, std::uint32_t segment);
+  Removal BeginRemove(BlockHandle handle, std::uint8_t disk, std::uint32_t segment,
+                      const Spare& spare);
+  /// What BeginRemove would answer; removes nothing.
+  Removal LookAt(const BlockId& block, const Spare& spare) const;
+  Removal LookAt(BlockHandle handle, std::uint8_t disk, std::uint32_t segment,
+                 const Spare& spare) const;
   /// Leaving -> live.
   void CancelRemove(BlockHandle handle);
   /// Leaving -> gone. True: nobody reads it, the caller frees its space now. False: the last
   /// Release will answer true.
   bool FinishRemove(BlockHandle handle);
+
+  // Pins are set anew by mark and sweep, link by link: Unmark all, Pin those that are to be pinned,
+  // UnpinUnmarked the rest. Calls by handle do nothing if the entry lies elsewhere by now.
+
+  /// Pins and marks a live block; `pinned` of the answer says whether it was pinned before.
+  std::optional<Found> Pin(const BlockId& block);
+  void Unmark(BlockHandle handle, std::uint8_t disk, std::uint32_t segment);
+  /// A block that was pinned and is not marked, which is not pinned from now on.
+  std::optional<Found> UnpinUnmarked(BlockHandle handle, std::uint8_t disk, std::uint32_t segment);
 
   /// Drops all entries of a disk, which nobody reads yet.
   void ForgetDisk(std::uint8_t disk);

@@ -14,6 +14,7 @@
 #include "common/base/buffer.h"
 #include "common/base/offload.h"
 #include "common/base/result.h"
+#include "common/base/wall_clock.h"
 #include "common/model/block_id.h"
 #include "common/model/block_source.h"
 #include "common/model/object_version.h"
@@ -27,18 +28,52 @@ struct CacheDirOptions {
       0;  ///< Hard bound on what Forebay uses there; 0 = 80 % of the file system's size.
 };
 
+/// What the cluster decided about one link.
+struct LinkRule {
+  static constexpr std::uint64_t kNoQuota = UINT64_MAX;
+
+  Uuid link;
+  std::uint64_t max_bytes = kNoQuota;  ///< Of its blocks here.
+  std::vector<std::string> pins = {};  ///< As LinkSpec::pins.
+};
+
+/// A step of taking over which blocks of a link are pinned one by one: the first has `begin`, the
+/// last `end` (they may be the same), and then nothing else is. Steps of another `sync` than that
+/// of the last `begin` are kStale.
+struct PinStep {
+  Uuid link;
+  std::uint64_t sync = 0;     ///< Not 0; the caller's name for this whole take-over.
+  std::uint64_t version = 0;  ///< Which pins these are; with `end`. 0 = the link has none any more.
+  bool begin = false;
+  bool end = false;
+  std::vector<BlockId> blocks = {};  ///< To be pinned where they are here.
+};
+
+/// Which of the named blocks an eviction takes.
+struct EvictFilter {
+  std::chrono::hours unused_for{0};  ///< Only those that nobody has used for so long.
+  bool dry_run = false;              ///< None; only say what would be.
+};
+
 struct BlockStoreOptions {
   std::vector<CacheDirOptions> dirs;
+  /// What holds from the first moment on, as the node knew it when it stopped.
+  std::vector<LinkRule> rules;
   std::uint64_t segment_bytes = 256ULL << 20;
   /// A link with a read or an admission in this time is in use: its blocks are not replaced by
   /// others of its own, nor by those of other links. After a start every link counts as used then.
   std::chrono::seconds link_in_use_for{600};
+  /// Hours since 1970: when blocks were used last.
+  std::function<std::uint32_t()> hour = [] {
+    return static_cast<std::uint32_t>(UnixSeconds() / 3600);
+  };
 };
 
 struct LinkUsage {
   std::uint64_t blocks = 0;
   std::uint64_t bytes =
       0;  ///< Block bytes, as a reader would get them (without headers and padding).
+  std::uint64_t pinned_bytes = 0;  ///< Of these.
 };
 
 enum class DiskState : std::uint8_t { kOk = 0, kReadOnly = 1, kQuarantined = 2 };
@@ -53,7 +88,17 @@ struct DiskUsage {
 
 struct Evicted {
   std::uint64_t blocks = 0;
-  std::uint64_t bytes = 0;  ///< Freed on disk.
+  std::uint64_t bytes = 0;          ///< Freed on disk.
+  std::uint64_t pinned_blocks = 0;  ///< That stay because they are pinned …
+  std::uint64_t pinned_bytes = 0;   ///< … and their bytes on disk.
+
+  Evicted& operator+=(const Evicted& other) {
+    blocks += other.blocks;
+    bytes += other.bytes;
+    pinned_blocks += other.pinned_blocks;
+    pinned_bytes += other.pinned_bytes;
+    return *this;
+  }
 };
 
 /// A node's cached blocks, on its disks: segments of verified records (docs/STORE_FORMAT.md), an
@@ -77,17 +122,35 @@ class BlockStore {
   virtual Task<Result<Cells>> Read(BlockId block, BlockRange range) = 0;
 
   /// Stores a whole block: data first, then index. `data.bytes.size()` == block.length, one
-  /// checksum per cell. Ok when it is there already. kOverloaded: no space that may be freed for it
-  /// (served without being kept); kInternal: the disks refuse to write.
+  /// checksum per cell; `path` is its object's, from the link's root: it decides whether the block
+  /// is pinned. Ok when it is there already. kOverloaded: no space that may be freed for it, or its
+  /// link is at its quota (served without being kept); kInternal: the disks refuse to write.
   virtual Task<Status> Admit(Uuid link, BlockId block, Slice data,
-                             std::vector<std::uint64_t> checksums) = 0;
+                             std::vector<std::uint64_t> checksums, std::string path) = 0;
+
+  /// Reads the whole block from its disk, past the page cache, and compares it with its checksums.
+  /// kNotFound: not here. kCorrupt: it does not match; dropped and counted. No use of its link.
+  virtual Task<Status> Verify(BlockId block) = 0;
 
   virtual bool Contains(const BlockId& block) const = 0;
 
-  /// Frees blocks: those listed (absent ones are skipped), or all of a link. Waits for readers of
-  /// each block to finish.
-  virtual Task<Result<Evicted>> Evict(std::vector<BlockId> blocks) = 0;
-  virtual Task<Result<Evicted>> EvictLink(Uuid link) = 0;
+  /// Frees blocks: those listed (absent ones are skipped), or all of a link; pinned ones stay and
+  /// are counted. Waits for readers of each block to finish. When a block was used last is known to
+  /// the hour, and since the store was opened: before that, all count as used then.
+  virtual Task<Result<Evicted>> Evict(std::vector<BlockId> blocks, EvictFilter filter) = 0;
+  virtual Task<Result<Evicted>> EvictLink(Uuid link, EvictFilter filter) = 0;
+
+  /// What holds from now on for all links; one that is not named has no quota and no new pins.
+  /// True: a link has more than its quota here, which TrimToQuotas frees.
+  virtual bool SetRules(const std::vector<LinkRule>& rules) = 0;
+  /// Frees the oldest unpinned blocks of each link that is over its quota.
+  virtual Task<Result<Evicted>> TrimToQuotas() = 0;
+
+  /// Takes over the pins of blocks that are here already; of later ones the rules decide. Durable.
+  /// Pinned blocks are only lost when they are damaged, or when a smaller capacity leaves no room.
+  virtual Task<Status> TakePins(PinStep step) = 0;
+  /// The version of the last complete take-over by link, where all disks have it.
+  virtual std::unordered_map<Uuid, std::uint64_t> PinsVersions() const = 0;
 
   virtual std::unordered_map<Uuid, LinkUsage> UsageByLink() const = 0;
   virtual std::vector<DiskUsage> Disks() const = 0;
@@ -100,6 +163,7 @@ class BlockStore {
     std::atomic<std::uint64_t> refused_blocks{0};  ///< Admit answered kOverloaded.
     std::atomic<std::uint64_t> evicted_blocks{0};  ///< By the evictor, to make room.
     std::atomic<std::uint64_t> evicted_bytes{0};
+    std::atomic<std::uint64_t> trimmed_bytes{0};  ///< Freed because a link was over its quota.
     std::atomic<std::uint64_t> checksum_failures{0};
     std::atomic<std::uint64_t> read_errors{0};  ///< The disk could not read; the block is dropped.
     std::atomic<std::uint64_t> write_errors{0};

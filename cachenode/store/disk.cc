@@ -106,9 +106,9 @@ Status Disk::Write(const Place& place, const BlockId& block, ByteView data,
   return {};
 }
 
-Status Disk::Commit(const Place& place, const BlockId& block) {
+Status Disk::Commit(const Place& place, const BlockId& block, Hour now, bool pinned) {
   const IndexedRecord record{block, place.segment->number,
-                             static_cast<std::uint32_t>(place.position / kRecordAlignment)};
+                             static_cast<std::uint32_t>(place.position / kRecordAlignment), pinned};
   if (Status put = db_->Put({&record, 1}); !put) {
     Abandon(place);
     return WriteFailed(put.error().code == Code::kOverloaded ? ENOSPC : EIO, put.error().message);
@@ -123,7 +123,9 @@ Status Disk::Commit(const Place& place, const BlockId& block) {
   }
   link.blocks.fetch_add(1, std::memory_order_relaxed);
   link.bytes.fetch_add(block.length, std::memory_order_relaxed);
-  const auto handle = parts_.index.Insert(block, {number_, place.segment->number, record.unit});
+  if (pinned) link.pinned_bytes.fetch_add(block.length, std::memory_order_relaxed);
+  const auto handle =
+      parts_.index.Insert(block, {number_, place.segment->number, record.unit}, now, pinned);
   if (handle) {
     const std::scoped_lock lock(mutex_);
     place.segment->blocks.push_back(*handle);
@@ -133,7 +135,8 @@ Status Disk::Commit(const Place& place, const BlockId& block) {
   // Only when memory has no room for one more entry: callers admit a block once at a time.
   link.blocks.fetch_sub(1, std::memory_order_relaxed);
   link.bytes.fetch_sub(block.length, std::memory_order_relaxed);
-  if (Status deleted = db_->Delete({&block, 1}); !deleted) return deleted;
+  if (pinned) link.pinned_bytes.fetch_sub(block.length, std::memory_order_relaxed);
+  if (Status deleted = db_->Delete({&block, 1}, {&block, 1}); !deleted) return deleted;
   const Freed freed{{number_, place.segment->number, record.unit}, place.bytes};
   Free({&freed, 1});
   return Fail(Code::kOverloaded, "the index of " + path_ + " cannot hold another block");

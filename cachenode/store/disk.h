@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -29,10 +30,11 @@ namespace forebay {
 
 /// What the disks of a store share.
 struct StoreParts {
-  StoreParts(std::uint64_t segment_size, std::size_t open_files)
-      : segment_bytes(segment_size), files(open_files) {}
+  StoreParts(std::uint64_t segment_size, std::size_t open_files, std::function<Hour()> clock)
+      : segment_bytes(segment_size), hour(std::move(clock)), files(open_files) {}
 
   const std::uint64_t segment_bytes;
+  const std::function<Hour()> hour;
   BlockIndex index;
   SegmentFiles files;
   LinkTable links;
@@ -54,7 +56,8 @@ struct Segment {
   std::uint64_t live_bytes = 0;     ///< Their records on disk.
   std::uint64_t slack_bytes = 0;    ///< Freed, but the file system could not take it back.
   std::vector<BlockHandle> blocks;  ///< Oldest first; those of removed blocks are stale.
-  std::size_t oldest = 0;  ///< All of `blocks` before this have been handed to the evictor.
+  std::size_t oldest = 0;  ///< All of `blocks` before this have been handed to the evictor …
+  std::size_t spared = 0;  ///< … but for these first ones, which were pinned.
 };
 
 /// One cache directory: its segments, their space, and the state of the disk below. All I/O blocks:
@@ -77,7 +80,7 @@ class Disk {
   Status Write(const Place& place, const BlockId& block, ByteView data,
                const std::vector<std::uint64_t>& checksums);
   /// Durable index, then memory: from then on the block can be read.
-  Status Commit(const Place& place, const BlockId& block);
+  Status Commit(const Place& place, const BlockId& block, Hour now, bool pinned);
 
   // --- Removing. A block that is being read is removed at once and freed by its last reader.
 
@@ -87,14 +90,33 @@ class Disk {
   };
   /// `leaving` come from BlockIndex::BeginRemove and lie on this disk.
   Result<Removal> Remove(const std::vector<BlockIndex::Found>& leaving);
-  /// The oldest block of a link that can still be removed; begins its removal.
+  /// The oldest block of a link that can still be removed, and is not pinned; begins its removal.
   std::optional<BlockIndex::Found> BeginRemoveOldest(const Uuid& link);
+  /// BeginRemoveOldest begins again at the first block: what it passed over is pinned no more.
+  void LookAgain(const Uuid& link);
   /// A block's last reader has gone. Does not block; FreeReleased does the work.
   void Release(const BlockPlace& place, std::uint32_t length);
   void FreeReleased();
   bool IsFreed(const BlockPlace& place) const;
   /// Takes a leaving block out of memory alone: the disk below is not to be touched.
   void Forget(const BlockIndex::Found& leaving);
+
+  // --- Looking through a link, segment by segment.
+
+  std::vector<std::uint32_t> SegmentsOf(const Uuid& link) const;
+  /// Every block that lies there; some handles may have gone on to other blocks.
+  std::vector<BlockHandle> BlocksIn(std::uint32_t segment) const;
+  /// Null when there is no such segment.
+  std::shared_ptr<LinkState> LinkOf(std::uint32_t segment) const;
+
+  // --- Pins: what BlockIndex says, made durable and counted.
+
+  Status PutPins(const std::vector<BlockIndex::Found>& pinned);
+  Status EndPins(const Uuid& link, std::uint64_t version,
+                 const std::vector<BlockIndex::Found>& unpinned);
+  /// Of the last complete take-over; 0 = there was none.
+  std::uint64_t PinsVersion(const Uuid& link) const;
+  std::vector<Uuid> LinksWithPinsVersion() const;
 
   // --- Reading.
 
@@ -140,10 +162,12 @@ class Disk {
   // disk_recovery.cc
   Status SetCapacity();
   Status Recover();
+  Status RecoverPins();
   void Adopt(const SegmentOnDisk& on_disk, std::vector<Kept>& records);
   /// Answers the bytes that could not be given back.
   std::uint64_t PunchGaps(const SegmentOnDisk& on_disk, const std::vector<Kept>& records);
   Status ShrinkToCapacity();
+  Status ShrinkSegment(std::uint32_t number, bool pinned_too);
 
   // disk.cc
   std::shared_ptr<Segment> OpenForWriting(const std::shared_ptr<LinkState>& link);
@@ -188,6 +212,7 @@ class Disk {
   Segments segments_;
   std::unordered_map<Uuid, std::set<std::uint32_t>> by_link_;
   std::unordered_map<Uuid, std::shared_ptr<Segment>> open_;
+  std::unordered_map<Uuid, std::uint64_t> pins_versions_;
   std::uint32_t next_segment_ = 0;
 
   mutable std::mutex release_mutex_;

@@ -56,8 +56,8 @@ Status Disk::Recover() {
   const RecoverySink sink{
       .keep =
           [&](const IndexedRecord& record) {
-            const auto handle =
-                parts_.index.Insert(record.block, {number_, record.segment, record.unit});
+            const auto handle = parts_.index.Insert(
+                record.block, {number_, record.segment, record.unit}, parts_.hour());
             if (handle) kept[record.segment].push_back({record.unit, record.block.length, *handle});
             return handle.has_value();
           },
@@ -83,6 +83,10 @@ Status Disk::Recover() {
   if (recovered->kept > 0 || recovered->dropped > 0) {
     spdlog::info("{}: {} blocks recovered{}, {} dropped", path_, recovered->kept,
                  recovered->rebuilt ? " from their segments" : "", recovered->dropped);
+  }
+  if (Status pins = RecoverPins(); !pins) {
+    spdlog::warn("{}: which blocks are pinned is not known until the coordinator says so: {}",
+                 path_, pins.error().message);
   }
   MeasureIndex();
   return ShrinkToCapacity();
@@ -142,26 +146,45 @@ std::uint64_t Disk::PunchGaps(const SegmentOnDisk& on_disk, const std::vector<Ke
   return left;
 }
 
-/// The configuration may allow less than before: the oldest segments go first.
+/// The configuration may allow less than before: the oldest segments go first, and what is pinned
+/// only when nothing else is left: the capacity is a hard bound.
 Status Disk::ShrinkToCapacity() {
-  while (used_.load(std::memory_order_relaxed) > Limit() && !segments_.empty()) {
+  std::vector<std::uint32_t> numbers;
+  for (const auto& [number, segment] : segments_) numbers.push_back(number);
+  for (const bool pinned_too : {false, true}) {
+    if (used_.load(std::memory_order_relaxed) <= Limit()) break;
+    if (pinned_too) {
+      spdlog::warn("{} may use {} bytes, less than what is pinned there: pinned blocks are evicted",
+                   path_, capacity_);
+    }
+    for (const std::uint32_t number : numbers) {
+      if (Status shrunk = ShrinkSegment(number, pinned_too); !shrunk) return shrunk;
+    }
+  }
+  return {};
+}
+
+Status Disk::ShrinkSegment(std::uint32_t number, bool pinned_too) {
+  const std::shared_ptr<LinkState> link = LinkOf(number);
+  if (!link || (link->pinned.load(std::memory_order_relaxed) && !pinned_too)) return {};
+  const std::vector<BlockHandle> blocks = segments_.at(number)->blocks;
+  for (std::size_t next = 0; next < blocks.size();) {
     std::vector<BlockIndex::Found> oldest;
     std::uint64_t bytes = 0;
-    const Uuid link = segments_.begin()->second->link->id;
-    while (oldest.size() < kRemoveAtOnce &&
-           used_.load(std::memory_order_relaxed) - bytes > Limit()) {
-      const auto found = BeginRemoveOldest(link);
-      if (!found) break;
-      bytes += RecordDiskBytes(found->block.length);
-      oldest.push_back(*found);
+    while (next < blocks.size() && oldest.size() < kRemoveAtOnce &&
+           used_.load(std::memory_order_relaxed) > Limit() + bytes) {
+      const auto removal = parts_.index.BeginRemove(blocks[next++], number_, number,
+                                                    BlockIndex::Spare{.pinned = !pinned_too});
+      if (!removal.found) continue;
+      bytes += RecordDiskBytes(removal.found->block.length);
+      oldest.push_back(*removal.found);
     }
     if (oldest.empty()) break;
     const Result<Removal> removed = Remove(oldest);
     if (!removed) return Fail(Code::kInvalid, removed.error().message);
     parts_.counters.evicted_blocks.fetch_add(removed->evicted.blocks, std::memory_order_relaxed);
     parts_.counters.evicted_bytes.fetch_add(removed->evicted.bytes, std::memory_order_relaxed);
-    parts_.links.Get(link)->evicted_bytes.fetch_add(removed->evicted.bytes,
-                                                    std::memory_order_relaxed);
+    link->evicted_bytes.fetch_add(removed->evicted.bytes, std::memory_order_relaxed);
   }
   return {};
 }

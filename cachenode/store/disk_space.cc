@@ -85,7 +85,8 @@ std::vector<LinkUse> Disk::Links() const {
   std::vector<LinkUse> links;
   for (const auto& [id, numbers] : by_link_) {
     if (numbers.empty()) continue;
-    links.push_back({id, segments_.at(*numbers.begin())->link->LastUse()});
+    const LinkState& link = *segments_.at(*numbers.begin())->link;
+    links.push_back({id, link.LastUse(), link.pinned.load(std::memory_order_relaxed)});
   }
   return links;
 }
@@ -105,20 +106,40 @@ std::optional<BlockIndex::Found> Disk::BeginRemoveOldest(const Uuid& link) {
     Segment& segment = *segments_.at(number);
     while (segment.oldest < segment.blocks.size()) {
       const BlockHandle handle = segment.blocks[segment.oldest++];
-      if (auto found = parts_.index.BeginRemove(handle, number_, number)) return found;
+      const auto removal = parts_.index.BeginRemove(handle, number_, number, BlockIndex::Spare());
+      if (removal.found) return removal.found;
+      if (removal.pinned) segment.blocks[segment.spared++] = handle;
     }
-    segment.blocks.clear();
-    segment.oldest = 0;
+    segment.blocks.resize(segment.spared);
+    segment.oldest = segment.spared;
   }
   return std::nullopt;
 }
 
+void Disk::LookAgain(const Uuid& link) {
+  const std::scoped_lock lock(mutex_);
+  const auto numbers = by_link_.find(link);
+  if (numbers == by_link_.end()) return;
+  for (const std::uint32_t number : numbers->second) {
+    Segment& segment = *segments_.at(number);
+    const auto first = segment.blocks.begin();
+    segment.blocks.erase(first + static_cast<std::ptrdiff_t>(segment.spared),
+                         first + static_cast<std::ptrdiff_t>(segment.oldest));
+    segment.oldest = 0;
+    segment.spared = 0;
+  }
+}
+
 Result<Disk::Removal> Disk::Remove(const std::vector<BlockIndex::Found>& leaving) {
   std::vector<BlockId> blocks;
+  std::vector<BlockId> pinned;
   blocks.reserve(leaving.size());
-  for (const BlockIndex::Found& found : leaving) blocks.push_back(found.block);
+  for (const BlockIndex::Found& found : leaving) {
+    blocks.push_back(found.block);
+    if (found.pinned) pinned.push_back(found.block);
+  }
   // The index first, so that no entry ever points at freed space.
-  if (Status deleted = db_->Delete(blocks); !deleted) {
+  if (Status deleted = db_->Delete(blocks, pinned); !deleted) {
     const std::scoped_lock lock(mutex_);
     for (const BlockIndex::Found& found : leaving) {
       parts_.index.CancelRemove(found.handle);
@@ -153,6 +174,7 @@ void Disk::Uncount(const BlockIndex::Found& leaving) {
   LinkState& link = *segments_.at(leaving.place.segment)->link;
   link.blocks.fetch_sub(1, std::memory_order_relaxed);
   link.bytes.fetch_sub(leaving.block.length, std::memory_order_relaxed);
+  if (leaving.pinned) link.pinned_bytes.fetch_sub(leaving.block.length, std::memory_order_relaxed);
 }
 
 void Disk::Forget(const BlockIndex::Found& leaving) {

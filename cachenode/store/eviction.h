@@ -11,7 +11,8 @@ namespace forebay {
 /// A link as the choice of victims sees it.
 struct LinkUse {
   Uuid link;
-  TimePoint last_use;  ///< Its last read or admission.
+  TimePoint last_use;   ///< Its last read or admission.
+  bool pinned = false;  ///< All of it; of the newcomer: the block.
 };
 
 /// Who gives way when a disk is full. Pure: time and facts come from the caller.
@@ -27,7 +28,9 @@ class EvictionPolicy {
 
 /// Links that nobody uses go first, the longest unused one before the others. Nothing that is in
 /// use is replaced, and a link never replaces blocks of its own: when every epoch is a new
-/// permutation, keeping what is there hits best (DESIGN 6.7).
+/// permutation, keeping what is there hits best (DESIGN 6.7). A pinned link gives no block away.
+/// For a pinned block any other may go, in the same order, those of links in use behind the idle
+/// ones and the newcomer's own link's last: that a pin covers what is cached later is a promise.
 class IdleLinksFirst final : public EvictionPolicy {
  public:
   /// A link is in use for this long after its last use.

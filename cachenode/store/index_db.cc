@@ -16,6 +16,9 @@ namespace forebay {
 namespace {
 
 constexpr char kBlockPrefix = 'b';
+constexpr char kPinPrefix = 'p';
+constexpr char kPinFormat = 1;
+constexpr char kPinsVersionPrefix = 'v';
 constexpr std::size_t kKeyBytes = 1 + 8 + 8 + 8 + 4;
 constexpr char kRowFormat = 1;
 constexpr std::size_t kRowBytes = 1 + 4 + 4;
@@ -42,15 +45,32 @@ std::uint64_t ReadLittle(const char* at, int bytes) {
   return value;
 }
 
-std::string KeyOf(const BlockId& block) {
+std::string KeyOf(const BlockId& block, char prefix = kBlockPrefix) {
   std::string key;
   key.reserve(kKeyBytes);
-  key.push_back(kBlockPrefix);
+  key.push_back(prefix);
   AppendBig(key, block.version.high, 8);
   AppendBig(key, block.version.low, 8);
   AppendBig(key, block.offset, 8);
   AppendBig(key, block.length, 4);
   return key;
+}
+
+BlockId BlockOf(const char* key) {
+  return {{ReadBig(key + 1, 8), ReadBig(key + 9, 8)},
+          ReadBig(key + 17, 8),
+          static_cast<std::uint32_t>(ReadBig(key + 25, 4))};
+}
+
+std::string PinsVersionKey(const Uuid& link) {
+  std::string key(1, kPinsVersionPrefix);
+  key.append(link.bytes.begin(), link.bytes.end());
+  return key;
+}
+
+const std::string& PinRow() {
+  static const std::string row(1, kPinFormat);
+  return row;
 }
 
 std::string RowOf(const IndexedRecord& record) {
@@ -63,10 +83,7 @@ std::string RowOf(const IndexedRecord& record) {
 }
 
 IndexedRecord RecordOf(const char* key, const char* row) {
-  const BlockId block{{ReadBig(key + 1, 8), ReadBig(key + 9, 8)},
-                      ReadBig(key + 17, 8),
-                      static_cast<std::uint32_t>(ReadBig(key + 25, 4))};
-  return {block, static_cast<std::uint32_t>(ReadLittle(row + 1, 4)),
+  return {BlockOf(key), static_cast<std::uint32_t>(ReadLittle(row + 1, 4)),
           static_cast<std::uint32_t>(ReadLittle(row + 5, 4))};
 }
 
@@ -197,14 +214,65 @@ Status IndexDb::MarkComplete() {
 
 Status IndexDb::Put(std::span<const IndexedRecord> records) {
   rocksdb::WriteBatch batch;
-  for (const IndexedRecord& record : records) batch.Put(KeyOf(record.block), RowOf(record));
+  for (const IndexedRecord& record : records) {
+    batch.Put(KeyOf(record.block), RowOf(record));
+    if (record.pinned) batch.Put(KeyOf(record.block, kPinPrefix), PinRow());
+  }
   return Write(batch, false);
 }
 
-Status IndexDb::Delete(std::span<const BlockId> blocks) {
+Status IndexDb::Delete(std::span<const BlockId> blocks, std::span<const BlockId> pinned) {
   rocksdb::WriteBatch batch;
   for (const BlockId& block : blocks) batch.Delete(KeyOf(block));
+  for (const BlockId& block : pinned) batch.Delete(KeyOf(block, kPinPrefix));
   return Write(batch, false);
+}
+
+Status IndexDb::PutPins(std::span<const BlockId> blocks) {
+  rocksdb::WriteBatch batch;
+  for (const BlockId& block : blocks) batch.Put(KeyOf(block, kPinPrefix), PinRow());
+  return Write(batch, false);
+}
+
+Status IndexDb::EndPins(const Uuid& link, std::uint64_t version,
+                        std::span<const BlockId> unpinned) {
+  rocksdb::WriteBatch batch;
+  for (const BlockId& block : unpinned) batch.Delete(KeyOf(block, kPinPrefix));
+  if (version == 0) {
+    batch.Delete(PinsVersionKey(link));
+  } else {
+    std::string value;
+    AppendLittle(value, version, 8);
+    batch.Put(PinsVersionKey(link), value);
+  }
+  return Write(batch, false);
+}
+
+Result<std::vector<std::pair<Uuid, std::uint64_t>>> IndexDb::PinsVersions() {
+  std::vector<std::pair<Uuid, std::uint64_t>> versions;
+  const std::unique_ptr<rocksdb::Iterator> rows(db_->NewIterator(rocksdb::ReadOptions()));
+  for (rows->Seek(rocksdb::Slice(&kPinsVersionPrefix, 1)); rows->Valid(); rows->Next()) {
+    const rocksdb::Slice key = rows->key();
+    Uuid link;
+    if (key[0] != kPinsVersionPrefix) break;
+    if (key.size() != 1 + link.bytes.size() || rows->value().size() != 8) continue;
+    for (std::size_t i = 0; i < link.bytes.size(); ++i)
+      link.bytes[i] = static_cast<std::uint8_t>(key[i + 1]);
+    versions.emplace_back(link, ReadLittle(rows->value().data(), 8));
+  }
+  if (Status read = Checked(rows->status()); !read) return Fail(std::move(read.error()));
+  return versions;
+}
+
+Status IndexDb::ForEachPin(const std::function<void(const BlockId&)>& visit) {
+  const std::unique_ptr<rocksdb::Iterator> rows(db_->NewIterator(rocksdb::ReadOptions()));
+  for (rows->Seek(rocksdb::Slice(&kPinPrefix, 1)); rows->Valid(); rows->Next()) {
+    const rocksdb::Slice key = rows->key();
+    if (key[0] != kPinPrefix) break;
+    if (key.size() != kKeyBytes || rows->value() != PinRow()) continue;
+    visit(BlockOf(key.data()));
+  }
+  return Checked(rows->status());
 }
 
 Status IndexDb::ForEach(const std::function<void(const IndexedRecord&)>& visit) {

@@ -5,6 +5,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/model/block_id.h"
@@ -23,6 +25,7 @@ struct IndexedRecord {
   BlockId block;
   std::uint32_t segment = 0;
   std::uint32_t unit = 0;  ///< Position in the segment / kRecordAlignment.
+  bool pinned = false;     ///< Only for Put: pins are read apart.
 };
 
 struct IndexDbOptions {
@@ -46,7 +49,16 @@ class IndexDb {
   Status MarkComplete();
 
   Status Put(std::span<const IndexedRecord> records);
-  Status Delete(std::span<const BlockId> blocks);
+  /// `pinned`: those of `blocks` that are, or others whose pins go.
+  Status Delete(std::span<const BlockId> blocks, std::span<const BlockId> pinned = {});
+
+  Status PutPins(std::span<const BlockId> blocks);
+  /// Every pinned block. Errors as ForEach.
+  Status ForEachPin(const std::function<void(const BlockId&)>& visit);
+  /// Durable in one write: these pins go, and the others are those of `version`.
+  Status EndPins(const Uuid& link, std::uint64_t version, std::span<const BlockId> unpinned);
+  /// Links of which pins were ever taken over.
+  Result<std::vector<std::pair<Uuid, std::uint64_t>>> PinsVersions();
 
   /// Every row, by version and offset. kCorrupt: damaged, stop believing it. Rows of unknown
   /// formats are skipped.

@@ -4,10 +4,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "common/base/deadline.h"
+#include "common/model/link.h"
 #include "common/model/object_version.h"
 
 namespace forebay {
@@ -19,6 +22,32 @@ struct LinkState {
   void Touch() { last_use.store(Clock::now().time_since_epoch(), std::memory_order_relaxed); }
   TimePoint LastUse() const { return TimePoint(last_use.load(std::memory_order_relaxed)); }
 
+  /// True when a pin of a file or folder covers the object at `path`.
+  bool PathIsPinned(std::string_view path) const {
+    const std::scoped_lock lock(mutex);
+    return PinsCover(path_pins, path);
+  }
+
+  /// Holds room for a block within the quota until ReturnRoom, after which the block counts by
+  /// itself. False: there is none.
+  bool HoldRoom(std::uint64_t length) {
+    const std::scoped_lock lock(mutex);
+    const std::uint64_t most = max_bytes.load(std::memory_order_relaxed);
+    const std::uint64_t taken = bytes.load(std::memory_order_relaxed) + held;
+    if (taken > most || length > most - taken) return false;
+    held += length;
+    return true;
+  }
+  void ReturnRoom(std::uint64_t length) {
+    const std::scoped_lock lock(mutex);
+    held -= length;
+  }
+  std::uint64_t Surplus() const {
+    const std::uint64_t most = max_bytes.load(std::memory_order_relaxed);
+    const std::uint64_t all = bytes.load(std::memory_order_relaxed);
+    return all > most ? all - most : 0;
+  }
+
   const Uuid id;
   /// The last read or admission. A link that recovery finds counts as used then: who reads it is
   /// not known yet.
@@ -26,6 +55,14 @@ struct LinkState {
   std::atomic<std::uint64_t> blocks{0};
   std::atomic<std::uint64_t> bytes{0};  ///< Without headers and padding.
   std::atomic<std::uint64_t> evicted_bytes{0};
+  std::atomic<std::uint64_t> pinned_bytes{0};  ///< Of blocks that are pinned one by one.
+  std::atomic<bool> pinned{false};             ///< As a whole.
+  std::atomic<std::uint64_t> max_bytes{UINT64_MAX};
+
+  mutable std::mutex mutex;            ///< Guards what follows.
+  std::vector<std::string> path_pins;  ///< As LinkRule::pins, without the one of the whole link.
+  std::uint64_t held = 0;              ///< Of admissions under way.
+  std::uint64_t pin_sync = 0;          ///< The mark and sweep under way; 0 = none.
 };
 
 /// The links that the store has seen; a state lives as long as somebody holds it. Thread-safe.

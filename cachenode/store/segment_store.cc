@@ -15,11 +15,8 @@ namespace {
 using std::chrono::seconds;
 
 constexpr std::size_t kOpenSegments = 512;  ///< Half of the usual soft limit of descriptors.
-constexpr std::size_t kRemoveAtOnce = 256;  ///< Blocks whose removal is one batch in the index.
 constexpr int kRoomAttempts = 4;            ///< Others may take the room that was made.
 constexpr seconds kAdmissionPatience{60};   ///< For another admission of the same block.
-constexpr seconds kReaderPatience{30};      ///< For the readers of an evicted block.
-constexpr seconds kLookAgainEvery{1};
 
 Status CheckOptions(const BlockStoreOptions& options) {
   if (options.dirs.empty() || options.dirs.size() > BlockIndex::kMaxDisks) {
@@ -87,7 +84,7 @@ Result<std::unique_ptr<BlockStore>> BlockStore::Open(BlockStoreOptions options, 
 SegmentStore::SegmentStore(const BlockStoreOptions& options, Offload& offload)
     : options_(options),
       offload_(offload),
-      parts_(options.segment_bytes, kOpenSegments),
+      parts_(options.segment_bytes, kOpenSegments, options.hour),
       policy_(std::make_unique<IdleLinksFirst>(options.link_in_use_for)) {}
 
 Result<std::unique_ptr<SegmentStore>> SegmentStore::Open(const BlockStoreOptions& options,
@@ -96,6 +93,7 @@ Result<std::unique_ptr<SegmentStore>> SegmentStore::Open(const BlockStoreOptions
   const Result<Uuid> common = ClusterOf(options, cluster);
   if (!common) return Fail(common.error());
   std::unique_ptr<SegmentStore> store(new SegmentStore(options, offload));
+  store->SetRules(options.rules);
   for (const CacheDirOptions& dir : options.dirs) {
     const auto number = static_cast<std::uint8_t>(store->disks_.size());
     Result<std::unique_ptr<Disk>> disk = Disk::Open(dir, *common, number, store->parts_);
@@ -118,7 +116,7 @@ Task<Result<Cells>> SegmentStore::Read(BlockId block, BlockRange range) {
                                        std::to_string(range.end) + " do not lie in block " +
                                        block.ToString());
   }
-  const std::optional<BlockIndex::Found> found = parts_.index.Acquire(block);
+  const std::optional<BlockIndex::Found> found = parts_.index.Acquire(block, parts_.hour());
   if (!found) co_return Absent(block);
   ReadPin pin(*this, *found);
   Disk& disk = *disks_[found->place.disk];
@@ -170,6 +168,13 @@ Result<Cells> SegmentStore::ReadFromDisk(const BlockIndex::Found& found, BlockRa
     }
   }
   if (outcome == RecordReader::Outcome::kOk) return reader->Take();
+  Drop(found, outcome);
+  return Absent(found.block);
+}
+
+/// A record that cannot be read as what it should be.
+void SegmentStore::Drop(const BlockIndex::Found& found, RecordReader::Outcome outcome) {
+  Disk& disk = *disks_[found.place.disk];
   if (outcome == RecordReader::Outcome::kIoError) {
     parts_.counters.read_errors.fetch_add(1, std::memory_order_relaxed);
     disk.IoFailed();
@@ -179,17 +184,45 @@ Result<Cells> SegmentStore::ReadFromDisk(const BlockIndex::Found& found, BlockRa
                  disk.Usage().path, found.block.ToString(), found.place.segment,
                  found.place.position());
   }
-  DropBroken(found);
-  return Absent(found.block);
-}
-
-void SegmentStore::DropBroken(const BlockIndex::Found& found) {
-  const auto leaving =
-      parts_.index.BeginRemove(found.handle, found.place.disk, found.place.segment);
-  if (!leaving) return;
-  if (const Result<Removed> removed = RemoveAll({*leaving}); !removed) {
+  const auto leaving = parts_.index.BeginRemove(found.handle, found.place.disk, found.place.segment,
+                                                {.pinned = false});
+  if (!leaving.found) return;
+  if (const Result<Removed> removed = RemoveAll({*leaving.found}); !removed) {
     spdlog::warn("a broken block could not be dropped: {}", removed.error().message);
   }
+}
+
+Task<Status> SegmentStore::Verify(BlockId block) {
+  const std::optional<BlockIndex::Found> found = parts_.index.Acquire(block, 0);
+  if (!found || disks_[found->place.disk]->state() == DiskState::kQuarantined) {
+    if (found) parts_.index.Release(found->handle);
+    co_return Fail(Absent(block).error());
+  }
+  ReadPin pin(*this, *found);
+  auto work = [this, record = *found] { return VerifyOnDisk(record); };
+  Status verified = co_await offload_.Run(std::move(work));
+  if (pin.Release()) {
+    auto free = [&disk = *disks_[found->place.disk]]() -> Status {
+      disk.FreeReleased();
+      return {};
+    };
+    co_await offload_.Run(std::move(free));
+  }
+  co_return verified;
+}
+
+Status SegmentStore::VerifyOnDisk(const BlockIndex::Found& found) {
+  Disk& disk = *disks_[found.place.disk];
+  const auto file = disk.OpenSegment(found.place.segment);
+  auto outcome = RecordReader::Outcome::kIoError;
+  if (file) {
+    RecordReader reader(disk.Expect(found, file->link->id), BlockRange{0, found.block.length});
+    reader.DropFromMemory(file->fd.get());
+    outcome = reader.Read(file->fd.get(), false);
+  }
+  if (outcome == RecordReader::Outcome::kOk) return {};
+  Drop(found, outcome);
+  return Fail(Code::kCorrupt, "block " + found.block.ToString() + " did not match and is dropped");
 }
 
 bool SegmentStore::Contains(const BlockId& block) const {
@@ -200,7 +233,7 @@ bool SegmentStore::Contains(const BlockId& block) const {
 // --- Admitting
 
 Task<Status> SegmentStore::Admit(Uuid link, BlockId block, Slice data,
-                                 std::vector<std::uint64_t> checksums) {
+                                 std::vector<std::uint64_t> checksums, std::string path) {
   if (Status checked = CheckBlock(block); !checked) co_return checked;
   if (data.bytes.size() != block.length || checksums.size() != block.cells()) {
     co_return Fail(Code::kInvalid, "block " + block.ToString() + " came with " +
@@ -239,7 +272,7 @@ Task<Status> SegmentStore::Admit(Uuid link, BlockId block, Slice data,
     }
   };
   Landing landing{*this, block, flight};
-  NewBlock admitted{link, block, std::move(data), std::move(checksums)};
+  NewBlock admitted{link, block, std::move(data), std::move(checksums), std::move(path)};
   auto work = [this, admitted = std::move(admitted)] { return AdmitNow(admitted); };
   landing.status = co_await offload_.Run(std::move(work));
   if (!landing.status && landing.status.error().code == Code::kOverloaded) {
@@ -257,16 +290,44 @@ Status SegmentStore::AdmitNow(const NewBlock& block) {
     return Fail(Code::kOverloaded, "block " + block.block.ToString() + " is just being evicted");
   }
   for (const auto& disk : disks_) disk->FreeReleased();
-  Status status;
-  for (int attempt = 0; attempt < kRoomAttempts; ++attempt) {
-    status = AdmitWithoutEvicting(block, link);
-    if (status || status.error().code != Code::kOverloaded) break;
-    if (!MakeRoom(link, block.block.length)) break;
-  }
+  const bool path_pinned = link->PathIsPinned(block.path);
+  Status status = AdmitWithinQuota(block, link, path_pinned);
   if (!status) return status;
   parts_.counters.admitted_blocks.fetch_add(1, std::memory_order_relaxed);
   parts_.counters.admitted_bytes.fetch_add(block.block.length, std::memory_order_relaxed);
+  // A pin that came while the block was written: its take-over has looked before, or looks later.
+  if (!path_pinned && link->PathIsPinned(block.path)) return PinBlocks({block.block});
   return {};
+}
+
+Status SegmentStore::AdmitWithinQuota(const NewBlock& block, const std::shared_ptr<LinkState>& link,
+                                      bool path_pinned) {
+  const bool pinned = path_pinned || link->pinned.load(std::memory_order_relaxed);
+  if (!HoldRoom(*link, block.block.length, pinned))
+    return Fail(Code::kOverloaded, "link " + link->id.ToString() + " is at its quota here");
+  Status status;
+  for (int attempt = 0; attempt < kRoomAttempts; ++attempt) {
+    status = AdmitWithoutEvicting(block, link, path_pinned);
+    if (status || status.error().code != Code::kOverloaded) break;
+    if (!MakeRoom({link->id, link->LastUse(), pinned}, block.block.length)) break;
+  }
+  link->ReturnRoom(block.block.length);
+  return status;
+}
+
+/// Within the quota of its link: for a pinned block the link's oldest others go, for any other
+/// nothing does, as in a full cache.
+bool SegmentStore::HoldRoom(LinkState& link, std::uint32_t length, bool pinned) {
+  for (int attempt = 0; attempt < kRoomAttempts; ++attempt) {
+    if (link.HoldRoom(length)) return true;
+    if (!pinned || link.pinned.load(std::memory_order_relaxed)) return false;
+    Evicted freed;
+    for (const auto& disk : disks_) {
+      if (TrimOn(*disk, link, length, freed) >= length) break;
+    }
+    if (freed.blocks == 0) return false;
+  }
+  return false;
 }
 
 /// The disks that take blocks, the one with the largest free share first.
@@ -283,13 +344,14 @@ std::vector<Disk*> SegmentStore::WritableDisks() const {
 }
 
 Status SegmentStore::AdmitWithoutEvicting(const NewBlock& block,
-                                          const std::shared_ptr<LinkState>& link) {
+                                          const std::shared_ptr<LinkState>& link,
+                                          bool path_pinned) {
   Status refused = Fail(Code::kInternal, "no cache directory takes blocks any more");
   for (Disk* disk : WritableDisks()) {
     const Result<Disk::Place> place = disk->Reserve(link, block.block.length);
     Status stored = place ? disk->Write(*place, block.block, block.data.bytes, block.checksums)
                           : Status(Fail(place.error()));
-    if (stored) stored = disk->Commit(*place, block.block);
+    if (stored) stored = disk->Commit(*place, block.block, parts_.hour(), path_pinned);
     if (stored) return {};
     // "Full" is worth another attempt, so it outweighs a disk that failed.
     if (refused.error().code != Code::kOverloaded) refused = std::move(stored);
@@ -297,11 +359,10 @@ Status SegmentStore::AdmitWithoutEvicting(const NewBlock& block,
   return refused;
 }
 
-bool SegmentStore::MakeRoom(const std::shared_ptr<LinkState>& newcomer, std::uint32_t length) {
+bool SegmentStore::MakeRoom(const LinkUse& newcomer, std::uint32_t length) {
   const std::uint64_t bytes = RecordDiskBytes(length);
   for (Disk* disk : WritableDisks()) {
-    const std::vector<Uuid> victims =
-        policy_->VictimLinks({newcomer->id, newcomer->LastUse()}, disk->Links(), Clock::now());
+    const std::vector<Uuid> victims = policy_->VictimLinks(newcomer, disk->Links(), Clock::now());
     if (MakeRoomOn(*disk, victims, bytes)) return true;
   }
   return false;
@@ -339,109 +400,6 @@ void SegmentStore::ForgetOnLostDisk(const BlockId& block) {
   }
 }
 
-// --- Evicting
-
-Result<SegmentStore::Removed> SegmentStore::RemoveAll(
-    const std::vector<BlockIndex::Found>& leaving) {
-  std::vector<std::vector<BlockIndex::Found>> by_disk(disks_.size());
-  for (const BlockIndex::Found& found : leaving) by_disk[found.place.disk].push_back(found);
-  Removed removed;
-  std::optional<Error> failed;
-  for (std::size_t i = 0; i < by_disk.size(); ++i) {
-    if (by_disk[i].empty()) continue;
-    Result<Disk::Removal> one = disks_[i]->Remove(by_disk[i]);
-    if (!one) {
-      failed = std::move(one.error());
-      continue;
-    }
-    removed.evicted.blocks += one->evicted.blocks;
-    removed.evicted.bytes += one->evicted.bytes;
-    removed.waiting.insert(removed.waiting.end(), one->waiting.begin(), one->waiting.end());
-  }
-  if (failed) return Fail(std::move(*failed));
-  return removed;
-}
-
-Result<SegmentStore::Removed> SegmentStore::RemoveBlocks(const std::vector<BlockId>& blocks) {
-  std::vector<BlockIndex::Found> leaving;
-  for (const BlockId& block : blocks) {
-    if (const auto found = parts_.index.BeginRemove(block)) leaving.push_back(*found);
-  }
-  return RemoveAll(leaving);
-}
-
-Result<SegmentStore::Removed> SegmentStore::RemoveOldestOf(const Uuid& link) {
-  std::vector<BlockIndex::Found> leaving;
-  for (const auto& disk : disks_) {
-    while (leaving.size() < kRemoveAtOnce) {
-      const auto oldest = disk->BeginRemoveOldest(link);
-      if (!oldest) break;
-      leaving.push_back(*oldest);
-    }
-  }
-  return RemoveAll(leaving);
-}
-
-Task<Result<Evicted>> SegmentStore::Evict(std::vector<BlockId> blocks) {
-  Evicted total;
-  Waiting waiting;
-  for (std::size_t from = 0; from < blocks.size(); from += kRemoveAtOnce) {
-    const std::size_t count = std::min(kRemoveAtOnce, blocks.size() - from);
-    const auto first = blocks.begin() + static_cast<std::ptrdiff_t>(from);
-    std::vector<BlockId> batch(first, first + static_cast<std::ptrdiff_t>(count));
-    auto work = [this, batch = std::move(batch)] { return RemoveBlocks(batch); };
-    const Result<Removed> removed = co_await offload_.Run(std::move(work));
-    if (!removed) co_return Fail(removed.error());
-    total.blocks += removed->evicted.blocks;
-    total.bytes += removed->evicted.bytes;
-    waiting.insert(waiting.end(), removed->waiting.begin(), removed->waiting.end());
-  }
-  const Status freed = co_await WaitUntilFreed(std::move(waiting));
-  if (!freed) co_return Fail(freed.error());
-  co_return total;
-}
-
-Task<Result<Evicted>> SegmentStore::EvictLink(Uuid link) {
-  Evicted total;
-  Waiting waiting;
-  for (;;) {
-    auto work = [this, link] { return RemoveOldestOf(link); };
-    const Result<Removed> removed = co_await offload_.Run(std::move(work));
-    if (!removed) co_return Fail(removed.error());
-    if (removed->evicted.blocks == 0) break;
-    total.blocks += removed->evicted.blocks;
-    total.bytes += removed->evicted.bytes;
-    waiting.insert(waiting.end(), removed->waiting.begin(), removed->waiting.end());
-  }
-  const Status freed = co_await WaitUntilFreed(std::move(waiting));
-  if (!freed) co_return Fail(freed.error());
-  co_return total;
-}
-
-Task<Status> SegmentStore::WaitUntilFreed(Waiting waiting) {
-  const auto executor = co_await asio::this_coro::executor;
-  const Deadline deadline = Deadline::After(kReaderPatience);
-  while (!waiting.empty()) {
-    Notifier::Ticket ticket = parts_.freed.Enlist(executor);
-    std::erase_if(waiting,
-                  [this](const BlockPlace& place) { return disks_[place.disk]->IsFreed(place); });
-    if (waiting.empty()) break;
-    if (deadline.Expired()) {
-      co_return Fail(Code::kTimeout,
-                     std::to_string(waiting.size()) + " evicted blocks are still being read");
-    }
-    const Deadline look_again = deadline.AtMost(kLookAgainEvery);
-    co_await ticket.Wait(look_again);
-    // A reader that was cancelled leaves its block to us.
-    auto free = [this]() -> Status {
-      for (const auto& disk : disks_) disk->FreeReleased();
-      return {};
-    };
-    co_await offload_.Run(std::move(free));
-  }
-  co_return Status();
-}
-
 // --- Counting and closing
 
 std::unordered_map<Uuid, LinkUsage> SegmentStore::UsageByLink() const {
@@ -449,7 +407,12 @@ std::unordered_map<Uuid, LinkUsage> SegmentStore::UsageByLink() const {
   for (const auto& link : parts_.links.All()) {
     const std::uint64_t blocks = link->blocks.load(std::memory_order_relaxed);
     if (blocks > 0) {
-      usage[link->id] = {.blocks = blocks, .bytes = link->bytes.load(std::memory_order_relaxed)};
+      const std::uint64_t bytes = link->bytes.load(std::memory_order_relaxed);
+      const bool whole = link->pinned.load(std::memory_order_relaxed);
+      usage[link->id] = {
+          .blocks = blocks,
+          .bytes = bytes,
+          .pinned_bytes = whole ? bytes : link->pinned_bytes.load(std::memory_order_relaxed)};
     }
   }
   return usage;

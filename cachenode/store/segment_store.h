@@ -22,11 +22,16 @@ class SegmentStore final : public BlockStore {
                                                     const Uuid& cluster, Offload& offload);
 
   Task<Result<Cells>> Read(BlockId block, BlockRange range) override;
-  Task<Status> Admit(Uuid link, BlockId block, Slice data,
-                     std::vector<std::uint64_t> checksums) override;
+  Task<Status> Admit(Uuid link, BlockId block, Slice data, std::vector<std::uint64_t> checksums,
+                     std::string path) override;
+  Task<Status> Verify(BlockId block) override;
   bool Contains(const BlockId& block) const override;
-  Task<Result<Evicted>> Evict(std::vector<BlockId> blocks) override;
-  Task<Result<Evicted>> EvictLink(Uuid link) override;
+  Task<Result<Evicted>> Evict(std::vector<BlockId> blocks, EvictFilter filter) override;
+  Task<Result<Evicted>> EvictLink(Uuid link, EvictFilter filter) override;
+  bool SetRules(const std::vector<LinkRule>& rules) override;
+  Task<Result<Evicted>> TrimToQuotas() override;
+  Task<Status> TakePins(PinStep step) override;
+  std::unordered_map<Uuid, std::uint64_t> PinsVersions() const override;
   std::unordered_map<Uuid, LinkUsage> UsageByLink() const override;
   std::vector<DiskUsage> Disks() const override;
   std::uint64_t BlockCount() const override;
@@ -42,11 +47,14 @@ class SegmentStore final : public BlockStore {
     Notifier done;
   };
   class ReadPin;
+  /// Blocks whose removal is one batch in the index.
+  static constexpr std::size_t kRemoveAtOnce = 256;
   struct NewBlock {
     Uuid link;
     BlockId block;
     Slice data;
     std::vector<std::uint64_t> checksums;
+    std::string path;
   };
 
   SegmentStore(const BlockStoreOptions& options, Offload& offload);
@@ -54,13 +62,18 @@ class SegmentStore final : public BlockStore {
   // Reading.
   Result<Cells> ReadFromDisk(const BlockIndex::Found& found, BlockRange range,
                              std::unique_ptr<RecordReader> reader);
-  void DropBroken(const BlockIndex::Found& found);
+  Status VerifyOnDisk(const BlockIndex::Found& found);
+  void Drop(const BlockIndex::Found& found, RecordReader::Outcome outcome);
   Result<Cells> Absent(const BlockId& block) const;
 
   // Admitting; all of it blocks.
   Status AdmitNow(const NewBlock& block);
-  Status AdmitWithoutEvicting(const NewBlock& block, const std::shared_ptr<LinkState>& link);
-  bool MakeRoom(const std::shared_ptr<LinkState>& newcomer, std::uint32_t length);
+  Status AdmitWithinQuota(const NewBlock& block, const std::shared_ptr<LinkState>& link,
+                          bool path_pinned);
+  bool HoldRoom(LinkState& link, std::uint32_t length, bool pinned);
+  Status AdmitWithoutEvicting(const NewBlock& block, const std::shared_ptr<LinkState>& link,
+                              bool path_pinned);
+  bool MakeRoom(const LinkUse& newcomer, std::uint32_t length);
   bool MakeRoomOn(Disk& disk, const std::vector<Uuid>& victims, std::uint64_t bytes);
   void ForgetOnLostDisk(const BlockId& block);
   std::vector<Disk*> WritableDisks() const;
@@ -72,8 +85,21 @@ class SegmentStore final : public BlockStore {
     Waiting waiting;
   };
   Result<Removed> RemoveAll(const std::vector<BlockIndex::Found>& leaving);
-  Result<Removed> RemoveBlocks(const std::vector<BlockId>& blocks);
-  Result<Removed> RemoveOldestOf(const Uuid& link);
+  /// What an eviction spares.
+  BlockIndex::Spare SpareOf(const EvictFilter& filter) const;
+  /// Adds what `removal` says to `taken` or to the sums; with dry_run it is only counted.
+  static void Count(const BlockIndex::Removal& removal, bool dry_run,
+                    std::vector<BlockIndex::Found>& taken, Evicted& sum);
+  Result<Removed> RemoveBlocks(const std::vector<BlockId>& blocks, const EvictFilter& filter);
+  Result<Removed> RemoveSegment(std::size_t disk, std::uint32_t segment, const EvictFilter& filter);
+  Result<Evicted> TrimNow();
+  std::uint64_t TrimOn(Disk& disk, LinkState& link, std::uint64_t bytes, Evicted& sum);
+
+  // Pins.
+  Status TakePinsNow(const PinStep& step);
+  Status PinBlocks(const std::vector<BlockId>& blocks);
+  Status SweepPins(LinkState& link, std::uint64_t version);
+
   Task<Status> WaitUntilFreed(Waiting waiting);
 
   const BlockStoreOptions options_;

@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
+#include <boost/json/array.hpp>
 #include <ostream>
+#include <string_view>
+#include <utility>
 
 #include "cli/json.h"
 #include "cli/text.h"
@@ -13,27 +16,36 @@ namespace {
 
 class CheckVerb final : public Verb {
  public:
-  void Declare(Options& options) override { options.Argument("TARGET", "what to look at", text_); }
+  void Declare(Options& options) override {
+    options.Argument("TARGET", "what to look at", text_);
+    options.Switch("--verify",
+                   "the nodes read what they hold from their disks, compare it with its checksums "
+                   "and drop what does not match",
+                   verify_);
+  }
 
   Outcome Run(VerbContext& context) override {
     std::expected<std::string, Failure> target = ResolveTargetText(text_, context.local);
     if (!target) return std::unexpected(target.error());
     proto::CheckTargetRequest request;
     request.mutable_target()->set_text(*target);
+    request.set_verify(verify_);
     auto reply = Ask<proto::CheckTargetReply>(context.session, Method::kCheckTarget, request);
     if (!reply) return std::unexpected(reply.error());
     const bool complete = reply->cached_blocks() >= reply->blocks();
     if (context.console.json()) {
-      PrintJson(context.console, *target, *reply, complete);
+      PrintJson(context.console, *target, *reply, complete, verify_);
     } else {
       PrintText(context.console, *target, *reply, complete);
     }
-    return complete ? Exit::kDone : Exit::kPartly;
+    if (complete) return Exit::kDone;
+    return reply->cached_blocks() == 0 && reply->unknown_blocks() == 0 ? Exit::kFailed
+                                                                       : Exit::kPartly;
   }
 
  private:
   static void PrintJson(const Console& console, const std::string& target,
-                        const proto::CheckTargetReply& reply, bool complete) {
+                        const proto::CheckTargetReply& reply, bool complete, bool verified) {
     boost::json::object document = NewDocument();
     PutBytes(document, "target", target);
     document["link"] = reply.link();
@@ -46,13 +58,30 @@ class CheckVerb final : public Verb {
     document["cached_blocks"] = reply.cached_blocks();
     document["cached_ratio"] = Ratio(reply.cached_bytes(), reply.bytes());
     document["hidden_keys"] = reply.hidden_keys();
+    document["unknown_blocks"] = reply.unknown_blocks();
+    document["unknown_bytes"] = reply.unknown_bytes();
+    boost::json::array unknown;
+    for (const proto::UnknownNode& node : reply.unknown()) {
+      boost::json::object row;
+      row["id"] = ValidUtf8(node.node_id());
+      row["reason"] = ValidUtf8(node.reason());
+      row["blocks"] = node.blocks();
+      unknown.emplace_back(std::move(row));
+    }
+    document["unknown"] = std::move(unknown);
+    document["verified_blocks"] =
+        verified ? boost::json::value(reply.verified_blocks()) : boost::json::value();
+    document["corrupt_blocks"] =
+        verified ? boost::json::value(reply.corrupt_blocks()) : boost::json::value();
     PrintDocument(console, document);
   }
 
-  static void PrintText(const Console& console, const std::string& target,
-                        const proto::CheckTargetReply& reply, bool complete) {
-    console.out << fmt::format("{}: {}, {}\n", Escaped(target),
-                               complete ? "all cached" : "partly cached",
+  void PrintText(const Console& console, const std::string& target,
+                 const proto::CheckTargetReply& reply, bool complete) const {
+    const std::string_view state = complete                     ? "all cached"
+                                   : reply.cached_blocks() == 0 ? "not cached"
+                                                                : "partly cached";
+    console.out << fmt::format("{}: {}, {}\n", Escaped(target), state,
                                HumanPercent(Ratio(reply.cached_bytes(), reply.bytes())));
     const auto line = [&](const char* what, const std::string& cached, const std::string& all) {
       console.out << fmt::format("  {:<8}{:>12} of {:>12}\n", what, cached, all);
@@ -60,6 +89,16 @@ class CheckVerb final : public Verb {
     line("objects", HumanCount(reply.cached_objects()), HumanCount(reply.objects()));
     line("bytes", HumanBytes(reply.cached_bytes()), HumanBytes(reply.bytes()));
     line("blocks", HumanCount(reply.cached_blocks()), HumanCount(reply.blocks()));
+    for (const proto::UnknownNode& node : reply.unknown()) {
+      console.out << fmt::format("  unknown: {} blocks on node {} ({})\n",
+                                 HumanCount(node.blocks()), Escaped(node.node_id()),
+                                 Escaped(node.reason()));
+    }
+    if (verify_) {
+      console.out << fmt::format("  verified {} blocks, dropped {} that did not match\n",
+                                 HumanCount(reply.verified_blocks()),
+                                 HumanCount(reply.corrupt_blocks()));
+    }
     if (reply.hidden_keys() > 0) {
       console.out << fmt::format(
           "  {} keys cannot be shown as files: `forebay ls {} --hidden` lists them\n",
@@ -69,6 +108,7 @@ class CheckVerb final : public Verb {
   }
 
   std::string text_;
+  bool verify_ = false;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <boost/json/array.hpp>
+#include <chrono>
 #include <istream>
 #include <ostream>
 #include <utility>
@@ -21,6 +22,11 @@ class EvictVerb final : public Verb {
     options.Argument("TARGET", "what to free", text_);
     options.Switch("--dry-run", "only show what would be freed", dry_run_);
     options.Switch("--yes", "do not ask", yes_);
+    options.Switch("--force", "also what a job reads that has read within 10 minutes", force_);
+    options.Flag("--unused-for", "TIME",
+                 "only what nobody has used for so long, in whole hours: 7d. Nodes remember it in "
+                 "memory: after the restart of a node its blocks count as used then",
+                 [this](const std::string& text) { return TakeUnusedFor(text); });
   }
 
   Outcome Run(VerbContext& context) override {
@@ -32,18 +38,18 @@ class EvictVerb final : public Verb {
     std::expected<std::string, Failure> target = ResolveTargetText(text_, context.local);
     if (!target) return std::unexpected(target.error());
     if (dry_run_ || !yes_) {
-      auto would = Evict(context.session, *target, true);
+      auto would = Evict(context.session, Request(*target, true));
       if (!would) return std::unexpected(would.error());
       if (dry_run_) {
         PrintDryRun(console, *target, *would);
-        return Exit::kDone;
+        return SumOf(would->nodes()).exit;
       }
       if (!Agreed(context.console, *target, *would)) {
         return std::unexpected(Failure(
             Error{Code::kInvalid, "nothing was freed: the answer was not yes"}, "", Exit::kFailed));
       }
     }
-    auto done = Evict(context.session, *target, false);
+    auto done = Evict(context.session, Request(*target, false));
     if (!done) return std::unexpected(done.error());
     if (console.json()) {
       PrintJson(console, *target, *done);
@@ -54,19 +60,35 @@ class EvictVerb final : public Verb {
   }
 
  private:
-  static std::expected<proto::EvictTargetReply, Failure> Evict(Session& session,
-                                                               const std::string& target,
-                                                               bool dry_run) {
+  Status TakeUnusedFor(const std::string& text) {
+    constexpr std::chrono::hours kMost{24 * 365 * 10};
+    const Result<std::chrono::milliseconds> time = ParseDuration(text);
+    if (!time) return Fail(time.error());
+    if (*time < std::chrono::hours(1) || *time > kMost)
+      return Fail(Code::kInvalid, fmt::format("\"{}\" is not from 1h to 10 years", text));
+    unused_for_hours_ =
+        static_cast<std::uint32_t>(std::chrono::ceil<std::chrono::hours>(*time).count());
+    return {};
+  }
+
+  proto::EvictTargetRequest Request(const std::string& target, bool dry_run) const {
     proto::EvictTargetRequest request;
     request.mutable_target()->set_text(target);
     request.set_dry_run(dry_run);
+    request.set_force(force_);
+    request.set_unused_for_hours(unused_for_hours_);
+    return request;
+  }
+
+  static std::expected<proto::EvictTargetReply, Failure> Evict(
+      Session& session, const proto::EvictTargetRequest& request) {
     return Ask<proto::EvictTargetReply>(session, Method::kEvictTarget, request);
   }
 
   static bool Agreed(Console& console, const std::string& target,
                      const proto::EvictTargetReply& would) {
-    console.err << fmt::format("Free {} cached of the {} objects of {}? [y/N] ",
-                               HumanBytes(would.cached_bytes()), HumanCount(would.objects()),
+    console.err << fmt::format("Free {} of the {} objects of {}? [y/N] ",
+                               HumanBytes(SumOf(would.nodes()).bytes), HumanCount(would.objects()),
                                Escaped(target))
                 << std::flush;
     std::string answer;
@@ -80,10 +102,7 @@ class EvictVerb final : public Verb {
       PrintJson(console, target, would, true);
       return;
     }
-    console.out << fmt::format("would free {} cached of the {} objects of {}\n",
-                               HumanBytes(would.cached_bytes()), HumanCount(would.objects()),
-                               Escaped(target))
-                << std::flush;
+    PrintFreed(console, would.nodes(), true);
   }
 
   static void PrintJson(const Console& console, const std::string& target,
@@ -97,6 +116,8 @@ class EvictVerb final : public Verb {
     document["cached_bytes"] = reply.cached_bytes();
     document["freed_blocks"] = freed.blocks;
     document["freed_bytes"] = freed.bytes;
+    document["pinned_blocks"] = freed.pinned_blocks;
+    document["pinned_bytes"] = freed.pinned_bytes;
     boost::json::array nodes;
     for (const proto::NodeEvicted& node : reply.nodes()) nodes.emplace_back(EvictedJson(node));
     document["nodes"] = std::move(nodes);
@@ -106,6 +127,8 @@ class EvictVerb final : public Verb {
   std::string text_;
   bool dry_run_ = false;
   bool yes_ = false;
+  bool force_ = false;
+  std::uint32_t unused_for_hours_ = 0;
 };
 
 }  // namespace

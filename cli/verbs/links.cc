@@ -45,6 +45,9 @@ class LinksVerb final : public Verb {
                           ? boost::json::value(Rfc3339(generation.listed_unix_s()))
                           : boost::json::value();
       row["hidden_keys"] = generation.hidden_keys();
+      row["pinned_bytes"] = link.pinned_bytes();
+      row["quota_bytes"] =
+          link.quota_bytes() == 0 ? boost::json::value() : boost::json::value(link.quota_bytes());
       row["state"] = LinkStateName(link.state());
       links.emplace_back(std::move(row));
     }
@@ -68,6 +71,8 @@ class LinksVerb final : public Verb {
                                           {.heading = "STATE"}};
     if (console.wide()) {
       columns.push_back({.heading = "CACHED-BYTES", .right = true});
+      columns.push_back({.heading = "PINNED", .right = true});
+      columns.push_back({.heading = "QUOTA", .right = true});
       columns.push_back({.heading = "HIDDEN-KEYS", .right = true});
       columns.push_back({.heading = "LISTED"});
     }
@@ -85,6 +90,8 @@ class LinksVerb final : public Verb {
           Cell(std::string(LinkStateName(link.state())), LinkTone(link.state()))};
       if (console.wide()) {
         row.emplace_back(HumanBytes(link.total().cached_bytes()));
+        row.emplace_back(HumanBytes(link.pinned_bytes()));
+        row.emplace_back(link.quota_bytes() == 0 ? "-" : HumanBytes(link.quota_bytes()));
         row.emplace_back(HumanCount(generation.hidden_keys()));
         row.emplace_back(known ? Rfc3339(generation.listed_unix_s()) : "-");
       }

@@ -69,7 +69,12 @@ class LsVerb final : public Verb {
     const bool sized = !directory || cached_;
     std::vector<Cell> row = {Cell(sized ? HumanBytes(entry.size()) : "-"),
                              Cell(directory ? "-" : Rfc3339(entry.mtime_s()))};
-    if (cached_) row.emplace_back(HumanPercent(Ratio(entry.cached_bytes(), entry.size())));
+    if (cached_) {
+      // Behind a silent node there may be more.
+      const std::string_view more = entry.unknown_bytes() > 0 ? "?" : "";
+      row.emplace_back(
+          fmt::format("{}{}", HumanPercent(Ratio(entry.cached_bytes(), entry.size())), more));
+    }
     row.emplace_back(entry.name() + (directory ? "/" : ""));
     return row;
   }
@@ -90,6 +95,7 @@ class LsVerb final : public Verb {
     row["etag"] = directory ? boost::json::value() : boost::json::value(ValidUtf8(entry.etag()));
     if (cached_) {
       row["cached_bytes"] = entry.cached_bytes();
+      row["unknown_bytes"] = entry.unknown_bytes();
       row["cached_ratio"] = Ratio(entry.cached_bytes(), entry.size());
     }
     return row;

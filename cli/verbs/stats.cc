@@ -63,7 +63,8 @@ class StatsVerb final : public Verb {
     proto::CheckTargetRequest request;
     request.mutable_target()->set_text(link.name());
     auto reply = Ask<proto::CheckTargetReply>(session, Method::kCheckTarget, request);
-    return reply ? std::optional(reply->cached_objects()) : std::nullopt;
+    if (!reply || reply->unknown_blocks() > 0) return std::nullopt;
+    return reply->cached_objects();
   }
 
   void PrintJson(VerbContext& context, const proto::StatsReply& stats) const {
@@ -74,6 +75,7 @@ class StatsVerb final : public Verb {
     boost::json::array alerts;
     for (const proto::Alert& alert : stats.alerts()) alerts.emplace_back(AlertJson(alert));
     document["alerts"] = std::move(alerts);
+    document["s3_limit"] = FillLimitsJson(stats.fill_limits());
     if (links_) {
       boost::json::array links;
       for (const proto::LinkStats& link : stats.links()) {

@@ -81,6 +81,7 @@ class StatusVerb final : public Verb {
     document["ring"] = std::move(ring);
     document["used_bytes"] = members.space.used_bytes;
     document["capacity_bytes"] = members.space.capacity_bytes;
+    document["s3_limit"] = FillLimitsJson(stats.fill_limits());
     boost::json::array links;
     for (const proto::LinkStats& link : stats.links()) {
       boost::json::object row;
@@ -139,6 +140,8 @@ class StatusVerb final : public Verb {
                                MembersText(members));
     console.out << fmt::format("capacity     {} of {} used\n", HumanBytes(members.space.used_bytes),
                                HumanBytes(members.space.capacity_bytes));
+    const std::string limits = FillLimitsText(stats.fill_limits());
+    if (!limits.empty()) console.out << "from S3      " << limits << '\n';
     if (console.wide()) console.out << "cluster      " << ClusterName(stats) << '\n';
     if (stats.links().empty()) {
       console.out << "links        none yet: `forebay link s3://bucket/prefix` makes one\n";

@@ -88,6 +88,16 @@ const CounterMetric kS3Retries{{
     .help = "Requests to S3 that were made again, by why. Zero on a healthy origin.",
 }};
 
+const GaugeMetric kS3BudgetRatio{{
+    .name = "forebay_s3_budget_ratio",
+    .kind = MetricKind::kGauge,
+    .unit = "1",
+    .labels = {},
+    .programs = "node",
+    .help = "Which part of this node's share of the budget for S3 (`forebay limit s3`) its fills "
+            "used in the last seconds: 1 means that they wait for it. 0 without a limit.",
+}};
+
 const GaugeMetric kFillsInFlight{{
     .name = "forebay_fills_in_flight",
     .kind = MetricKind::kGauge,
@@ -121,7 +131,8 @@ const CounterMetric kEvictedBytes{{
     .unit = "bytes",
     .labels = {"reason"},
     .programs = "node",
-    .help = "Bytes of blocks dropped from the cache, by why: capacity (to make room).",
+    .help = "Bytes of blocks dropped from the cache, by why: capacity (to make room), quota "
+            "(their link had more than its quota).",
 }};
 
 const GaugeMetric kIndexEntries{{
@@ -225,6 +236,7 @@ std::span<const MetricDefinition* const> AllMetrics() {
       &metric::kJobStall,
       &metric::kS3Requests,
       &metric::kS3Retries,
+      &metric::kS3BudgetRatio,
       &metric::kFillsInFlight,
       &metric::kCacheUsedBytes,
       &metric::kCacheCapacityBytes,

@@ -42,6 +42,7 @@ extern const CounterMetric kJobStall;
 
 extern const CounterMetric kS3Requests;
 extern const CounterMetric kS3Retries;
+extern const GaugeMetric kS3BudgetRatio;
 extern const GaugeMetric kFillsInFlight;
 
 extern const GaugeMetric kCacheUsedBytes;

@@ -18,6 +18,12 @@ bool IsBucketName(std::string_view name) {
 
 }  // namespace
 
+bool PinsCover(const std::vector<std::string>& pins, std::string_view path) {
+  return std::ranges::any_of(pins, [path](const std::string& pin) {
+    return pin.empty() || (pin.ends_with('/') ? path.starts_with(pin) : path == pin);
+  });
+}
+
 Result<S3Location> ParseS3Location(std::string_view text) {
   constexpr std::string_view kScheme = "s3://";
   if (!text.starts_with(kScheme)) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/model/limits.h"
@@ -39,10 +40,18 @@ struct LinkSpec {
   std::uint32_t replicas = 1;
   RefreshPolicy refresh = RefreshPolicy::kOnDemand;
   std::uint64_t refresh_seconds = 0;  ///< Of kPeriodic, else 0.
-  std::uint64_t quota_bytes = 0;      ///< 0 = none.
+  std::uint64_t quota_bytes = 0;      ///< Of all nodes together; 0 = none.
+  /// What is pinned: "" = the whole link, "train/" = a folder, "a.bin" = a file; from its root.
+  std::vector<std::string> pins;
+  /// Raised when other blocks may be pinned than before: other folders or files, or another
+  /// generation of them. 0 = none ever was.
+  std::uint64_t pins_version = 0;
 
   bool operator==(const LinkSpec&) const = default;
 };
+
+/// True when one of `pins` (as LinkSpec::pins) covers the object at `path`.
+bool PinsCover(const std::vector<std::string>& pins, std::string_view path);
 
 /// Splits "s3://bucket/prefix"; the prefix may be empty. kInvalid says what is wrong with the text.
 struct S3Location {

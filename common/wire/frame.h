@@ -38,6 +38,8 @@ enum class Method : std::uint16_t {
   kCheckBlocks = 3,
   kEvictBlocks = 4,
   kFillBlocks = 5,
+  kVerifyBlocks = 11,
+  kPinBlocks = 12,
   // Answered by nodes and the coordinator.
   kGetRing = 20,
   // Answered by the coordinator: to nodes…
@@ -62,6 +64,11 @@ enum class Method : std::uint16_t {
   kRetryTask = 102,
   kUploadNames = 103,
   kPreload = 104,
+  kSetFillLimits = 70,
+  kPin = 71,
+  kUnpin = 72,
+  kListPins = 73,
+  kSetQuota = 74,
 };
 
 inline constexpr std::uint32_t kFrameMagic = 0x31594246;  ///< "FBY1"

@@ -35,6 +35,8 @@ proto::LinkSpec ToProto(const LinkSpec& link) {
   message.set_replicas(link.replicas);
   message.set_refresh(static_cast<std::uint32_t>(link.refresh));
   message.set_quota_bytes(link.quota_bytes);
+  for (const std::string& pin : link.pins) message.add_pins(pin);
+  message.set_pins_version(link.pins_version);
   message.set_refresh_seconds(link.refresh_seconds);
   return message;
 }
@@ -57,6 +59,8 @@ Result<LinkSpec> FromProto(const proto::LinkSpec& message) {
   link.replicas = message.replicas();
   link.refresh = static_cast<RefreshPolicy>(message.refresh());
   link.quota_bytes = message.quota_bytes();
+  link.pins.assign(message.pins().begin(), message.pins().end());
+  link.pins_version = message.pins_version();
   link.refresh_seconds = message.refresh_seconds();
   const bool good = !link.id.IsZero() && !link.domain.IsZero() && !link.name.empty() &&
                     link.block_bytes != 0 &&
@@ -89,6 +93,22 @@ Result<NodeInfo> FromProto(const proto::NodeInfo& message) {
                   .zone = message.zone(),
                   .capacity_bytes = message.capacity_bytes(),
                   .state = static_cast<NodeState>(message.state())};
+}
+
+proto::FillLimits ToProto(const FillLimits& limits) {
+  proto::FillLimits message;
+  message.set_bytes_per_s(limits.bytes_per_s);
+  message.set_requests_per_s(limits.requests_per_s);
+  message.set_paused_since_unix_s(limits.paused_since_unix_s);
+  message.set_version(limits.version);
+  return message;
+}
+
+FillLimits FromProto(const proto::FillLimits& message) {
+  return FillLimits{.bytes_per_s = message.bytes_per_s(),
+                    .requests_per_s = message.requests_per_s(),
+                    .paused_since_unix_s = message.paused_since_unix_s(),
+                    .version = message.version()};
 }
 
 proto::BlockKey ToProto(const BlockId& block) {

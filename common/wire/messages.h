@@ -5,6 +5,7 @@
 
 #include "common/base/result.h"
 #include "common/model/block_id.h"
+#include "common/model/fill_limits.h"
 #include "common/model/link.h"
 #include "common/model/membership.h"
 #include "proto/common.pb.h"
@@ -19,6 +20,8 @@ proto::LinkSpec ToProto(const LinkSpec& link);
 Result<LinkSpec> FromProto(const proto::LinkSpec& message);
 proto::NodeInfo ToProto(const NodeInfo& node);
 Result<NodeInfo> FromProto(const proto::NodeInfo& message);
+proto::FillLimits ToProto(const FillLimits& limits);
+FillLimits FromProto(const proto::FillLimits& message);
 proto::BlockKey ToProto(const BlockId& block);
 BlockId FromProto(const proto::BlockKey& message);
 

@@ -201,7 +201,7 @@ class FirstRead(E2eTest):
         read_all(mount)
         used = sum(node["used_bytes"] for node in self.cluster.json("stats")["nodes"])
         self.assertEqual(self.cluster.cli("evict", "data/a", check=False).returncode, 2)  # nobody to ask
-        self.cluster.cli("evict", "data/a", "--yes")
+        self.cluster.cli("evict", "data/a", "--yes", "--force")
         left = sum(node["used_bytes"] for node in self.cluster.json("stats")["nodes"])
         self.assertLess(left, used * 0.6)
         self.assertEqual(self.cluster.cli("check", "data", check=False).returncode, 3)

@@ -49,8 +49,13 @@ Task<Result<Cells>> MemoryBlockStore::Read(BlockId block, BlockRange range) {
   co_return cells;
 }
 
+Task<Status> MemoryBlockStore::Verify(BlockId block) {
+  if (!Contains(block)) co_return Fail(Code::kNotFound, "not here");
+  co_return Status();
+}
+
 Task<Status> MemoryBlockStore::Admit(Uuid link, BlockId block, Slice data,
-                                     std::vector<std::uint64_t> checksums) {
+                                     std::vector<std::uint64_t> checksums, std::string /*path*/) {
   co_await Yield();
   const std::scoped_lock lock(mutex_);
   if (no_admissions_) {
@@ -69,19 +74,33 @@ bool MemoryBlockStore::Contains(const BlockId& block) const {
   return blocks_.contains(block);
 }
 
-Task<Result<Evicted>> MemoryBlockStore::Evict(std::vector<BlockId> blocks) {
+Task<Result<Evicted>> MemoryBlockStore::TrimToQuotas() { co_return Evicted(); }
+
+Task<Status> MemoryBlockStore::TakePins(PinStep step) {
+  const std::scoped_lock lock(mutex_);
+  if (step.end) pins_versions_[step.link] = step.version;
+  co_return Status();
+}
+
+std::unordered_map<Uuid, std::uint64_t> MemoryBlockStore::PinsVersions() const {
+  const std::scoped_lock lock(mutex_);
+  return pins_versions_;
+}
+
+Task<Result<Evicted>> MemoryBlockStore::Evict(std::vector<BlockId> blocks, EvictFilter filter) {
   co_await Yield();
   const std::scoped_lock lock(mutex_);
   Evicted evicted;
   for (const BlockId& block : blocks) {
-    if (blocks_.erase(block) == 0) continue;
+    if (!blocks_.contains(block)) continue;
+    if (!filter.dry_run) blocks_.erase(block);
     ++evicted.blocks;
     evicted.bytes += block.length;
   }
   co_return evicted;
 }
 
-Task<Result<Evicted>> MemoryBlockStore::EvictLink(Uuid link) {
+Task<Result<Evicted>> MemoryBlockStore::EvictLink(Uuid link, EvictFilter filter) {
   co_await Yield();
   const std::scoped_lock lock(mutex_);
   Evicted evicted;
@@ -89,7 +108,7 @@ Task<Result<Evicted>> MemoryBlockStore::EvictLink(Uuid link) {
     if (entry.second.link != link) return false;
     ++evicted.blocks;
     evicted.bytes += entry.first.length;
-    return true;
+    return !filter.dry_run;
   });
   co_return evicted;
 }

@@ -22,11 +22,17 @@ class MemoryBlockStore final : public BlockStore {
   std::uint64_t refused() const { return counters_.refused_blocks; }
 
   Task<Result<Cells>> Read(BlockId block, BlockRange range) override;
-  Task<Status> Admit(Uuid link, BlockId block, Slice data,
-                     std::vector<std::uint64_t> checksums) override;
+  Task<Status> Admit(Uuid link, BlockId block, Slice data, std::vector<std::uint64_t> checksums,
+                     std::string path) override;
+  Task<Status> Verify(BlockId block) override;
   bool Contains(const BlockId& block) const override;
-  Task<Result<Evicted>> Evict(std::vector<BlockId> blocks) override;
-  Task<Result<Evicted>> EvictLink(Uuid link) override;
+  Task<Result<Evicted>> Evict(std::vector<BlockId> blocks, EvictFilter filter) override;
+  Task<Result<Evicted>> EvictLink(Uuid link, EvictFilter filter) override;
+  /// It has no quotas.
+  bool SetRules(const std::vector<LinkRule>& /*rules*/) override { return false; }
+  Task<Result<Evicted>> TrimToQuotas() override;
+  Task<Status> TakePins(PinStep step) override;
+  std::unordered_map<Uuid, std::uint64_t> PinsVersions() const override;
   std::unordered_map<Uuid, LinkUsage> UsageByLink() const override;
   std::vector<DiskUsage> Disks() const override;
   std::uint64_t BlockCount() const override;
@@ -44,6 +50,7 @@ class MemoryBlockStore final : public BlockStore {
 
   mutable std::mutex mutex_;
   std::unordered_map<BlockId, Kept> blocks_;
+  std::unordered_map<Uuid, std::uint64_t> pins_versions_;
   std::optional<Error> no_admissions_;
   std::optional<Error> no_reads_;
   Counters counters_;

@@ -157,7 +157,7 @@ Task<Result<RpcReply>> FakeNode::EvictBlocks(RpcCall call) {
         request.whole_link().empty() ? static_cast<std::uint64_t>(request.blocks_size()) : 1000);
     reply.set_bytes(reply.blocks() * 10);
   }
-  freed_bytes += reply.bytes();
+  if (!request.dry_run()) freed_bytes += reply.bytes();
   co_return ReplyWith(reply);
 }
 

@@ -81,8 +81,8 @@ TEST(StoreConcurrency, BlockAdmittedByManyAtOnceIsStoredOnce) {
           const auto data = BytesOf(admitted);
           Slice bytes = Slice::Of(data);
           std::vector<std::uint64_t> checksums = ChecksumsOf(data->view());
-          const Status status =
-              co_await to->Admit(LinkNumber(1), admitted, std::move(bytes), std::move(checksums));
+          const Status status = co_await to->Admit(LinkNumber(1), admitted, std::move(bytes),
+                                                   std::move(checksums), "");
           EXPECT_TRUE(status.has_value());
           EXPECT_TRUE(to->Contains(admitted));
           ++count;
@@ -103,7 +103,8 @@ TEST(StoreConcurrency, InvalidCallsAreRefused) {
   const BlockId block = BlockNumber(1, 100'000);
   const auto data = BytesOf(block);
   const auto admit = [&](const BlockId& id, std::vector<std::uint64_t> checksums) {
-    return fakes::RunTask(store->Admit(LinkNumber(1), id, Slice::Of(data), std::move(checksums)));
+    return fakes::RunTask(
+        store->Admit(LinkNumber(1), id, Slice::Of(data), std::move(checksums), ""));
   };
   const std::vector<std::uint64_t> right = ChecksumsOf(data->view());
   EXPECT_EQ(admit(BlockNumber(1, 99'999), right).error().code, Code::kInvalid);

@@ -25,7 +25,7 @@ class DiskTest : public ::testing::Test {
     const Result<Disk::Place> place = disk_->Reserve(parts_.links.Get(LinkNumber(1)), block.length);
     ASSERT_TRUE(place.has_value());
     ASSERT_TRUE(disk_->Write(*place, block, data->view(), ChecksumsOf(data->view())).has_value());
-    ASSERT_TRUE(disk_->Commit(*place, block).has_value());
+    ASSERT_TRUE(disk_->Commit(*place, block, 1, false).has_value());
   }
 
   RecordReader::Outcome Read(const BlockIndex::Found& found) {
@@ -35,7 +35,7 @@ class DiskTest : public ::testing::Test {
   }
 
   fakes::TempDir dir_;
-  StoreParts parts_{4ULL << 20, 16};
+  StoreParts parts_{4ULL << 20, 16, [] { return Hour{1}; }};
   std::unique_ptr<Disk> disk_;
   const BlockId block_ = BlockNumber(1, 300'000);
   const BlockId other_ = BlockNumber(2, 10);
@@ -43,8 +43,8 @@ class DiskTest : public ::testing::Test {
 
 TEST_F(DiskTest, SpaceOfABlockIsFreedByItsLastReaderAndNotBefore) {
   const std::uint64_t used = disk_->Usage().used_bytes;
-  const auto first = parts_.index.Acquire(block_);
-  const auto second = parts_.index.Acquire(block_);
+  const auto first = parts_.index.Acquire(block_, 1);
+  const auto second = parts_.index.Acquire(block_, 1);
   const auto leaving = parts_.index.BeginRemove(block_);
   ASSERT_TRUE(first && second && leaving);
   const Result<Disk::Removal> removal = disk_->Remove({*leaving});
@@ -68,11 +68,11 @@ TEST_F(DiskTest, SpaceOfABlockIsFreedByItsLastReaderAndNotBefore) {
 }
 
 TEST_F(DiskTest, BlockThatComesBackWhileItsOldRecordIsReadIsAnother) {
-  const auto reader = parts_.index.Acquire(block_);
+  const auto reader = parts_.index.Acquire(block_, 1);
   ASSERT_TRUE(reader);
   ASSERT_TRUE(disk_->Remove({*parts_.index.BeginRemove(block_)}).has_value());
   Admit(block_);
-  const auto again = parts_.index.Acquire(block_);
+  const auto again = parts_.index.Acquire(block_, 1);
   ASSERT_TRUE(again);
   EXPECT_NE(again->place, reader->place) << "freed space is never used again";
   ASSERT_TRUE(parts_.index.Release(reader->handle));

@@ -63,10 +63,10 @@ class TestStore {
   BlockStore& operator*() { return **opened_; }
   BlockStore* operator->() { return opened_->get(); }
 
-  Status Admit(const Uuid& link, const BlockId& block) {
+  Status Admit(const Uuid& link, const BlockId& block, std::string path = "") {
     const auto data = BytesOf(block);
-    return fakes::RunTask(
-        opened_->get()->Admit(link, block, Slice::Of(data), ChecksumsOf(data->view())));
+    return fakes::RunTask(opened_->get()->Admit(link, block, Slice::Of(data),
+                                                ChecksumsOf(data->view()), std::move(path)));
   }
   Result<Cells> Read(const BlockId& block, BlockRange range) {
     return fakes::RunTask(opened_->get()->Read(block, range));
@@ -91,11 +91,23 @@ class TestStore {
         << "wrong bytes of " << block.ToString();
     return true;
   }
-  Result<Evicted> Evict(std::vector<BlockId> blocks) {
-    return fakes::RunTask(opened_->get()->Evict(std::move(blocks)));
+  Result<Evicted> Evict(std::vector<BlockId> blocks, EvictFilter filter = {}) {
+    return fakes::RunTask(opened_->get()->Evict(std::move(blocks), filter));
   }
-  Result<Evicted> EvictLink(const Uuid& link) {
-    return fakes::RunTask(opened_->get()->EvictLink(link));
+  Result<Evicted> EvictLink(const Uuid& link, EvictFilter filter = {}) {
+    return fakes::RunTask(opened_->get()->EvictLink(link, filter));
+  }
+  /// A whole take-over of pins in one step.
+  Status TakePins(const Uuid& link, std::uint64_t version, std::vector<BlockId> blocks) {
+    return TakePins({.link = link,
+                     .sync = version + 1,
+                     .version = version,
+                     .begin = true,
+                     .end = true,
+                     .blocks = std::move(blocks)});
+  }
+  Status TakePins(PinStep step) {
+    return fakes::RunTask(opened_->get()->TakePins(std::move(step)));
   }
   Offload& offload() { return offload_; }
 

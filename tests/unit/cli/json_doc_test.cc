@@ -108,6 +108,59 @@ TEST_F(JsonDoc, Status) {
   EXPECT_EQ(Run("status", {"status"}).exit, 3);
 }
 
+proto::PinState SamplePin() {
+  proto::PinState pin;
+  pin.set_target("imagenet/train");
+  pin.set_link("imagenet");
+  pin.set_objects(4);
+  pin.set_bytes(4096);
+  pin.set_cached_bytes(1024);
+  pin.set_since_unix_s(1'767'323'035);
+  return pin;
+}
+
+TEST_F(JsonDoc, Pins) {
+  proto::PinReply pinned;
+  pinned.set_changed(true);
+  *pinned.mutable_pin() = SamplePin();
+  pinned.mutable_pin()->set_until_unix_s(1'767'409'435);
+  session_.Answer(Method::kPin, pinned);
+  Run("pin", {"pin", "imagenet/train", "--ttl", "1d"});
+  proto::UnpinReply unpinned;
+  unpinned.set_removed(true);
+  session_.Answer(Method::kUnpin, unpinned);
+  Run("unpin", {"unpin", "imagenet/train"});
+  proto::ListPinsReply pins;
+  *pins.add_pins() = SamplePin();
+  pins.mutable_pins(0)->set_job("job-17");
+  session_.Answer(Method::kListPins, pins);
+  Run("pins", {"pins"});
+}
+
+TEST_F(JsonDoc, Quota) {
+  proto::SetQuotaReply reply;
+  reply.set_changed(true);
+  reply.set_quota_bytes(1 << 20);
+  session_.Answer(Method::kSetQuota, reply);
+  Run("quota", {"quota", "imagenet", "1MiB"});
+}
+
+TEST_F(JsonDoc, Brakes) {
+  proto::SetFillLimitsReply reply;
+  reply.set_changed(true);
+  reply.mutable_limits()->set_bytes_per_s(500'000'000);
+  session_.Answer(Method::kSetFillLimits, reply);
+  Run("limit", {"limit", "s3", "500MB/s"});
+  reply.mutable_limits()->set_paused_since_unix_s(1'767'323'035);
+  reply.add_not_told("n2");
+  session_.Answer(Method::kSetFillLimits, reply);
+  EXPECT_EQ(Run("pause", {"pause", "fills"}).exit, 3);
+  reply.clear_not_told();
+  reply.mutable_limits()->set_paused_since_unix_s(0);
+  session_.Answer(Method::kSetFillLimits, reply);
+  Run("resume", {"resume", "fills"});
+}
+
 TEST_F(JsonDoc, Links) {
   session_.Answer(Method::kStats, SampleStats());
   Run("links", {"links"});
@@ -267,7 +320,14 @@ TEST_F(JsonDoc, Unlink) {
 }
 
 TEST_F(JsonDoc, Check) {
-  session_.Answer(Method::kCheckTarget, HalfCached());
+  proto::CheckTargetReply reply = HalfCached();
+  reply.set_unknown_blocks(3);
+  reply.set_unknown_bytes(300);
+  proto::UnknownNode& silent = *reply.add_unknown();
+  silent.set_node_id("n2");
+  silent.set_reason("suspect: it is silent and was not asked");
+  silent.set_blocks(3);
+  session_.Answer(Method::kCheckTarget, reply);
   EXPECT_EQ(Run("check", {"check", "imagenet"}).exit, 3);
 }
 

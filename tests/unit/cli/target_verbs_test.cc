@@ -42,6 +42,40 @@ TEST(Check, PartlyCachedIsExitThree) {
   EXPECT_THAT(ran.out, HasSubstr("imagenet: partly cached, 75.0 %\n"));
 }
 
+TEST(Check, NothingCachedIsExitOne) {
+  ScriptedSession session;
+  session.Answer(Method::kCheckTarget, Checked(0));
+  const Ran ran = RunForebay(session, {"check", "imagenet"});
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_THAT(ran.out, HasSubstr("imagenet: not cached, 0.0 %\n"));
+}
+
+TEST(Check, WhatASilentNodeMayHoldIsUnknownAndExitThree) {
+  ScriptedSession session;
+  proto::CheckTargetReply reply = Checked(0);
+  reply.set_unknown_blocks(4);
+  proto::UnknownNode& silent = *reply.add_unknown();
+  silent.set_node_id("n2");
+  silent.set_reason("suspect");
+  silent.set_blocks(4);
+  session.Answer(Method::kCheckTarget, reply);
+  const Ran ran = RunForebay(session, {"check", "imagenet"});
+  EXPECT_EQ(ran.exit, 3);
+  EXPECT_THAT(ran.out, HasSubstr("  unknown: 4 blocks on node n2 (suspect)\n"));
+}
+
+TEST(Check, VerifySaysWhatTheNodesFound) {
+  ScriptedSession session;
+  proto::CheckTargetReply reply = Checked(3);
+  reply.set_verified_blocks(3);
+  reply.set_corrupt_blocks(1);
+  session.Answer(Method::kCheckTarget, reply);
+  const Ran ran = RunForebay(session, {"check", "imagenet", "--verify"});
+  EXPECT_EQ(ran.exit, 3);
+  EXPECT_THAT(ran.out, HasSubstr("  verified 3 blocks, dropped 1 that did not match\n"));
+  EXPECT_TRUE(session.Asked<proto::CheckTargetRequest>(0).verify());
+}
+
 TEST(Check, NothingToCacheIsAllCached) {
   ScriptedSession session;
   session.Answer(Method::kCheckTarget, proto::CheckTargetReply());
@@ -134,12 +168,11 @@ TEST(Ls, AnEmptyFolderPrintsNothing) {
   EXPECT_EQ(ran.out, "");
 }
 
-proto::EvictTargetReply Evicted(bool dry_run, const std::string& error = "") {
+proto::EvictTargetReply Evicted(const std::string& error = "") {
   proto::EvictTargetReply reply;
   reply.set_link("imagenet");
   reply.set_objects(4);
   reply.set_cached_bytes(3072);
-  if (dry_run) return reply;
   proto::NodeEvicted& first = *reply.add_nodes();
   first.set_node_id("n1");
   first.set_blocks(3);
@@ -161,7 +194,7 @@ TEST(Evict, WithoutATerminalItNeedsYes) {
 
 TEST(Evict, YesFreesAtOnceAndSaysWhatEachNodeFreed) {
   ScriptedSession session;
-  session.Answer(Method::kEvictTarget, Evicted(false));
+  session.Answer(Method::kEvictTarget, Evicted());
   const Ran ran = RunForebay(session, {"evict", "imagenet/a", "--yes"});
   EXPECT_EQ(ran.exit, 0);
   EXPECT_EQ(ran.out,
@@ -174,7 +207,7 @@ TEST(Evict, YesFreesAtOnceAndSaysWhatEachNodeFreed) {
 
 TEST(Evict, ANodeThatDidNotAnswerIsPartlyDone) {
   ScriptedSession session;
-  session.Answer(Method::kEvictTarget, Evicted(false, "silent for 3 s"));
+  session.Answer(Method::kEvictTarget, Evicted("silent for 3 s"));
   const Ran ran = RunForebay(session, {"evict", "imagenet/a", "--yes"});
   EXPECT_EQ(ran.exit, 3);
   EXPECT_THAT(ran.out, HasSubstr("n2         0       0 B  silent for 3 s\n"));
@@ -182,27 +215,51 @@ TEST(Evict, ANodeThatDidNotAnswerIsPartlyDone) {
 
 TEST(Evict, DryRunFreesNothing) {
   ScriptedSession session;
-  session.Answer(Method::kEvictTarget, Evicted(true));
+  session.Answer(Method::kEvictTarget, Evicted());
   const Ran ran = RunForebay(session, {"evict", "imagenet", "--dry-run"});
   EXPECT_EQ(ran.exit, 0);
-  EXPECT_EQ(ran.out, "would free 3.00 KiB cached of the 4 objects of imagenet\n");
+  EXPECT_THAT(ran.out, HasSubstr("would free 3.00 KiB in 3 blocks\n"));
   EXPECT_TRUE(session.Asked<proto::EvictTargetRequest>(0).dry_run());
+}
+
+TEST(Evict, WhatIsPinnedStaysWithASentence) {
+  ScriptedSession session;
+  proto::EvictTargetReply reply = Evicted();
+  reply.mutable_nodes(0)->set_pinned_blocks(2);
+  reply.mutable_nodes(0)->set_pinned_bytes(8192);
+  session.Answer(Method::kEvictTarget, reply);
+  const Ran ran =
+      RunForebay(session, {"evict", "imagenet", "--yes", "--force", "--unused-for", "7d"});
+  EXPECT_EQ(ran.exit, 0);
+  EXPECT_THAT(ran.out, HasSubstr("8.00 KiB in 2 blocks stay: they are pinned, `forebay unpin`"));
+  const auto asked = session.Asked<proto::EvictTargetRequest>(0);
+  EXPECT_EQ(asked.unused_for_hours(), 168u);
+  EXPECT_TRUE(asked.force());
+}
+
+TEST(Evict, UnusedForIsWholeHours) {
+  ScriptedSession session;
+  for (const char* time : {"30s", "59m", "-1d", "x", "20000d"}) {
+    EXPECT_EQ(RunForebay(session, {"evict", "imagenet", "--yes", "--unused-for", time}).exit, 2)
+        << time;
+  }
+  EXPECT_EQ(session.calls(), 0u);
 }
 
 TEST(Evict, ATerminalIsAskedAndToldWhatWouldBeFreed) {
   ScriptedSession session;
-  session.Answer(Method::kEvictTarget, Evicted(true));
-  session.Answer(Method::kEvictTarget, Evicted(false));
+  session.Answer(Method::kEvictTarget, Evicted());
+  session.Answer(Method::kEvictTarget, Evicted());
   const Ran ran =
       RunForebay(session, {"evict", "imagenet"}, {.err = true, .in = true, .typed = "y\n"});
   EXPECT_EQ(ran.exit, 0);
-  EXPECT_EQ(ran.err, "Free 3.00 KiB cached of the 4 objects of imagenet? [y/N] ");
+  EXPECT_EQ(ran.err, "Free 3.00 KiB of the 4 objects of imagenet? [y/N] ");
 }
 
 TEST(Evict, AnyOtherAnswerFreesNothing) {
   for (const std::string typed : {"", "\n", "n\n", "yes please\n"}) {
     ScriptedSession session;
-    session.Answer(Method::kEvictTarget, Evicted(true));
+    session.Answer(Method::kEvictTarget, Evicted());
     const Ran ran =
         RunForebay(session, {"evict", "imagenet"}, {.err = true, .in = true, .typed = typed});
     EXPECT_EQ(ran.exit, 1) << typed;
@@ -222,7 +279,7 @@ TEST(Unlink, RemovesAndSaysSo) {
 TEST(Unlink, EvictAlsoFrees) {
   ScriptedSession session;
   proto::UnlinkReply reply;
-  *reply.mutable_evicted() = Evicted(false, "silent").nodes();
+  *reply.mutable_evicted() = Evicted("silent").nodes();
   session.Answer(Method::kUnlink, reply);
   const Ran ran = RunForebay(session, {"unlink", "imagenet", "--evict"});
   EXPECT_EQ(ran.exit, 3);

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <set>
 
 #include "common/model/limits.h"
 #include "common/wire/messages.h"
+#include "proto/node.pb.h"
 #include "tests/unit/coordinator/testing.h"
 
 namespace forebay {
@@ -22,6 +24,7 @@ class FakeNodes {
  public:
   std::map<std::string, std::set<BlockId>> held;
   std::set<std::string> dead;
+  std::optional<BlockId> corrupt;
   std::size_t largest_batch = 0;
 
   Task<Result<RpcReply>> Call(NodeInfo node, Method method,
@@ -39,6 +42,19 @@ class FakeNodes {
         if (present) bits[i / 8] = static_cast<char>(bits[i / 8] | (1 << (i % 8)));
       }
       answer.set_present(bits);
+      reply.message = answer.SerializeAsString();
+      co_return reply;
+    }
+    if (method == Method::kVerifyBlocks) {
+      proto::VerifyBlocksRequest verify;
+      EXPECT_TRUE(verify.ParseFromString(request->SerializeAsString()));
+      proto::VerifyBlocksReply answer;
+      for (const proto::BlockKey& key : verify.blocks()) {
+        if (!held[node.id].contains(BlockOf(key))) continue;
+        const bool bad = BlockOf(key) == corrupt;
+        answer.set_corrupt(answer.corrupt() + (bad ? 1 : 0));
+        answer.set_verified(answer.verified() + (bad ? 0 : 1));
+      }
       reply.message = answer.SerializeAsString();
       co_return reply;
     }
@@ -74,16 +90,28 @@ class CacheCensusTest : public testing::Test {
     for (const char* id : {"n1", "n2", "n3"}) {
       NodeInfo node;
       node.id = id;
-      nodes.push_back(node);
+      node.capacity_bytes = 1 << 30;
+      roster.up.push_back(node);
     }
+    roster.ring = std::make_shared<RingTable>(RingTable::Next(RingTable(), roster.up, 1000));
   }
 
-  Result<std::vector<CacheTally>> Count(const std::string& path) {
-    return RunTask(context, census.Count(snapshot, {*snapshot->Resolve(path)}, nodes,
-                                         Deadline::After(std::chrono::seconds(30))));
+  /// The node with this index is silent.
+  void Silence(std::size_t n) {
+    roster.absent.push_back(roster.up[n]);
+    roster.up.erase(roster.up.begin() + static_cast<std::ptrdiff_t>(n));
   }
+
+  CacheCount CountAll(const std::string& path) {
+    Result<CacheCount> count =
+        RunTask(context, census.Count(snapshot, {*snapshot->Resolve(path)}, roster,
+                                      Deadline::After(std::chrono::seconds(30))));
+    EXPECT_TRUE(count.has_value());
+    return count.value_or(CacheCount());
+  }
+  CacheTally Count(const std::string& path) { return CountAll(path).tallies.at(0); }
   Result<std::vector<proto::NodeEvicted>> Evict(const std::string& path) {
-    return RunTask(context, census.Evict(snapshot, *snapshot->Resolve(path), nodes,
+    return RunTask(context, census.Evict(snapshot, *snapshot->Resolve(path), roster, {},
                                          Deadline::After(std::chrono::seconds(30))));
   }
 
@@ -91,7 +119,7 @@ class CacheCensusTest : public testing::Test {
   const LinkSpec link = TestLink("a", "bucket", "p/");
   std::shared_ptr<const Snapshot> snapshot;
   std::vector<WalkedBlock> all;
-  std::vector<NodeInfo> nodes;
+  Roster roster;
   FakeNodes fakes;
   Offload offload{1, 100};
   asio::io_context context;
@@ -106,30 +134,90 @@ TEST_F(CacheCensusTest, CountsABlockOnceWhereverItIs) {
     fakes.held[i % 2 == 0 ? "n1" : "n2"].insert(all[i].id);
     fakes.held["n3"].insert(all[i].id);
   }
-  const auto tallies = Count("");
-  ASSERT_TRUE(tallies.has_value());
-  EXPECT_EQ(tallies->front().objects, 5002u);
-  EXPECT_EQ(tallies->front().cached_objects, 5002u);
-  EXPECT_EQ(tallies->front().cached_blocks, all.size());
-  EXPECT_EQ(tallies->front().cached_bytes, tallies->front().bytes);
+  const CacheTally tally = Count("");
+  EXPECT_EQ(tally.objects, 5002u);
+  EXPECT_EQ(tally.cached_objects, 5002u);
+  EXPECT_EQ(tally.cached_blocks, all.size());
+  EXPECT_EQ(tally.cached_bytes, tally.bytes);
+  EXPECT_EQ(tally.unknown_blocks, 0u);
   EXPECT_LE(fakes.largest_batch, static_cast<std::size_t>(kMaxRepeatedFields));
 }
 
 TEST_F(CacheCensusTest, AnObjectIsCachedWhenAllItsBlocksAre) {
   for (const WalkedBlock& block : all) fakes.held["n1"].insert(block.id);
   fakes.held["n1"].erase(all[1].id);  // in the middle of "big"
-  const auto big = Count("big");
-  EXPECT_EQ(big->front().cached_objects, 0u);
-  EXPECT_EQ(big->front().cached_blocks, 2u);
-  EXPECT_EQ(Count("")->front().cached_objects, 5001u);
+  const CacheTally big = Count("big");
+  EXPECT_EQ(big.cached_objects, 0u);
+  EXPECT_EQ(big.cached_blocks, 2u);
+  EXPECT_EQ(Count("").cached_objects, 5001u);
 }
 
-TEST_F(CacheCensusTest, ASilentNodeIsAnErrorNotAnEmptyCache) {
+TEST_F(CacheCensusTest, WhatOnlyASilentNodeMayHoldIsUnknownNotAbsent) {
+  std::set<BlockId> of_silent;
+  for (const WalkedBlock& block : all) {
+    const auto owners = roster.ring->OwnersOf(PartitionOf(block.id));
+    if (roster.ring->nodes()[owners[0]].id == "n2") of_silent.insert(block.id);
+  }
+  ASSERT_FALSE(of_silent.empty());
+  // Everything is cached where it belongs; n2 does not answer.
+  for (const WalkedBlock& block : all) {
+    if (!of_silent.contains(block.id)) fakes.held["n1"].insert(block.id);
+  }
+  Silence(1);
+  const CacheCount count = CountAll("");
+  EXPECT_EQ(count.tallies[0].unknown_blocks, of_silent.size());
+  EXPECT_EQ(count.tallies[0].cached_blocks, all.size() - of_silent.size());
+  ASSERT_EQ(count.unknown.size(), 1u);
+  EXPECT_EQ(count.unknown[0].node_id(), "n2");
+  EXPECT_EQ(count.unknown[0].blocks(), of_silent.size());
+}
+
+TEST_F(CacheCensusTest, ANodeThatDoesNotAnswerIsNamedWithItsReason) {
+  for (const WalkedBlock& block : all) fakes.held["n1"].insert(block.id);
   fakes.dead.insert("n2");
-  const auto tallies = Count("");
-  ASSERT_FALSE(tallies.has_value());
-  EXPECT_EQ(tallies.error().code, Code::kUnavailable);
-  EXPECT_NE(tallies.error().message.find("n2"), std::string::npos);
+  const CacheCount count = CountAll("");
+  EXPECT_EQ(count.tallies[0].cached_blocks, all.size());
+  EXPECT_EQ(count.tallies[0].unknown_blocks, 0u) << "another node has them all";
+  ASSERT_EQ(count.unknown.size(), 1u);
+  EXPECT_EQ(count.unknown[0].node_id(), "n2");
+  EXPECT_EQ(count.unknown[0].reason(), "nobody there");
+}
+
+TEST_F(CacheCensusTest, WithOneNodeLeftNothingIsSaidToBeAbsentThatOthersMayHold) {
+  Silence(0);
+  Silence(0);
+  const CacheTally tally = Count("");
+  EXPECT_EQ(tally.cached_blocks, 0u);
+  EXPECT_EQ(tally.unknown_blocks, all.size());
+  EXPECT_EQ(tally.unknown_bytes, tally.bytes);
+}
+
+TEST_F(CacheCensusTest, VerifySumsWhatTheNodesFound) {
+  fakes.corrupt = all[7].id;
+  for (const WalkedBlock& block : all) fakes.held["n1"].insert(block.id);
+  fakes.held["n3"].insert(all[7].id);
+  const auto count = RunTask(context, census.Verify(snapshot, *snapshot->Resolve(""), roster,
+                                                    Deadline::After(std::chrono::seconds(30))));
+  ASSERT_TRUE(count.has_value());
+  EXPECT_EQ(count->verified, all.size() - 1);
+  EXPECT_EQ(count->corrupt, 2u);
+}
+
+TEST_F(CacheCensusTest, VerifyFailsWhereANodeDoesNotAnswer) {
+  fakes.dead.insert("n3");
+  const auto count = RunTask(context, census.Verify(snapshot, *snapshot->Resolve(""), roster,
+                                                    Deadline::After(std::chrono::seconds(30))));
+  ASSERT_FALSE(count.has_value());
+  EXPECT_NE(count.error().message.find("n3"), std::string::npos);
+}
+
+TEST_F(CacheCensusTest, EvictNamesTheNodeThatWasNotAsked) {
+  Silence(2);
+  const auto evicted = Evict("");
+  ASSERT_TRUE(evicted.has_value());
+  ASSERT_EQ(evicted->size(), 3u);
+  EXPECT_EQ((*evicted)[2].node_id(), "n3");
+  EXPECT_NE((*evicted)[2].error().find("stay"), std::string::npos);
 }
 
 TEST_F(CacheCensusTest, EvictFreesTheTargetAndNothingElse) {
@@ -141,8 +229,8 @@ TEST_F(CacheCensusTest, EvictFreesTheTargetAndNothingElse) {
   EXPECT_EQ((*evicted)[0].bytes(), 500'000u);
   EXPECT_EQ((*evicted)[1].blocks(), 1u);
   EXPECT_EQ((*evicted)[2].blocks(), 0u);
-  EXPECT_EQ(Count("big")->front().cached_blocks, 3u);
-  EXPECT_EQ(Count("s")->front().cached_blocks, 0u);
+  EXPECT_EQ(Count("big").cached_blocks, 3u);
+  EXPECT_EQ(Count("s").cached_blocks, 0u);
 }
 
 TEST_F(CacheCensusTest, EvictReportsTheNodeThatDidNotAnswer) {
@@ -157,8 +245,8 @@ TEST_F(CacheCensusTest, EvictReportsTheNodeThatDidNotAnswer) {
 
 TEST_F(CacheCensusTest, AWholeLinkIsEvictedInOneCall) {
   for (const WalkedBlock& block : all) fakes.held["n1"].insert(block.id);
-  const auto evicted =
-      RunTask(context, census.EvictLink(link.id, nodes, Deadline::After(std::chrono::seconds(30))));
+  const auto evicted = RunTask(
+      context, census.EvictLink(link.id, roster, {}, Deadline::After(std::chrono::seconds(30))));
   EXPECT_EQ(evicted[0].blocks(), all.size());
   EXPECT_TRUE(fakes.held["n1"].empty());
 }

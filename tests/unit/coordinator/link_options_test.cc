@@ -47,9 +47,6 @@ TEST(LinkOptions, RefusesRatherThanIgnoresWhatThisVersionDoesNotDo) {
   request.set_replicas(2);
   EXPECT_FALSE(ValidateLinkRequest(request).has_value());
   request = Request();
-  request.set_quota_bytes(1);
-  EXPECT_FALSE(ValidateLinkRequest(request).has_value());
-  request = Request();
   request.set_refresh(static_cast<std::uint32_t>(RefreshPolicy::kPeriodic));
   EXPECT_FALSE(ValidateLinkRequest(request).has_value());
 }

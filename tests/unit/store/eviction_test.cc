@@ -11,6 +11,7 @@ using namespace std::chrono_literals;
 
 const Uuid kA = Uuid::Parse("aaaaaaaa-0000-4000-8000-000000000001");
 const Uuid kB = Uuid::Parse("bbbbbbbb-0000-4000-8000-000000000001");
+const Uuid kD = Uuid::Parse("dddddddd-0000-4000-8000-000000000001");
 const Uuid kC = Uuid::Parse("cccccccc-0000-4000-8000-000000000001");
 
 /// A clock that the test turns.
@@ -42,6 +43,22 @@ TEST_F(IdleLinksFirstTest, LinkNeverReplacesItsOwnBlocks) {
 TEST_F(IdleLinksFirstTest, IdleNewcomerReplacesOnlyWhatIsIdleLonger) {
   EXPECT_EQ(policy_.VictimLinks(Used(kC, 800s), {Used(kA, 700s), Used(kB, 900s)}, now_),
             (std::vector<Uuid>{kB}));
+}
+
+TEST_F(IdleLinksFirstTest, PinnedLinkGivesNothingAway) {
+  LinkUse pinned = Used(kA, 5000s);
+  pinned.pinned = true;
+  EXPECT_EQ(policy_.VictimLinks(Used(kC, 0s), {pinned, Used(kB, 900s)}, now_),
+            (std::vector<Uuid>{kB}));
+}
+
+TEST_F(IdleLinksFirstTest, ForAPinnedBlockTheOthersGoIdleOnesFirstAndItsOwnLinkLast) {
+  LinkUse newcomer = Used(kC, 0s);
+  newcomer.pinned = true;
+  LinkUse pinned = Used(kD, 9000s);
+  pinned.pinned = true;
+  const std::vector<LinkUse> cached = {Used(kC, 0s), Used(kA, 10s), pinned, Used(kB, 900s)};
+  EXPECT_EQ(policy_.VictimLinks(newcomer, cached, now_), (std::vector<Uuid>{kB, kA, kC}));
 }
 
 }  // namespace

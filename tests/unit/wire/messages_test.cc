@@ -22,6 +22,8 @@ TEST(Messages, LinksNodesAndBlocksComeBackAsTheyWere) {
   link.replicas = 2;
   link.refresh = RefreshPolicy::kImmutable;
   link.quota_bytes = 5;
+  link.pins = {"", "train/", "a.bin"};
+  link.pins_version = 9;
   const Result<LinkSpec> back = FromProto(ToProto(link));
   ASSERT_TRUE(back.has_value());
   EXPECT_EQ(*back, link);

@@ -1,0 +1,165 @@
+#include "cachenode/fill_brake.h"
+
+#include <algorithm>
+#include <boost/asio/this_coro.hpp>
+#include <utility>
+
+#include "common/base/notifier.h"
+
+namespace forebay {
+namespace {
+
+/// Long enough to hold a few blocks of a small budget, short enough to show what is now.
+constexpr std::chrono::seconds kWindow{5};
+constexpr std::size_t kMostWaiting = 65536;  ///< One waits for each cold block.
+
+}  // namespace
+
+struct FillBrake::Waiter {
+  BlockId block;
+  Notifier called;
+};
+
+void FillBrake::Set(const FillLimits& limits) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (limits_ == limits) return;
+    limits_ = limits;
+    const TimePoint now = Clock::now();
+    bytes_.SetRate(limits.bytes_per_s, now);
+    requests_.SetRate(limits.requests_per_s, now);
+  }
+  WakeFirst();
+}
+
+std::shared_ptr<FillBrake::Waiter> FillBrake::First() const {
+  if (!demand_.empty()) return demand_.front();
+  return background_.empty() ? nullptr : background_.front();
+}
+
+Duration FillBrake::WaitTime(TimePoint now) {
+  if (limits_.paused_since_unix_s != 0) return Duration::max();
+  return std::max(bytes_.Wait(now), requests_.Wait(now));
+}
+
+void FillBrake::TurnWindow(TimePoint now) {
+  if (now - window_ < kWindow) return;
+  before_ = now - window_ < 2 * kWindow ? now_ : Used();
+  now_ = {};
+  window_ = now;
+}
+
+void FillBrake::Take(std::uint64_t bytes, TimePoint now) {
+  TurnWindow(now);
+  now_.bytes += static_cast<double>(bytes);
+  now_.requests += 1;
+  bytes_.Take(static_cast<double>(bytes), now);
+  requests_.Take(1, now);
+}
+
+void FillBrake::Forget(const std::shared_ptr<Waiter>& waiter) {
+  std::erase(demand_, waiter);
+  if (std::erase(background_, waiter) > 0) background_waiting_.fetch_sub(1);
+}
+
+Error FillBrake::Refusal() const {
+  const std::scoped_lock lock(mutex_);
+  if (closed_) return Error{Code::kUnavailable, "this node is stopping"};
+  if (limits_.paused_since_unix_s != 0)
+    return Error{Code::kTimeout, "fills are paused: `forebay resume fills` lets them go on"};
+  return Error{Code::kTimeout,
+               "the budget for S3 leaves no room for this block: `forebay limit s3` raises it"};
+}
+
+void FillBrake::WakeFirst() {
+  std::shared_ptr<Waiter> first;
+  {
+    const std::scoped_lock lock(mutex_);
+    first = First();
+  }
+  if (first) first->called.NotifyAll();
+}
+
+Task<Status> FillBrake::Pass(BlockId block, bool background, Deadline deadline) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  auto waiter = std::make_shared<Waiter>();
+  waiter->block = block;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (demand_.size() + background_.size() >= kMostWaiting)
+      co_return Fail(Code::kOverloaded, "too many blocks wait for S3 at this node");
+    (background ? background_ : demand_).push_back(waiter);
+    if (background) background_waiting_.fetch_add(1);
+  }
+  bool passed = false;
+  for (bool expired = false; !passed && !expired;) {
+    Notifier::Ticket ticket = waiter->called.Enlist(executor);
+    Deadline look_again = deadline;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (closed_) break;
+      const TimePoint now = Clock::now();
+      expired = deadline.Expired(now);
+      if (First() == waiter) {
+        const Duration wait = WaitTime(now);
+        passed = wait <= Duration::zero();
+        if (passed) Take(block.length, now);
+        if (wait < deadline.Remaining(now)) look_again = Deadline(now + wait);
+      }
+    }
+    if (!passed && !expired) (void)co_await ticket.Wait(look_again);
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    Forget(waiter);
+  }
+  WakeFirst();
+  if (!passed) co_return Fail(Refusal());
+  co_return Status();
+}
+
+void FillBrake::Promote(const BlockId& block) {
+  if (background_waiting_.load(std::memory_order_relaxed) == 0) return;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found =
+        std::ranges::find(background_, block, [](const auto& w) { return w->block; });
+    if (found == background_.end()) return;
+    demand_.push_back(*found);
+    background_.erase(found);
+    background_waiting_.fetch_sub(1);
+  }
+  WakeFirst();
+}
+
+bool FillBrake::Open() {
+  const std::scoped_lock lock(mutex_);
+  return !closed_ && First() == nullptr && WaitTime(Clock::now()) <= Duration::zero();
+}
+
+double FillBrake::UseRatio(TimePoint now) {
+  const std::scoped_lock lock(mutex_);
+  TurnWindow(now);
+  const double seconds = std::chrono::duration<double>(kWindow).count();
+  double ratio = 0;
+  if (limits_.bytes_per_s > 0)
+    ratio = std::max(now_.bytes, before_.bytes) / (limits_.bytes_per_s * seconds);
+  if (limits_.requests_per_s > 0) {
+    ratio = std::max(
+        ratio, std::max(now_.requests, before_.requests) / (limits_.requests_per_s * seconds));
+  }
+  return std::min(ratio, 1.0);
+}
+
+void FillBrake::Close() {
+  Queue waiting;
+  {
+    const std::scoped_lock lock(mutex_);
+    closed_ = true;
+    waiting = demand_;
+    waiting.insert(waiting.end(), background_.begin(), background_.end());
+  }
+  for (const auto& waiter : waiting) waiter->called.NotifyAll();
+}
+
+}  // namespace forebay

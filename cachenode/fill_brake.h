@@ -1,0 +1,72 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include "cachenode/token_bucket.h"
+#include "common/base/asio.h"
+#include "common/base/deadline.h"
+#include "common/base/result.h"
+#include "common/model/block_id.h"
+#include "common/model/fill_limits.h"
+
+namespace forebay {
+
+/// Holds fills back: to this node's share of the cluster's budget for S3, or altogether while they
+/// are paused. Those that a reader waits for pass before those in the background, each kind in the
+/// order in which it came. Thread-safe.
+class FillBrake {
+ public:
+  void Set(const FillLimits& limits);
+
+  /// Success: the caller may ask S3 for `block` now. kTimeout says what held it back;
+  /// kUnavailable: Close was called.
+  Task<Status> Pass(BlockId block, bool background, Deadline deadline);
+  /// A reader waits for a fill that was begun in the background.
+  void Promote(const BlockId& block);
+
+  /// True when another fill would pass at once.
+  bool Open();
+  /// Which share of the budget was used in the last few seconds, 0..1; 0 without a limit.
+  double UseRatio(TimePoint now);
+
+  /// Everybody who waits, and who comes from now on, is refused.
+  void Close();
+
+ private:
+  struct Waiter;
+  using Queue = std::deque<std::shared_ptr<Waiter>>;
+
+  // Under the mutex.
+  std::shared_ptr<Waiter> First() const;
+  Duration WaitTime(TimePoint now);
+  void Take(std::uint64_t bytes, TimePoint now);
+  void Forget(const std::shared_ptr<Waiter>& waiter);
+  void TurnWindow(TimePoint now);
+
+  Error Refusal() const;
+  void WakeFirst();
+
+  mutable std::mutex mutex_;
+  FillLimits limits_;
+  TokenBucket bytes_;
+  TokenBucket requests_;
+  Queue demand_;
+  Queue background_;
+  std::atomic<std::size_t> background_waiting_{0};
+  bool closed_ = false;
+  // What passed in this window and in the one before.
+  struct Used {
+    double bytes = 0;
+    double requests = 0;
+  };
+  TimePoint window_;
+  Used now_;
+  Used before_;
+};
+
+}  // namespace forebay

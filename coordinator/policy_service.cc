@@ -1,0 +1,251 @@
+#include "coordinator/policy_service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "common/base/units.h"
+#include "common/base/wall_clock.h"
+#include "common/wire/messages.h"
+#include "coordinator/block_walk.h"
+#include "coordinator/target.h"
+
+namespace forebay {
+namespace {
+
+/// A node learns of a decision with its next heartbeat and says so with the one after.
+constexpr std::chrono::seconds kToldWithin{4};
+
+}  // namespace
+
+std::vector<MethodEntry> PolicyService::Methods() {
+  const std::vector<proto::Role> admins = {proto::ROLE_ADMIN};
+  std::vector<MethodEntry> methods;
+  const auto add = [&](Method method, auto handler) {
+    methods.push_back({method, admins, [this, handler](RpcCall call) {
+                         return (this->*handler)(std::move(call));
+                       }});
+  };
+  add(Method::kSetFillLimits, &PolicyService::SetFillLimits);
+  add(Method::kPin, &PolicyService::Pin);
+  add(Method::kUnpin, &PolicyService::Unpin);
+  add(Method::kListPins, &PolicyService::ListPins);
+  add(Method::kSetQuota, &PolicyService::SetQuota);
+  return methods;
+}
+
+Task<Result<RpcReply>> PolicyService::SetFillLimits(RpcCall call) {
+  proto::SetFillLimitsRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  auto set = [this, request] { return parts_.budget.Set(request, UnixSeconds()); };
+  Result<bool> changed = co_await parts_.offload.Run(std::move(set));
+  if (!changed) co_return Fail(changed.error());
+  const proto::FillLimitsRecord record = parts_.budget.record();
+  const Decisions decided{.fill_limits_version = record.version()};
+  std::vector<std::string> not_told = co_await parts_.stats.WaitUntilTold(
+      parts_.membership.Members(), decided, call.deadline.AtMost(kToldWithin));
+  proto::SetFillLimitsReply reply;
+  *reply.mutable_limits() = record.limits();
+  reply.set_changed(*changed);
+  for (std::string& node : not_told) reply.add_not_told(std::move(node));
+  co_return ReplyWith(reply);
+}
+
+// --- Pins
+
+Status PolicyService::CheckLease(const proto::PinRequest& request) const {
+  if (request.until_unix_s() != 0 && request.until_unix_s() <= UnixSeconds())
+    return Fail(Code::kInvalid, "the pin would be over before it begins; nothing was pinned");
+  if (request.job().empty()) return {};
+  const std::optional<Duration> idle = parts_.stats.JobIdle(request.job());
+  if (idle && *idle < kJobEnds) return {};
+  return Fail(
+      Code::kNotFound,
+      fmt::format("no job '{}' has read anything in the last {} minutes; nothing was pinned",
+                  request.job(), kJobEnds.count()));
+}
+
+std::uint64_t PolicyService::PinnedBytesOf(const Uuid& link) const {
+  std::vector<proto::PinRecord> pins = parts_.pins.All();
+  std::erase_if(pins, [&](const auto& pin) { return UuidFromBytes(pin.link()) != link; });
+  return PinnedBytes(pins);
+}
+
+Status PolicyService::CheckRoom(const LocatedTarget& target, std::uint64_t bytes) const {
+  proto::PinRecord wanted;
+  wanted.set_link(BytesOf(target.link.id));
+  wanted.set_path(target.path);
+  wanted.set_folder(target.row.is_directory());
+  wanted.set_bytes(bytes);
+  std::vector<proto::PinRecord> pins = parts_.pins.All();
+  std::erase_if(pins, [&](const proto::PinRecord& pin) {
+    return pin.link() == wanted.link() && pin.path() == wanted.path();
+  });
+  pins.push_back(wanted);
+  std::uint64_t capacity = 0;
+  for (const MemberView& member : parts_.membership.Members()) {
+    if (member.info.state != NodeState::kOut) capacity += member.info.capacity_bytes;
+  }
+  const std::uint64_t all = PinnedBytes(pins);
+  if (all > capacity) {
+    return Fail(Code::kInvalid,
+                fmt::format("with it {} would be pinned, and the nodes hold {}; nothing was pinned",
+                            HumanBytes(all), HumanBytes(capacity)));
+  }
+  std::erase_if(pins, [&](const auto& pin) { return pin.link() != wanted.link(); });
+  const std::uint64_t of_link = PinnedBytes(pins);
+  if (target.link.quota_bytes != 0 && of_link > target.link.quota_bytes) {
+    return Fail(
+        Code::kInvalid,
+        fmt::format("with it {} of link '{}' would be pinned, and its quota is {}; nothing "
+                    "was pinned",
+                    HumanBytes(of_link), target.link.name, HumanBytes(target.link.quota_bytes)));
+  }
+  return {};
+}
+
+Task<std::vector<std::string>> PolicyService::TellPins(Uuid link, Deadline deadline) {
+  const Roster roster = parts_.membership.CurrentRoster();
+  const Decisions decided{.links_version = parts_.links.version()};
+  std::vector<std::string> not_told = co_await parts_.stats.WaitUntilTold(
+      parts_.membership.Members(), decided, deadline.AtMost(kToldWithin));
+  const std::vector<std::string> failed = co_await parts_.keeper.Tell(link, roster.up, deadline);
+  for (const std::string& node : failed) {
+    if (std::ranges::find(not_told, node) == not_told.end()) not_told.push_back(node);
+  }
+  co_return not_told;
+}
+
+Task<Result<proto::PinState>> PolicyService::StateOf(proto::PinRecord pin, Deadline deadline) {
+  proto::PinState state;
+  const std::optional<Link> link = parts_.links.FindById(UuidFromBytes(pin.link()));
+  if (!link) co_return Fail(Code::kNotFound, "the link was removed");
+  state.set_link(link->spec.name);
+  state.set_target(pin.path().empty() ? link->spec.name : link->spec.name + "/" + pin.path());
+  state.set_since_unix_s(pin.since_unix_s());
+  state.set_until_unix_s(pin.until_unix_s());
+  state.set_job(pin.job());
+  state.set_objects(pin.objects());
+  state.set_bytes(pin.bytes());
+  const Result<LocatedTarget> target = LocateTarget(state.target(), parts_.links, parts_.index);
+  // While the link is listed, or the path is gone in this generation, nothing of it is known.
+  if (!target) co_return state;
+  std::vector<SnapshotRow> roots = {target->row};
+  Result<CacheCount> count = co_await parts_.census.Count(
+      target->snapshot, std::move(roots), parts_.membership.CurrentRoster(), deadline);
+  if (!count) co_return Fail(count.error());
+  const CacheTally& tally = count->tallies.front();
+  state.set_objects(tally.objects);
+  state.set_bytes(tally.bytes);
+  state.set_cached_bytes(tally.cached_bytes);
+  state.set_unknown_bytes(tally.unknown_bytes);
+  co_return state;
+}
+
+Task<Result<RpcReply>> PolicyService::Pin(RpcCall call) {
+  proto::PinRequest request;
+  Status good = ParseMessage(call.message, request);
+  if (good) good = CheckLease(request);
+  if (!good) co_return Fail(good.error());
+  Result<LocatedTarget> target = LocateTarget(request.target().text(), parts_.links, parts_.index);
+  if (!target) co_return Fail(target.error());
+  auto measure = [snapshot = target->snapshot, path = target->path] {
+    return MeasureTarget(snapshot, path);
+  };
+  Result<CacheTally> tally = co_await parts_.offload.Run(std::move(measure));
+  if (!tally) co_return Fail(tally.error());
+  good = CheckRoom(*target, tally->bytes);
+  if (!good) co_return Fail(good.error());
+  proto::PinRecord pin;
+  pin.set_link(BytesOf(target->link.id));
+  pin.set_path(target->path);
+  pin.set_folder(target->row.is_directory());
+  pin.set_since_unix_s(UnixSeconds());
+  pin.set_until_unix_s(request.until_unix_s());
+  pin.set_job(request.job());
+  pin.set_objects(tally->objects);
+  pin.set_bytes(tally->bytes);
+  auto put = [this, pin] { return parts_.pins.Put(pin); };
+  Result<bool> changed = co_await parts_.offload.Run(std::move(put));
+  if (!changed) co_return Fail(changed.error());
+  proto::PinReply reply;
+  reply.set_changed(*changed);
+  std::vector<std::string> not_told = co_await TellPins(target->link.id, call.deadline);
+  for (std::string& node : not_told) reply.add_not_told(std::move(node));
+  const proto::PinRecord kept = parts_.pins.Find(target->link.id, target->path).value_or(pin);
+  Result<proto::PinState> state = co_await StateOf(kept, call.deadline);
+  if (!state) co_return Fail(state.error());
+  *reply.mutable_pin() = std::move(*state);
+  co_return ReplyWith(reply);
+}
+
+Task<Result<RpcReply>> PolicyService::Unpin(RpcCall call) {
+  proto::UnpinRequest request;
+  Status good = ParseMessage(call.message, request);
+  if (!good) co_return Fail(good.error());
+  // By name alone: what is pinned may be gone from the newest generation.
+  Result<ResolvedTarget> target = ResolveTarget(request.target().text(), parts_.links.Specs());
+  if (!target) co_return Fail(target.error());
+  auto remove = [this, link = target->link.id, path = target->path] {
+    return parts_.pins.Remove(link, path);
+  };
+  Result<bool> removed = co_await parts_.offload.Run(std::move(remove));
+  if (!removed) co_return Fail(removed.error());
+  proto::UnpinReply reply;
+  reply.set_removed(*removed);
+  if (*removed) {
+    std::vector<std::string> not_told = co_await TellPins(target->link.id, call.deadline);
+    for (std::string& node : not_told) reply.add_not_told(std::move(node));
+  }
+  co_return ReplyWith(reply);
+}
+
+Task<Result<RpcReply>> PolicyService::ListPins(RpcCall call) {
+  proto::ListPinsReply reply;
+  for (const proto::PinRecord& pin : parts_.pins.All()) {
+    Result<proto::PinState> state = co_await StateOf(pin, call.deadline);
+    if (state) *reply.add_pins() = std::move(*state);
+  }
+  co_return ReplyWith(reply);
+}
+
+// --- Quotas
+
+Task<Result<RpcReply>> PolicyService::SetQuota(RpcCall call) {
+  proto::SetQuotaRequest request;
+  Status good = ParseMessage(call.message, request);
+  if (!good) co_return Fail(good.error());
+  Result<Link> link = parts_.links.Find(request.name());
+  if (!link) co_return Fail(link.error());
+  const Uuid id = link->spec.id;
+  const std::uint64_t quota = request.quota_bytes();
+  const std::uint64_t pinned = PinnedBytesOf(id);
+  if (quota != 0 && pinned > quota) {
+    co_return Fail(Code::kInvalid,
+                   fmt::format("{} of link '{}' is pinned, more than a quota of {}; nothing was "
+                               "changed",
+                               HumanBytes(pinned), request.name(), HumanBytes(quota)));
+  }
+  proto::SetQuotaReply reply;
+  reply.set_quota_bytes(quota);
+  reply.set_changed(link->spec.quota_bytes != quota);
+  if (reply.changed()) {
+    auto set = [this, id, quota] {
+      return parts_.links.Decide(
+          id, [quota](LinkSpec& spec, std::uint64_t) { spec.quota_bytes = quota; }, {});
+    };
+    Status decided = co_await parts_.offload.Run(std::move(set));
+    if (!decided) co_return Fail(decided.error());
+  }
+  const Decisions decided{.links_version = parts_.links.version()};
+  std::vector<std::string> not_told = co_await parts_.stats.WaitUntilTold(
+      parts_.membership.Members(), decided, call.deadline.AtMost(kToldWithin));
+  for (std::string& node : not_told) reply.add_not_told(std::move(node));
+  co_return ReplyWith(reply);
+}
+
+}  // namespace forebay

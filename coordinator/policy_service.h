@@ -1,0 +1,58 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/base/asio.h"
+#include "common/base/offload.h"
+#include "common/wire/server.h"
+#include "coordinator/cache_census.h"
+#include "coordinator/fill_budget.h"
+#include "coordinator/link_registry.h"
+#include "coordinator/membership.h"
+#include "coordinator/namespace_index.h"
+#include "coordinator/pin_book.h"
+#include "coordinator/pin_keeper.h"
+#include "coordinator/stats.h"
+#include "coordinator/target_lookup.h"
+
+namespace forebay {
+
+/// What administrators decide about the cache: its brakes, pins and quotas.
+class PolicyService {
+ public:
+  struct Parts {
+    ClusterMembers& membership;
+    FillBudget& budget;
+    LinkRegistry& links;
+    NamespaceIndex& index;
+    CacheCensus& census;
+    PinBook& pins;
+    PinKeeper& keeper;
+    ClusterStats& stats;
+    Offload& offload;
+  };
+  explicit PolicyService(Parts parts) : parts_(parts) {}
+
+  std::vector<MethodEntry> Methods();
+
+ private:
+  Task<Result<RpcReply>> SetFillLimits(RpcCall call);
+  Task<Result<RpcReply>> Pin(RpcCall call);
+  Task<Result<RpcReply>> Unpin(RpcCall call);
+  Task<Result<RpcReply>> ListPins(RpcCall call);
+  Task<Result<RpcReply>> SetQuota(RpcCall call);
+
+  Status CheckLease(const proto::PinRequest& request) const;
+  /// kInvalid with both numbers when `bytes` more do not fit.
+  Status CheckRoom(const LocatedTarget& target, std::uint64_t bytes) const;
+  std::uint64_t PinnedBytesOf(const Uuid& link) const;
+  /// Tells the nodes; those that do not know it yet.
+  Task<std::vector<std::string>> TellPins(Uuid link, Deadline deadline);
+  Task<Result<proto::PinState>> StateOf(proto::PinRecord pin, Deadline deadline);
+
+  Parts parts_;
+};
+
+}  // namespace forebay
