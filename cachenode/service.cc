@@ -67,7 +67,8 @@ std::vector<MethodEntry> Service::Methods() {
       {Method::kReadBlock, readers, [this](RpcCall call) { return ReadBlock(std::move(call)); }});
   methods.push_back({Method::kPrefetchBlock, readers,
                      [this](RpcCall call) { return PrefetchBlock(std::move(call)); }});
-  methods.push_back({Method::kCheckBlocks, masters,
+  methods.push_back({Method::kCheckBlocks,
+                     {proto::ROLE_CLIENT, proto::ROLE_COORDINATOR, proto::ROLE_ADMIN},
                      [this](RpcCall call) { return CheckBlocks(std::move(call)); }});
   methods.push_back(
       {Method::kFillBlocks, masters, [this](RpcCall call) { return FillBlocks(std::move(call)); }});
@@ -180,10 +181,30 @@ Task<Result<RpcReply>> Service::FillBlocks(RpcCall call) {
   co_return ReplyWith(reply);
 }
 
+// The same rule as for reads: whoever names a block's object in a link may know about the block.
+Task<Status> Service::MayAskAbout(proto::CheckBlocksRequest request) {
+  BlockRequest one;
+  one.link = UuidFromBytes(request.link());
+  one.object = ObjectRef{request.key(), request.etag(), request.object_size()};
+  if (one.link.IsZero()) co_return Fail(Code::kInvalid, "the request names no link");
+  auto link = co_await FindLink(one.link);
+  if (!link) co_return Fail(link.error());
+  for (const proto::BlockKey& key : request.blocks()) {
+    one.block = FromProto(key);
+    Status named = CheckBlock(**link, one);
+    if (!named) co_return named;
+  }
+  co_return Status();
+}
+
 Task<Result<RpcReply>> Service::CheckBlocks(RpcCall call) {
   proto::CheckBlocksRequest request;
   Status good = ParseMessage(call.message, request);
   if (!good) co_return Fail(good.error());
+  if (call.peer.role == proto::ROLE_CLIENT) {
+    Status may = co_await MayAskAbout(request);
+    if (!may) co_return Fail(may.error());
+  }
   const auto count = static_cast<std::size_t>(request.blocks_size());
   std::string present((count + 7) / 8, '\0');
   for (std::size_t i = 0; i < count; ++i) {

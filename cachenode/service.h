@@ -13,6 +13,7 @@
 #include "common/base/result.h"
 #include "common/model/block_source.h"
 #include "common/wire/server.h"
+#include "proto/node.pb.h"
 
 namespace forebay {
 
@@ -51,6 +52,7 @@ class Service {
   Task<Result<RpcReply>> VerifyBlocks(RpcCall call);
   Task<Result<RpcReply>> PinBlocks(RpcCall call);
   Task<Status> WaitForLinks(std::uint64_t version);
+  Task<Status> MayAskAbout(proto::CheckBlocksRequest request);
   Task<Result<RpcReply>> EvictBlocks(RpcCall call);
   Task<Result<RpcReply>> GetRing(RpcCall call);
 

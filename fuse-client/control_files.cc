@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "common/base/wall_clock.h"
@@ -14,15 +15,32 @@ ControlFiles::ControlFiles(std::vector<File> files)
     : files_(std::move(files)),
       next_nodeid_(kControlNodeidBit | (static_cast<std::uint64_t>(UnixSeconds()) << 24)) {}
 
-std::optional<ControlFiles::Rendering> ControlFiles::Lookup(std::string_view name) {
-  const auto file = std::find_if(files_.begin(), files_.end(),
-                                 [&](const File& candidate) { return candidate.name == name; });
-  if (file == files_.end()) return std::nullopt;
-  auto text = std::make_shared<const std::string>(file->render());
-  const ByteView bytes = std::as_bytes(std::span(*text));
+const ControlFiles::File* ControlFiles::FileOf(std::string_view name) const {
+  const auto file = std::ranges::find(files_, name, &File::name);
+  return file == files_.end() ? nullptr : &*file;
+}
+
+bool ControlFiles::IsSlow(std::string_view name) const {
+  const File* file = FileOf(name);
+  return file != nullptr && file->render_slowly != nullptr;
+}
+
+Result<ControlFiles::Rendering> ControlFiles::Lookup(std::string_view name) {
+  const File* file = FileOf(name);
+  if (file == nullptr) return Fail(Code::kNotFound, "there is no such control file");
+  Slice slice;
+  if (file->render_slowly) {
+    Result<Slice> rendered = file->render_slowly();
+    if (!rendered) return Fail(rendered.error());
+    slice = std::move(*rendered);
+  } else {
+    auto text = std::make_shared<const std::string>(file->render());
+    const ByteView bytes = std::as_bytes(std::span(*text));
+    slice = Slice{std::move(text), bytes};
+  }
   std::scoped_lock lock(mutex_);
-  const Rendering rendering{next_nodeid_++, bytes.size(), UnixSeconds()};
-  texts_.emplace(rendering.nodeid, Text{rendering, Slice{std::move(text), bytes}});
+  const Rendering rendering{next_nodeid_++, slice.bytes.size(), UnixSeconds()};
+  texts_.emplace(rendering.nodeid, Text{rendering, std::move(slice)});
   return rendering;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/buffer.h"
+#include "common/base/result.h"
 
 namespace forebay {
 
@@ -23,10 +24,11 @@ inline constexpr std::uint64_t kControlDirectoryNodeid = 2;
 /// caches it. A rendering lives until the kernel forgets it. Thread-safe.
 class ControlFiles {
  public:
-  using Render = std::function<std::string()>;
   struct File {
     std::string name;
-    Render render;  ///< Any thread; must not block.
+    std::function<std::string()> render = {};  ///< Any thread; must not block.
+    /// Instead of `render`, where it may block: called by Lookup all the same.
+    std::function<Result<Slice>()> render_slowly = {};
   };
 
   explicit ControlFiles(std::vector<File> files);
@@ -36,8 +38,10 @@ class ControlFiles {
     std::uint64_t size = 0;
     std::int64_t unix_s = 0;  ///< When it was rendered.
   };
-  /// Nothing when there is no such file.
-  std::optional<Rendering> Lookup(std::string_view name);
+  /// kNotFound: there is no such file. Else what the rendering failed with.
+  Result<Rendering> Lookup(std::string_view name);
+  /// Lookup of it may block.
+  bool IsSlow(std::string_view name) const;
   /// Nothing when the rendering has been forgotten.
   std::optional<Rendering> Find(std::uint64_t nodeid) const;
   std::optional<Slice> Read(std::uint64_t nodeid) const;
@@ -47,6 +51,8 @@ class ControlFiles {
   std::size_t renderings() const;
 
  private:
+  const File* FileOf(std::string_view name) const;
+
   struct Text {
     Rendering rendering;
     Slice bytes;

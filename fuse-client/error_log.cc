@@ -5,9 +5,11 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <chrono>
 #include <string_view>
+#include <utility>
 
+#include "common/base/files.h"
+#include "common/base/wall_clock.h"
 #include "fuse-client/errno_map.h"
 
 namespace forebay {
@@ -35,35 +37,82 @@ std::string Quoted(std::string_view path) {
 }  // namespace
 
 void ErrorLog::Add(const std::string& path, const Error& error) {
-  const auto now = std::chrono::duration_cast<std::chrono::seconds>(
-                       std::chrono::system_clock::now().time_since_epoch())
-                       .count();
+  const std::int64_t now = UnixSeconds();
+  bool changed = false;
+  bool known = false;
   {
     std::scoped_lock lock(mutex_);
     const auto same = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
       return entry.path == path && entry.error == error;
     });
-    if (same != entries_.end()) {
+    known = same != entries_.end();
+    if (known) {
       same->last_unix_s = now;
       ++same->times;
-      return;
+    } else {
+      entries_.push_back(Entry{path, error, now, 1});
+      if (entries_.size() > limit_) entries_.pop_front();
+      if (entries_.size() + earlier_.size() > limit_ && !earlier_.empty()) earlier_.pop_front();
     }
-    entries_.push_back(Entry{path, error, now, 1});
-    if (entries_.size() > limit_) entries_.pop_front();
+    changed = NoteChange();
   }
+  if (changed) on_change_();
+  if (known) return;
   spdlog::error("{} for {}: {}", ErrnoName(ErrnoOf(error.code)), Quoted(path), error.message);
+}
+
+// True when somebody is to be told. With the lock held.
+bool ErrorLog::NoteChange() {
+  if (unsaved_ || !on_change_) return false;
+  unsaved_ = true;
+  return true;
+}
+
+void ErrorLog::KeepIn(std::string file, std::function<void()> on_change) {
+  // Nothing there, or unreadable: then it begins anew.
+  const std::string text = ReadWholeFile(file).value_or("");
+  std::scoped_lock lock(mutex_);
+  std::size_t begin = 0;
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+    earlier_.push_back(text.substr(begin, end + 1 - begin));
+    if (earlier_.size() > limit_) earlier_.pop_front();
+    begin = end + 1;
+  }
+  file_ = std::move(file);
+  on_change_ = std::move(on_change);
+}
+
+Status ErrorLog::Save() {
+  std::string file;
+  std::string text;
+  {
+    std::scoped_lock lock(mutex_);
+    if (!unsaved_) return {};
+    unsaved_ = false;
+    file = file_;
+    text = Lines();
+  }
+  return WriteFileAtomically(file, text);
+}
+
+std::string ErrorLog::Lines() const {
+  std::string out;
+  for (const std::string& line : earlier_) out += line;
+  for (const Entry& entry : entries_) {
+    // A message of S3 may hold line ends.
+    std::string message = entry.error.message;
+    std::ranges::replace(message, '\n', ' ');
+    out += fmt::format("{:%Y-%m-%dT%H:%M:%SZ} {} {} {}x {}: {}\n",
+                       fmt::gmtime(static_cast<std::time_t>(entry.last_unix_s)),
+                       ErrnoName(ErrnoOf(entry.error.code)), Quoted(entry.path), entry.times,
+                       CodeName(entry.error.code), message);
+  }
+  return out;
 }
 
 std::string ErrorLog::Render() const {
   std::scoped_lock lock(mutex_);
-  std::string out;
-  for (const Entry& entry : entries_) {
-    out += fmt::format("{:%Y-%m-%dT%H:%M:%SZ} {} {} {}x {}: {}\n",
-                       fmt::gmtime(static_cast<std::time_t>(entry.last_unix_s)),
-                       ErrnoName(ErrnoOf(entry.error.code)), Quoted(entry.path), entry.times,
-                       CodeName(entry.error.code), entry.error.message);
-  }
-  return out;
+  return Lines();
 }
 
 std::size_t ErrorLog::size() const {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <string>
 
@@ -12,7 +13,7 @@ namespace forebay {
 
 /// The last failures that programs saw as EIO or ESTALE: `.forebay/errors`, and the one place where
 /// they are logged. The same failure again only raises its count, so a loader that retries cannot
-/// flood the log. Thread-safe.
+/// flood the log. Kept in a file over a restart. Thread-safe.
 class ErrorLog {
  public:
   explicit ErrorLog(std::size_t limit = 100) : limit_(limit) {}
@@ -20,9 +21,15 @@ class ErrorLog {
   /// `path` is the file as seen from the mount's root, raw bytes.
   void Add(const std::string& path, const Error& error);
 
+  /// What is in `file`, from an earlier run, is shown before what is added. `on_change` is called
+  /// by Add, on its thread, when there is something that Save has not written, once until it has.
+  void KeepIn(std::string file, std::function<void()> on_change);
+  /// Writes the file, unless it holds all; blocks. kInternal: no room.
+  Status Save();
+
   /// One line each, oldest first: time, errno, path (quoted), times seen, cause and what to do.
   std::string Render() const;
-  std::size_t size() const;
+  std::size_t size() const;  ///< Of this run.
 
  private:
   struct Entry {
@@ -32,8 +39,15 @@ class ErrorLog {
     std::uint64_t times = 0;
   };
 
+  std::string Lines() const;
+  bool NoteChange();
+
   const std::size_t limit_;
   mutable std::mutex mutex_;
+  std::string file_;
+  std::function<void()> on_change_;
+  bool unsaved_ = false;
+  std::deque<std::string> earlier_;  // lines of earlier runs, each with its end
   std::deque<Entry> entries_;
 };
 

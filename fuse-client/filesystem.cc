@@ -37,7 +37,7 @@ Result<std::unique_ptr<FileSystem>> FileSystem::Make(std::shared_ptr<const Snaps
   const std::optional<SnapshotRow> root = snapshot->Resolve(sub_path);
   if (!root) {
     return Fail(Code::kNotFound,
-                "the link has no directory \"" + std::string(sub_path) + "\"; see `forebay ls`");
+                "there is no directory \"" + std::string(sub_path) + "\"; see `forebay ls`");
   }
   if (!root->is_directory()) {
     return Fail(Code::kInvalid,
@@ -108,9 +108,13 @@ FileSystem::Node FileSystem::ControlFile(const ControlFiles::Rendering& renderin
 }
 
 Result<FileSystem::Node> FileSystem::LookupControl(std::string_view name) {
-  const auto rendering = control_->Lookup(name);
-  if (!rendering) return Fail(Code::kNotFound, "there is no such control file");
+  const Result<ControlFiles::Rendering> rendering = control_->Lookup(name);
+  if (!rendering) return Fail(rendering.error());
   return ControlFile(*rendering);
+}
+
+bool FileSystem::IsSlow(std::uint64_t parent, std::string_view name) const {
+  return control_ && parent == kControlDirectoryNodeid && control_->IsSlow(name);
 }
 
 Result<FileSystem::Node> FileSystem::Lookup(std::uint64_t parent, std::string_view name) {

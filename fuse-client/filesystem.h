@@ -61,6 +61,8 @@ class FileSystem {
 
   /// kNotFound: the listing has no such entry. kStale: `parent` is of no generation known here.
   Result<Node> Lookup(std::uint64_t parent, std::string_view name);
+  /// That Lookup may block; every other answer is at once.
+  bool IsSlow(std::uint64_t parent, std::string_view name) const;
   Result<Node> GetAttr(std::uint64_t nodeid) const;
 
   /// One entry of a directory. `next` is the offset at which a later ReadDir goes on after it,

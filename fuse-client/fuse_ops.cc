@@ -1,29 +1,21 @@
 #include "fuse-client/fuse_ops.h"
 
-// The interface of libfuse 3.12, which 3.14 (Debian 12) and 3.17 (Debian 13) both have.
-#define FUSE_USE_VERSION 312
-#include <fcntl.h>
-#include <fuse3/fuse_lowlevel.h>
-#include <spdlog/spdlog.h>
 #include <sys/uio.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <boost/asio/io_context.hpp>
 #include <cerrno>
-#include <cstdarg>
-#include <cstdio>
+#include <chrono>
 #include <cstdlib>
-#include <cstring>
-#include <mutex>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "common/base/executors.h"
+#include "common/base/offload.h"
 #include "common/model/limits.h"
 #include "fuse-client/errno_map.h"
+#include "fuse-client/fuse_api.h"
 
 namespace forebay {
 
@@ -34,46 +26,12 @@ struct FuseServer::Impl {
   FileReader* reader;
   WorkerStats* stats;
   FileSystem* files = nullptr;
+  FilePlaces* places = nullptr;
+  Offload* offload = nullptr;
   struct fuse_buf request{};
   std::vector<char> directory;  // reply being packed, reused
-  // Shared with the reads, which may outlive this object while their context ends.
+  // Shared with the coroutines, which may outlive this object while their context ends.
   std::shared_ptr<std::size_t> reads = std::make_shared<std::size_t>(0);
-};
-
-namespace {
-
-/// Written when the kernel opens the conversation, on whichever worker takes that message.
-struct GrantedFeatures {
-  std::mutex mutex;
-  std::string names;
-};
-
-}  // namespace
-
-struct FuseSession::Impl {
-  struct fuse_session* session = nullptr;
-  FileSystem* files = nullptr;
-  GrantedFeatures features;
-
-  ~Impl() {
-    if (session == nullptr) return;
-    EndConnection();
-    fuse_session_unmount(session);
-    fuse_session_destroy(session);
-  }
-
- private:
-  // fuse_session_unmount would unmount by path whatever is there now, unless its descriptor says
-  // that the connection has ended. A pipe that nobody reads says so; putting it in the place of
-  // /dev/fuse closes that, which is what ends our connection.
-  void EndConnection() const {
-    std::array<int, 2> ends{};
-    const int fd = fuse_session_fd(session);
-    if (fd < 0 || ::pipe2(ends.data(), O_CLOEXEC) != 0) return;
-    ::close(ends[0]);
-    ::dup2(ends[1], fd);
-    ::close(ends[1]);
-  }
 };
 
 namespace {
@@ -85,11 +43,13 @@ constexpr double kForever = 1e9;
 /// Seconds that a missing name is believed: an object may appear with a refresh (DESIGN 6.1).
 constexpr double kNegativeTimeout = 1.0;
 
-/// Bytes of one READ at most; the kernel's own limit for FUSE (256 pages).
-constexpr unsigned kMaxReadBytes = 1 << 20;
+/// Attributes that are answered by name and not listed: they change with the cache, and would be
+/// copied with a file by cp and rsync, to where they say nothing.
+constexpr std::string_view kOwnerXattr = "user.forebay.owner";
+constexpr std::string_view kCachedXattr = "user.forebay.cached";
 
-/// READs that the kernel sends ahead of readers at once. Its default of 12 starves a cold epoch.
-constexpr unsigned kMaxBackground = 128;
+/// How long the owners of a file are asked what they hold of it.
+constexpr Duration kCachedPatience = std::chrono::seconds(2);
 
 /// libfuse hands no context of ours to its callbacks but the session's, and every worker serves the
 /// same session: the worker that is draining on this thread.
@@ -113,24 +73,44 @@ fuse_entry_param EntryOf(const FileSystem::Node& node) {
   return entry;
 }
 
-void OnLookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  const std::string_view text(name);
-  if (text.size() > kMaxNameBytes) return ReplyError(request, FuseOp::kLookup, ENAMETOOLONG);
-  const Result<FileSystem::Node> node = Server().files->Lookup(parent, text);
+void ReplyNode(fuse_req_t request, WorkerStats& stats, const Result<FileSystem::Node>& node) {
   if (node) {
     const fuse_entry_param entry = EntryOf(*node);
-    Server().stats->CountOp(FuseOp::kLookup, 0);
+    stats.CountOp(FuseOp::kLookup, 0);
     fuse_reply_entry(request, &entry);
     return;
   }
-  if (node.error().code != Code::kNotFound) {
-    return ReplyError(request, FuseOp::kLookup, ErrnoOf(node.error().code));
+  const int number = ErrnoOf(node.error().code);
+  stats.CountOp(FuseOp::kLookup, number);
+  if (number != ENOENT) {
+    fuse_reply_err(request, number);
+    return;
   }
   // Inode 0 is "no such name, and you may remember that".
   fuse_entry_param missing{};
   missing.entry_timeout = kNegativeTimeout;
-  Server().stats->CountOp(FuseOp::kLookup, ENOENT);
   fuse_reply_entry(request, &missing);
+}
+
+Task<void> ServeSlowLookup(fuse_req_t request, Offload* offload, FileSystem* files,
+                           WorkerStats* stats, std::shared_ptr<std::size_t> in_flight,
+                           std::uint64_t parent, std::string name) {
+  const auto look = [files, parent, name] { return files->Lookup(parent, name); };
+  const Result<FileSystem::Node> node = co_await offload->Run(look);
+  --*in_flight;
+  ReplyNode(request, *stats, node);
+}
+
+void OnLookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  const std::string_view text(name);
+  if (text.size() > kMaxNameBytes) return ReplyError(request, FuseOp::kLookup, ENAMETOOLONG);
+  FuseServer::Impl& server = Server();
+  if (!server.files->IsSlow(parent, text)) {
+    return ReplyNode(request, *server.stats, server.files->Lookup(parent, text));
+  }
+  ++*server.reads;
+  Spawn(*server.context, ServeSlowLookup(request, server.offload, server.files, server.stats,
+                                         server.reads, parent, std::string(text)));
 }
 
 void OnGetattr(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info*) {
@@ -209,26 +189,59 @@ void OnStatfs(fuse_req_t request, fuse_ino_t) {
 }
 
 // getxattr(2) and listxattr(2): size 0 asks how much room is needed.
-void ReplyXattr(fuse_req_t request, FuseOp op, const Result<std::string>& value, std::size_t size) {
+void ReplyXattr(fuse_req_t request, FuseOp op, WorkerStats& stats, const Result<std::string>& value,
+                std::size_t size) {
+  int number = 0;
   if (!value) {
     const Code code = value.error().code;
-    return ReplyError(request, op, code == Code::kNotFound ? ENODATA : ErrnoOf(code));
+    number = code == Code::kNotFound ? ENODATA : ErrnoOf(code);
+  } else if (size != 0 && size < value->size()) {
+    number = ERANGE;
   }
-  if (size != 0 && size < value->size()) return ReplyError(request, op, ERANGE);
-  Server().stats->CountOp(op, 0);
-  if (size == 0) {
+  stats.CountOp(op, number);
+  if (number != 0) {
+    fuse_reply_err(request, number);
+  } else if (size == 0) {
     fuse_reply_xattr(request, value->size());
   } else {
     fuse_reply_buf(request, value->data(), value->size());
   }
 }
 
+Task<void> ServeCached(fuse_req_t request, FilePlaces* places, WorkerStats* stats,
+                       std::shared_ptr<std::size_t> in_flight, FileSystem::Content file,
+                       std::size_t size) {
+  const Deadline deadline = Deadline::After(kCachedPatience);
+  const Result<std::string> value = co_await places->Cached(std::move(file), deadline);
+  --*in_flight;
+  ReplyXattr(request, FuseOp::kGetxattr, *stats, value, size);
+}
+
+// Where the file's blocks are is not in the listing: the ring and the nodes say it.
+void OnPlaceXattr(fuse_req_t request, fuse_ino_t inode, std::string_view name, std::size_t size) {
+  FuseServer::Impl& server = Server();
+  Result<FileSystem::Content> file = server.files->ContentOf(inode);
+  if (!file || file->bytes) return ReplyError(request, FuseOp::kGetxattr, ENODATA);
+  if (name == kOwnerXattr) {
+    return ReplyXattr(request, FuseOp::kGetxattr, *server.stats, server.places->Owners(*file),
+                      size);
+  }
+  ++*server.reads;
+  Spawn(*server.context,
+        ServeCached(request, server.places, server.stats, server.reads, std::move(*file), size));
+}
+
 void OnGetxattr(fuse_req_t request, fuse_ino_t inode, const char* name, std::size_t size) {
-  ReplyXattr(request, FuseOp::kGetxattr, Server().files->GetXattr(inode, name), size);
+  const std::string_view text(name);
+  if (text == kOwnerXattr || text == kCachedXattr) {
+    return OnPlaceXattr(request, inode, text, size);
+  }
+  ReplyXattr(request, FuseOp::kGetxattr, *Server().stats, Server().files->GetXattr(inode, text),
+             size);
 }
 
 void OnListxattr(fuse_req_t request, fuse_ino_t inode, std::size_t size) {
-  ReplyXattr(request, FuseOp::kListxattr, Server().files->ListXattr(inode), size);
+  ReplyXattr(request, FuseOp::kListxattr, *Server().stats, Server().files->ListXattr(inode), size);
 }
 
 void OnForget(fuse_req_t request, fuse_ino_t inode, std::uint64_t) {
@@ -255,11 +268,7 @@ void OnFlush(fuse_req_t request, fuse_ino_t, struct fuse_file_info*) {
   ReplyError(request, FuseOp::kFlush, ENOSYS);
 }
 
-// The mount is read-only, so the kernel refuses these itself, until somebody remounts it writable.
-template <typename... Args>
-void RefuseWrite(fuse_req_t request, Args...) {
-  ReplyError(request, FuseOp::kWrite, EROFS);
-}
+void RefuseWrite(fuse_req_t request) { ReplyError(request, FuseOp::kWrite, EROFS); }
 
 void ReplySlices(fuse_req_t request, const std::vector<Slice>& slices) {
   if (slices.size() == 1) {
@@ -299,47 +308,8 @@ void OnRead(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset
                   static_cast<std::uint64_t>(offset), size, fuse_req_ctx(request)->pid));
 }
 
-struct FeatureName {
-  unsigned flag;
-  const char* name;
-};
-constexpr std::array<FeatureName, 6> kFeatures = {{
-    {FUSE_CAP_ASYNC_READ, "async_read"},
-    {FUSE_CAP_PARALLEL_DIROPS, "parallel_dirops"},
-    {FUSE_CAP_READDIRPLUS, "readdirplus"},
-    {FUSE_CAP_NO_OPEN_SUPPORT, "no_open"},
-    {FUSE_CAP_NO_OPENDIR_SUPPORT, "no_opendir"},
-    {FUSE_CAP_EXPLICIT_INVAL_DATA, "explicit_inval_data"},
-}};
-
-void OnInit(void* userdata, struct fuse_conn_info* connection) {
-  constexpr unsigned wanted = FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS |
-                              FUSE_CAP_READDIRPLUS | FUSE_CAP_EXPLICIT_INVAL_DATA;
-  // Splicing lost to copying in every test (DESIGN 6.3); AUTO costs a LOOKUP for most entries of a
-  // walk; automatic invalidation would drop pages by mtime, which says nothing here.
-  constexpr unsigned unwanted = FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE |
-                                FUSE_CAP_SPLICE_MOVE | FUSE_CAP_READDIRPLUS_AUTO |
-                                FUSE_CAP_AUTO_INVAL_DATA;
-  connection->want |= connection->capable & wanted;
-  connection->want &= ~unwanted;
-  connection->max_read = kMaxReadBytes;
-  connection->max_write = kMaxReadBytes;  // the kernel takes its pages per request from this one
-  connection->max_background = kMaxBackground;
-  connection->congestion_threshold = kMaxBackground * 3 / 4;
-  std::string features;
-  for (const FeatureName& feature : kFeatures) {
-    if ((connection->capable & feature.flag) == 0) continue;
-    features.append(features.empty() ? "" : " ").append(feature.name);
-  }
-  spdlog::info("kernel FUSE {}.{}: {}", connection->proto_major, connection->proto_minor, features);
-  auto* granted = static_cast<GrantedFeatures*>(userdata);
-  std::scoped_lock lock(granted->mutex);
-  granted->names = std::move(features);
-}
-
-struct fuse_lowlevel_ops Operations() {
+struct fuse_lowlevel_ops MakeOperations() {
   struct fuse_lowlevel_ops ops{};
-  ops.init = OnInit;
   ops.lookup = OnLookup;
   ops.forget = OnForget;
   ops.forget_multi = OnForgetMulti;
@@ -353,117 +323,34 @@ struct fuse_lowlevel_ops Operations() {
   ops.statfs = OnStatfs;
   ops.getxattr = OnGetxattr;
   ops.listxattr = OnListxattr;
-  ops.setattr = RefuseWrite;
-  ops.mknod = RefuseWrite;
-  ops.mkdir = RefuseWrite;
-  ops.unlink = RefuseWrite;
-  ops.rmdir = RefuseWrite;
-  ops.symlink = RefuseWrite;
-  ops.rename = RefuseWrite;
-  ops.link = RefuseWrite;
-  ops.write = RefuseWrite;
-  ops.create = RefuseWrite;
-  ops.setxattr = RefuseWrite;
-  ops.removexattr = RefuseWrite;
-  ops.fallocate = RefuseWrite;
+  WriteOperations<RefuseWrite>::AddTo(ops);
   return ops;
-}
-
-/// What libfuse says when it fails; it has no other way to tell.
-std::string& LastFuseMessage() {
-  static thread_local std::string message;
-  return message;
-}
-
-__attribute__((format(printf, 2, 0))) void OnFuseLog(enum fuse_log_level level, const char* format,
-                                                     va_list arguments) {
-  std::array<char, 512> text{};
-  std::vsnprintf(text.data(), text.size(), format, arguments);
-  std::string line(text.data());
-  while (!line.empty() && line.back() == '\n') line.pop_back();
-  LastFuseMessage() = line;
-  if (level > FUSE_LOG_WARNING) {
-    spdlog::debug("libfuse: {}", line);
-  } else {
-    spdlog::warn("libfuse: {}", line);
-  }
-}
-
-std::string MountOptionsOf(const FuseSessionOptions& options) {
-  std::string text = "ro,nosuid,nodev,default_permissions,subtype=forebay,max_read=" +
-                     std::to_string(kMaxReadBytes);
-  // A comma or backslash would be read as another option; the source is for people only.
-  const bool plain = options.source.find_first_of(",\\ \t\n") == std::string::npos;
-  text += ",fsname=" + (plain ? options.source : std::string("forebay"));
-  if (options.allow_other) text += ",allow_other";
-  return text;
 }
 
 }  // namespace
 
-FuseSession::FuseSession(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-FuseSession::~FuseSession() = default;
-
-Result<std::unique_ptr<FuseSession>> FuseSession::Mount(FuseSessionOptions options,
-                                                        FileSystem& files) {
-  fuse_set_log_func(OnFuseLog);
-  auto impl = std::make_unique<Impl>();
-  impl->files = &files;
-  std::string program = "forebay-mount";
-  std::string flag = "-o";
-  std::string text = MountOptionsOf(options);
-  std::array<char*, 4> argv = {program.data(), flag.data(), text.data(), nullptr};
-  struct fuse_args arguments = FUSE_ARGS_INIT(3, argv.data());
-  const struct fuse_lowlevel_ops ops = Operations();
-  impl->session = fuse_session_new(&arguments, &ops, sizeof ops, &impl->features);
-  fuse_opt_free_args(&arguments);
-  if (impl->session == nullptr) {
-    return Fail(Code::kInternal, "libfuse refused the mount options: " + LastFuseMessage());
-  }
-  if (fuse_session_mount(impl->session, options.mountpoint.c_str()) != 0) {
-    return Fail(Code::kInternal,
-                "cannot mount on " + options.mountpoint + ": " + LastFuseMessage());
-  }
-  const int fd = fuse_session_fd(impl->session);
-  const int flags = ::fcntl(fd, F_GETFL);
-  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
-    return Fail(Code::kInternal, "cannot make /dev/fuse non-blocking");
-  }
-  return std::unique_ptr<FuseSession>(new FuseSession(std::move(impl)));
+const struct fuse_lowlevel_ops& FuseServer::Operations() {
+  static const struct fuse_lowlevel_ops operations = MakeOperations();
+  return operations;
 }
 
-int FuseSession::descriptor() const { return fuse_session_fd(impl_->session); }
-
-std::string FuseSession::Features() const {
-  std::scoped_lock lock(impl_->features.mutex);
-  return impl_->features.names;
-}
-
-FuseServer::FuseServer(FuseSession& session, asio::io_context& context, FileReader& reader,
-                       WorkerStats& stats)
-    : impl_(std::make_unique<Impl>()) {
-  impl_->session = &session;
-  impl_->context = &context;
-  impl_->reader = &reader;
-  impl_->stats = &stats;
-  impl_->files = session.impl_->files;
+FuseServer::FuseServer(Parts parts) : impl_(std::make_unique<Impl>()) {
+  impl_->session = &parts.session;
+  impl_->context = &parts.context;
+  impl_->reader = &parts.reader;
+  impl_->files = &parts.files;
+  impl_->places = &parts.places;
+  impl_->offload = &parts.offload;
+  impl_->stats = &parts.stats;
 }
 
 FuseServer::~FuseServer() { std::free(impl_->request.mem); }  // libfuse allocated it with malloc
 
-std::size_t FuseServer::reads_in_flight() const { return *impl_->reads; }
+std::size_t FuseServer::in_flight() const { return *impl_->reads; }
 
-FuseServer::Drained FuseServer::Drain(std::size_t limit) {
+FuseSession::Drained FuseServer::Drain(std::size_t limit) {
   current_server = impl_.get();
-  struct fuse_session* session = impl_->session->impl_->session;
-  for (std::size_t i = 0; i < limit; ++i) {
-    const int received = fuse_session_receive_buf(session, &impl_->request);
-    if (received == -EINTR) continue;
-    if (received == -EAGAIN) return Drained::kIdle;
-    if (received <= 0) return Drained::kEnded;
-    fuse_session_process_buf(session, &impl_->request);
-  }
-  return fuse_session_exited(session) != 0 ? Drained::kEnded : Drained::kMore;
+  return impl_->session->Drain(impl_->request, limit);
 }
 
 }  // namespace forebay

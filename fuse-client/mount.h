@@ -1,40 +1,38 @@
 #pragma once
 
-#include <atomic>
-#include <cstddef>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/executors.h"
-#include "common/base/metrics.h"
+#include "common/base/offload.h"
 #include "common/base/program.h"
 #include "common/base/result.h"
 #include "common/config/mount_config.h"
 #include "common/wire/client_pool.h"
 #include "common/wire/peer_health.h"
-#include "fuse-client/error_log.h"
-#include "fuse-client/filesystem.h"
-#include "fuse-client/fuse_ops.h"
+#include "fuse-client/all_links.h"
+#include "fuse-client/crash_guard.h"
 #include "fuse-client/job_reporter.h"
 #include "fuse-client/job_table.h"
+#include "fuse-client/link_mount.h"
+#include "fuse-client/mount_metrics.h"
 #include "fuse-client/namespace_snapshot.h"
 #include "fuse-client/ring_view.h"
-#include "fuse-client/stats.h"
-#include "fuse-client/stream_table.h"
-#include "fuse-client/worker.h"
 
 namespace forebay {
 
-/// The composition root of forebay-mount: one link on one mount point.
+/// The composition root of forebay-mount: one link on one mount point, or with the source "/" all
+/// of them below it.
 ///
 /// Start: check the place, obtain the namespace and the ring, mount, start the workers, probe.
 /// Stop: unmount (or detach, when busy for too long), end the workers, close.
 class MountDaemon final : public Daemon {
  public:
-  MountDaemon(const MountConfig& config, ProgramServices& services);
+  /// `device` is what the mount table shows as the source.
+  MountDaemon(const MountConfig& config, std::string device, ProgramServices& services);
   ~MountDaemon() override;
 
   Status Start() override;
@@ -43,31 +41,27 @@ class MountDaemon final : public Daemon {
 
  private:
   Status Prepare();
-  Status ObtainNamespace();
-  Status MakeFileSystem();
-  Status MountAndServe();
+  Status MountOne();
+  Status MountAll();
+  Status StartThreads(const Uuid& cluster, const std::string& cluster_dir, bool from_disk);
+  Deadline NamespaceDeadline() const;
   ClientPoolOptions PoolOptions() const;
-  WorkerOptions OptionsOfWorkers() const;
-  std::string RenderConfig() const;
-  void RegisterMetrics();
-  void LeaveMountpoint(Deadline drain);
+  LinkMountShares Shares();
+  void LeaveMountpoint(Deadline last_try);
   void EndWorkers(Deadline drain);
-  template <typename T>
-  Result<T> RunOnControl(Task<Result<T>> task);
+  void ClosePools();
 
   const MountConfig config_;
+  const std::string device_;
   ProgramServices& services_;
-  std::string link_name_;
-  std::string sub_path_;
   std::string mountpoint_;  // absolute
   Credentials credentials_;
   std::string host_id_;
 
+  MountMetrics metrics_;
   IoPool control_;
   IoPool threads_;
-  MountStats stats_;
-  ErrorLog errors_;
-  StreamTable streams_;
+  Offload offload_;
   PeerHealth health_;
   RingView ring_;
   std::unique_ptr<ClientPool> control_pool_;
@@ -75,13 +69,11 @@ class MountDaemon final : public Daemon {
   std::unique_ptr<JobTable> jobs_;
   std::unique_ptr<JobReporter> job_reporter_;
   std::unique_ptr<NamespaceSource> source_;
-  MountedNamespace namespace_;
-  std::unique_ptr<FileSystem> files_;
-  std::unique_ptr<FuseSession> session_;
-  std::vector<std::unique_ptr<Worker>> workers_;
-  Metrics::Registration metrics_;
-  bool serving_ = false;            // the workers' threads run
-  std::atomic<bool> ended_{false};  // the kernel has let go of the mount
+  std::vector<std::unique_ptr<ClientPool>> pools_;  // one for each of threads_
+  std::unique_ptr<LinkMount> one_;                  // this
+  std::unique_ptr<AllLinks> all_;                   // or this
+  std::optional<CrashGuard> crash_guard_;
+  bool serving_ = false;  // the workers' threads run
 };
 
 /// forebay-mount, and mount.forebay when called by that name. Returns the exit code.

@@ -1,6 +1,5 @@
 #include "fuse-client/mount_metrics.h"
 
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -10,29 +9,7 @@ namespace forebay {
 
 namespace {
 
-/// Hands on what the read histogram has gained since the last scrape: the workers count into
-/// buckets of their own, since one histogram for all would be a lock in every read.
-class ReadDurations {
- public:
-  explicit ReadDurations(prometheus::Histogram& histogram) : histogram_(histogram) {}
-
-  void Report(const StatsSnapshot& now) {
-    std::vector<double> gained;
-    gained.reserve(now.read_buckets.size());
-    for (std::size_t i = 0; i < now.read_buckets.size(); ++i) {
-      gained.push_back(static_cast<double>(now.read_buckets[i] - last_.read_buckets[i]));
-    }
-    const double seconds = static_cast<double>(now.read_nanoseconds - last_.read_nanoseconds) / 1e9;
-    histogram_.ObserveMultiple(gained, seconds);
-    last_ = now;
-  }
-
- private:
-  prometheus::Histogram& histogram_;
-  StatsSnapshot last_;
-};
-
-void ReportCounters(const StatsSnapshot& now, const std::string& link, MetricSamples& samples) {
+void ReportCounters(const StatsSnapshot& now, MetricSamples& samples) {
   for (std::size_t op = 0; op < kFuseOps; ++op) {
     for (std::size_t slot = 0; slot < StatsSnapshot::kErrnoSlots; ++slot) {
       if (now.ops[op][slot] == 0) continue;
@@ -41,11 +18,6 @@ void ReportCounters(const StatsSnapshot& now, const std::string& link, MetricSam
                   static_cast<double>(now.ops[op][slot]));
     }
   }
-  for (const Tier tier : {Tier::kLocal, Tier::kPeer, Tier::kS3}) {
-    samples.Set(metric::kReadBytes, {link, TierName(tier)},
-                static_cast<double>(now.read_bytes[static_cast<std::size_t>(tier)]));
-  }
-  samples.Set(metric::kJobStall, {link}, static_cast<double>(now.stall_nanoseconds) / 1e9);
   for (std::size_t code = 1; code < now.failed_reads.size(); ++code) {
     if (ErrnoName(ErrnoOf(static_cast<Code>(code))) != "EIO") continue;
     samples.Set(metric::kEio, {CodeName(static_cast<Code>(code))},
@@ -56,14 +28,59 @@ void ReportCounters(const StatsSnapshot& now, const std::string& link, MetricSam
 
 }  // namespace
 
-Metrics::Registration ReportMountStats(Metrics& metrics, const MountStats& stats,
-                                       std::string link) {
-  auto durations = std::make_shared<ReadDurations>(metrics.Histogram(metric::kReadDuration));
-  return metrics.AddCollector([&stats, link = std::move(link), durations](MetricSamples& samples) {
-    const StatsSnapshot now = stats.Sum();
-    ReportCounters(now, link, samples);
-    durations->Report(now);
-  });
+MountMetrics::MountMetrics(Metrics& metrics)
+    : durations_(metrics.Histogram(metric::kReadDuration)),
+      registration_(metrics.AddCollector([this](MetricSamples& samples) { Report(samples); })) {}
+
+void MountMetrics::OfLink::Add(const StatsSnapshot& sum) {
+  for (std::size_t tier = 0; tier < kTiers; ++tier) bytes[tier] += sum.read_bytes[tier];
+  stall_nanoseconds += sum.stall_nanoseconds;
+}
+
+void MountMetrics::Add(const MountStats& stats, const std::string& link) {
+  const std::scoped_lock lock(mutex_);
+  links_[&stats] = link;
+}
+
+void MountMetrics::Remove(const MountStats& stats) {
+  const std::scoped_lock lock(mutex_);
+  const auto link = links_.find(&stats);
+  if (link == links_.end()) return;
+  stats.AddTo(gone_);
+  gone_by_link_[link->second].Add(stats.Sum());
+  links_.erase(link);
+}
+
+void MountMetrics::Report(MetricSamples& samples) {
+  const std::scoped_lock lock(mutex_);
+  StatsSnapshot now = gone_;
+  std::map<std::string, OfLink> by_link = gone_by_link_;
+  for (const auto& [stats, link] : links_) {
+    stats->AddTo(now);
+    by_link[link].Add(stats->Sum());
+  }
+  ReportCounters(now, samples);
+  ReportDurations(now);
+  for (const auto& [link, of_link] : by_link) {
+    for (const Tier tier : {Tier::kLocal, Tier::kPeer, Tier::kS3}) {
+      samples.Set(metric::kReadBytes, {link, TierName(tier)},
+                  static_cast<double>(of_link.bytes[static_cast<std::size_t>(tier)]));
+    }
+    samples.Set(metric::kJobStall, {link}, static_cast<double>(of_link.stall_nanoseconds) / 1e9);
+  }
+}
+
+// Hands on what the histogram has gained since the last scrape: the workers count into buckets of
+// their own, since one histogram for all would be a lock in every read.
+void MountMetrics::ReportDurations(const StatsSnapshot& now) {
+  std::vector<double> gained;
+  gained.reserve(now.read_buckets.size());
+  for (std::size_t i = 0; i < now.read_buckets.size(); ++i) {
+    gained.push_back(static_cast<double>(now.read_buckets[i] - reported_.read_buckets[i]));
+  }
+  const std::uint64_t nanoseconds = now.read_nanoseconds - reported_.read_nanoseconds;
+  durations_.ObserveMultiple(gained, static_cast<double>(nanoseconds) / 1e9);
+  reported_ = now;
 }
 
 }  // namespace forebay

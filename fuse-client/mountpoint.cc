@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 
 namespace forebay {
@@ -37,6 +39,9 @@ std::string Unescaped(const std::string& text) {
   return out;
 }
 
+/// As the mount table shows ours.
+constexpr std::string_view kMountType = "fuse.forebay";
+
 /// The file system type mounted exactly at `path` (the topmost one), or "".
 std::string MountedTypeAt(const std::string& path) {
   std::ifstream table("/proc/self/mountinfo");
@@ -56,16 +61,6 @@ std::string MountedTypeAt(const std::string& path) {
   return type;
 }
 
-bool InPath(const std::string& program) {
-  const char* path = ::secure_getenv("PATH");
-  std::istringstream folders(path == nullptr ? "/bin:/usr/bin" : path);
-  std::string folder;
-  while (std::getline(folders, folder, ':')) {
-    if (::access((folder + "/" + program).c_str(), X_OK) == 0) return true;
-  }
-  return false;
-}
-
 Status CheckFuse() {
   if (::access("/dev/fuse", F_OK) != 0) {
     return Fail(Code::kInternal,
@@ -81,7 +76,12 @@ Status CheckFuse() {
     ::close(fd);
     return {};
   }
-  if (!InPath("fusermount3")) {
+  if (::access("/dev/fuse", R_OK | W_OK) != 0) {
+    return Fail(Code::kInternal,
+                "/dev/fuse may be opened by root only: give it back its usual "
+                "permissions with `chmod 0666 /dev/fuse`, or mount as root");
+  }
+  if (PathOfFusermount().empty()) {
     return Fail(Code::kInternal,
                 "fusermount3 is missing, which mounts for users other than root: install fuse3");
   }
@@ -106,6 +106,47 @@ int RunFusermount(const std::string& flags, const std::string& mountpoint) {
 }
 
 }  // namespace
+
+std::string PathOfFusermount() {
+  const char* path = ::secure_getenv("PATH");
+  std::istringstream folders(path == nullptr ? "/bin:/usr/bin" : path);
+  std::string folder;
+  while (std::getline(folders, folder, ':')) {
+    const std::string program = folder + "/fusermount3";
+    if (::access(program.c_str(), X_OK) == 0) return program;
+  }
+  return "";
+}
+
+Status CheckUserAllowOther() {
+  std::ifstream file("/etc/fuse.conf");
+  std::string word;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    if (words >> word && word == "user_allow_other") return {};
+  }
+  return Fail(Code::kInternal,
+              "mounting / as a user other than root needs the line user_allow_other in "
+              "/etc/fuse.conf, for fusermount3 to reach the links' directories: add it, mount as "
+              "root, or mount each link by itself");
+}
+
+void ClearDeadMount(const std::string& mountpoint) {
+  std::error_code error;
+  std::filesystem::path path = std::filesystem::absolute(mountpoint, error).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  const std::filesystem::path folder = std::filesystem::canonical(path.parent_path(), error);
+  if (error) return;
+  const std::string place = (folder / path.filename()).string();
+  // Attributes the kernel may still remember; this it asks the mount for.
+  struct statvfs totals{};
+  if (MountedTypeAt(place) != kMountType || ::statvfs(place.c_str(), &totals) == 0 ||
+      errno != ENOTCONN) {
+    return;
+  }
+  spdlog::warn("{} holds the mount of a forebay-mount that was killed; it is cleared", place);
+  DetachLazily(place);
+}
 
 Result<std::string> AbsoluteMountpoint(const std::string& mountpoint) {
   std::error_code error;

@@ -10,6 +10,9 @@ namespace forebay {
 // The mount point as a place in the file system: may we mount there, and how do we leave. All calls
 // block.
 
+/// Takes what a killed forebay-mount left at `mountpoint` out of the tree; anything else stays.
+void ClearDeadMount(const std::string& mountpoint);
+
 /// Checks what can be known before mounting, so that each common mistake gets a sentence of its
 /// own: kInvalid the place is missing, no directory, or a mount point already; kInternal the
 /// machine has no FUSE, or not for this user.
@@ -17,6 +20,12 @@ Status CheckMountpoint(const std::string& mountpoint);
 
 /// The absolute path without links: what the kernel lists, valid after a change of directory.
 Result<std::string> AbsoluteMountpoint(const std::string& mountpoint);
+
+/// Of fusermount3, which mounts for users other than root; "" when there is none.
+std::string PathOfFusermount();
+
+/// kInternal, with what to do: the machine does not let users mount with allow_other.
+Status CheckUserAllowOther();
 
 enum class Unmounted : std::uint8_t { kDone, kBusy, kFailed };
 /// Asks the kernel to end the mount. kBusy: somebody uses it; it stays good. kDone too when it is

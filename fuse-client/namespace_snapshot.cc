@@ -117,7 +117,11 @@ class TemporaryFile {
 
 }  // namespace
 
-Task<Result<NamespaceSource::Answer>> NamespaceSource::AskForLink(std::string link) {
+std::string FolderOf(const MountedNamespace& found) {
+  return found.cluster_dir + "/" + UuidFromBytes(found.link.spec().id()).ToString();
+}
+
+Task<Result<NamespaceSource::Answer>> NamespaceSource::AskForLinks(std::string link) {
   Error last{Code::kUnavailable, "no coordinator is configured"};
   for (const std::string& coordinator : options_.coordinators) {
     proto::GetLinksRequest request;
@@ -140,7 +144,7 @@ Task<Result<NamespaceSource::Answer>> NamespaceSource::AskForLink(std::string li
       last = parsed.error().Within("coordinator " + coordinator);
       continue;
     }
-    if (answer.reply.links_size() != 1) {
+    if (!link.empty() && answer.reply.links_size() != 1) {
       co_return Fail(Code::kNotFound,
                      "the coordinator has no link \"" + link + "\"; see `forebay links`");
     }
@@ -152,7 +156,7 @@ Task<Result<NamespaceSource::Answer>> NamespaceSource::AskForLink(std::string li
 Task<Result<MountedNamespace>> NamespaceSource::Obtain(std::string link, Deadline deadline) {
   TimePoint next_message = Clock::now();
   for (;;) {
-    Result<Answer> answer = co_await AskForLink(link);
+    Result<Answer> answer = co_await AskForLinks(link);
     std::string waiting_for;
     if (!answer) {
       const Code code = answer.error().code;
@@ -190,8 +194,7 @@ Task<Result<MountedNamespace>> NamespaceSource::FromCoordinator(Answer answer) {
   found.cluster = UuidFromBytes(answer.reply.cluster());
   found.link = answer.reply.links(0);
   found.cluster_dir = options_.state_dir + "/" + found.cluster.ToString();
-  const std::string folder =
-      found.cluster_dir + "/" + UuidFromBytes(found.link.spec().id()).ToString();
+  const std::string folder = FolderOf(found);
   const Status made = MakePrivateFolder(folder);
   if (!made) co_return Fail(made.error());
   Result<std::shared_ptr<const Snapshot>> snapshot =
@@ -224,7 +227,9 @@ void NamespaceSource::Remember(const MountedNamespace& found) const {
   }
 }
 
-Result<MountedNamespace> NamespaceSource::FromDisk(const std::string& link) const {
+void NamespaceSource::ForEachOnDisk(
+    const std::function<bool(const std::string& folder, const proto::GetLinksReply& reply)>& visit)
+    const {
   std::error_code error;
   for (const fs::directory_entry& cluster : fs::directory_iterator(options_.state_dir, error)) {
     const std::string dir = cluster.path().string();
@@ -240,17 +245,72 @@ Result<MountedNamespace> NamespaceSource::FromDisk(const std::string& link) cons
       const Result<std::string> bytes = ReadWholeFile(folder + "/link.pb");
       proto::GetLinksReply reply;
       if (!bytes || !ParseMessage(*bytes, reply) || reply.links_size() != 1) continue;
-      if (reply.links(0).spec().name() != link) continue;
-      const std::uint64_t generation = reply.links(0).generation().generation();
-      auto snapshot = OpenVerified(folder + "/" + SnapshotName(generation), reply.links(0));
-      if (!snapshot) return Fail(snapshot.error());
-      spdlog::warn("no coordinator answers; mounting generation {} of \"{}\" from {}", generation,
-                   link, folder);
-      return MountedNamespace{UuidFromBytes(reply.cluster()), reply.links(0), std::move(*snapshot),
-                              dir, true};
+      if (!visit(folder, reply)) return;
     }
   }
-  return Fail(Code::kNotFound, "nothing of \"" + link + "\" is in " + options_.state_dir);
+}
+
+Result<MountedNamespace> NamespaceSource::FromDisk(const std::string& link) const {
+  Result<MountedNamespace> found =
+      Fail(Code::kNotFound, "nothing of \"" + link + "\" is in " + options_.state_dir);
+  ForEachOnDisk([&](const std::string& folder, const proto::GetLinksReply& reply) {
+    if (reply.links(0).spec().name() != link) return true;
+    const std::uint64_t generation = reply.links(0).generation().generation();
+    auto snapshot = OpenVerified(folder + "/" + SnapshotName(generation), reply.links(0));
+    if (!snapshot) {
+      found = Fail(snapshot.error());
+      return false;
+    }
+    spdlog::warn("no coordinator answers; mounting generation {} of \"{}\" from {}", generation,
+                 link, folder);
+    found = MountedNamespace{UuidFromBytes(reply.cluster()), reply.links(0), std::move(*snapshot),
+                             fs::path(folder).parent_path().string(), true};
+    return false;
+  });
+  return found;
+}
+
+Result<KnownLinks> NamespaceSource::LinksOnDisk() const {
+  KnownLinks known;
+  known.from_disk = true;
+  ForEachOnDisk([&](const std::string& folder, const proto::GetLinksReply& reply) {
+    known.cluster = UuidFromBytes(reply.cluster());
+    known.cluster_dir = fs::path(folder).parent_path().string();
+    known.links.push_back(reply.links(0));
+    return true;
+  });
+  if (known.links.empty()) {
+    return Fail(Code::kNotFound, "no link was mounted before from " + options_.state_dir);
+  }
+  return known;
+}
+
+Task<Result<KnownLinks>> NamespaceSource::Links() {
+  Result<Answer> answer = co_await AskForLinks("");
+  if (!answer) co_return Fail(answer.error());
+  KnownLinks known;
+  known.cluster = UuidFromBytes(answer->reply.cluster());
+  known.cluster_dir = options_.state_dir + "/" + known.cluster.ToString();
+  known.links.assign(answer->reply.links().begin(), answer->reply.links().end());
+  co_return known;
+}
+
+Task<Result<KnownLinks>> NamespaceSource::WaitForLinks(Deadline deadline) {
+  TimePoint next_message = Clock::now();
+  for (;;) {
+    Result<KnownLinks> known = co_await Links();
+    if (known || known.error().code == Code::kDenied) co_return known;
+    Result<KnownLinks> stored = LinksOnDisk();
+    if (stored) co_return stored;
+    if (deadline.Remaining() <= options_.retry_pause) {
+      co_return Fail(Code::kUnavailable, known.error().message + "; gave up waiting");
+    }
+    if (Clock::now() >= next_message) {
+      spdlog::warn("{}, waiting…", known.error().message);
+      next_message = Clock::now() + options_.message_every;
+    }
+    co_await SleepFor(options_.retry_pause);
+  }
 }
 
 Task<Result<std::shared_ptr<const Snapshot>>> NamespaceSource::SnapshotOf(proto::LinkState link,

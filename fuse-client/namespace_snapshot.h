@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,17 @@ struct MountedNamespace {
   bool from_disk = false;   ///< No coordinator answered; this is the last known generation.
 };
 
+/// <cluster>/<link> below the state directory.
+std::string FolderOf(const MountedNamespace& found);
+
+/// What links there are.
+struct KnownLinks {
+  Uuid cluster;
+  std::vector<proto::LinkState> links;
+  std::string cluster_dir;  ///< state_dir/<cluster>
+  bool from_disk = false;   ///< No coordinator answered; these are those mounted before.
+};
+
 /// Obtains a link's namespace: from the coordinator, fetching the snapshot unless its very bytes
 /// are on disk already, and from disk alone where no coordinator answers. On disk, under state_dir:
 ///
@@ -40,6 +52,7 @@ struct MountedNamespace {
 ///     <cluster>/ring.bin              RingView's
 ///     <cluster>/<link>/link.pb        GetLinksReply with this link, of the generation beside it
 ///     <cluster>/<link>/<n>.fbs        the snapshot of generation n
+///     <cluster>/<link>/errors-<hash>  ErrorLog's, of the mount point with this hash
 ///
 /// Every file is committed by rename, the snapshot before the link.pb that names it. Runs on the
 /// context of `pool`.
@@ -54,12 +67,24 @@ class NamespaceSource {
   /// directory.
   Task<Result<MountedNamespace>> Obtain(std::string link, Deadline deadline);
 
+  /// Every link that this client may see, by one round over the coordinators. kUnavailable: none
+  /// answered.
+  Task<Result<KnownLinks>> Links();
+  /// The same, waiting for a coordinator until `deadline` unless links were mounted before and are
+  /// on disk.
+  Task<Result<KnownLinks>> WaitForLinks(Deadline deadline);
+
  private:
   struct Answer {
     proto::GetLinksReply reply;
     std::string coordinator;
   };
-  Task<Result<Answer>> AskForLink(std::string link);
+  /// "" = all links.
+  Task<Result<Answer>> AskForLinks(std::string link);
+  /// What is on disk of clusters that our coordinators led to; until `visit` answers false.
+  void ForEachOnDisk(const std::function<bool(const std::string& folder,
+                                              const proto::GetLinksReply& reply)>& visit) const;
+  Result<KnownLinks> LinksOnDisk() const;
   Task<Result<MountedNamespace>> FromCoordinator(Answer answer);
   Result<MountedNamespace> FromDisk(const std::string& link) const;
   Task<Result<std::shared_ptr<const Snapshot>>> SnapshotOf(proto::LinkState link,

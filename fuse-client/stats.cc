@@ -138,9 +138,13 @@ MountStats::MountStats(std::size_t workers) : started_(std::chrono::steady_clock
   }
 }
 
+void MountStats::AddTo(StatsSnapshot& sum) const {
+  for (const auto& worker : workers_) worker->AddTo(sum);
+}
+
 StatsSnapshot MountStats::Sum() const {
   StatsSnapshot sum;
-  for (const auto& worker : workers_) worker->AddTo(sum);
+  AddTo(sum);
   return sum;
 }
 

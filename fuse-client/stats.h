@@ -111,6 +111,7 @@ class MountStats {
 
   WorkerStats& Worker(std::size_t i) { return *workers_[i % workers_.size()]; }
   StatsSnapshot Sum() const;
+  void AddTo(StatsSnapshot& sum) const;
   /// `.forebay/stats`: one JSON object, ends with a newline. `jobs` is its member of that name.
   std::string ToJson(boost::json::array jobs = {}) const;
 

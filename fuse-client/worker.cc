@@ -21,20 +21,17 @@ constexpr std::size_t kBatch = 8;
 
 }  // namespace
 
-Worker::Worker(asio::io_context& context, WorkerShares shares, WorkerStats& stats,
+Worker::Worker(asio::io_context& context, ClientPool& pool, WorkerShares shares, WorkerStats& stats,
                const WorkerOptions& options, std::function<void()> on_ended)
     : context_(context),
       session_(shares.session),
-      pool_(
-          context, options.pool, [&ring = shares.ring] { return ring.epoch(); },
-          [&refresher = shares.refresher](std::uint64_t epoch) { refresher.Notice(epoch); }),
-      blocks_({context, pool_, shares.ring, shares.refresher, shares.health, stats},
-              options.blocks),
+      blocks_({context, pool, shares.ring, shares.refresher, shares.health, stats}, options.blocks),
       jobs_(shares.jobs, options.job_from),
       reader_({shares.files, blocks_, blocks_, shares.streams, shares.errors, stats, jobs_,
                shares.jobs.answers()},
               options.reader),
-      server_(shares.session, context, reader_, stats),
+      places_({pool, shares.ring}, options.reader.link, options.reader.block_bytes),
+      server_({shares.session, context, reader_, shares.files, places_, shares.offload, stats}),
       on_ended_(std::move(on_ended)) {}
 
 Status Worker::Start() {
@@ -44,6 +41,7 @@ Status Worker::Start() {
                 "cannot duplicate /dev/fuse: " + std::generic_category().message(errno));
   }
   descriptor_ = std::make_shared<asio::posix::stream_descriptor>(context_, fd);
+  receiving_ = true;
   Spawn(context_, Receive());
   return {};
 }
@@ -54,17 +52,17 @@ Task<void> Worker::Receive() {
     boost::system::error_code error;
     co_await descriptor->async_wait(asio::posix::stream_descriptor::wait_read,
                                     asio::redirect_error(asio::use_awaitable, error));
-    if (error) co_return;
-    if (server_.Drain(kBatch) == FuseServer::Drained::kEnded) {
+    if (error) break;
+    if (server_.Drain(kBatch) == FuseSession::Drained::kEnded) {
       on_ended_();
-      co_return;
+      break;
     }
   }
+  receiving_ = false;
 }
 
 void Worker::BeginStop() {
   blocks_.Stop();
-  pool_.Close();
   boost::system::error_code ignored;
   if (descriptor_) descriptor_->close(ignored);
 }

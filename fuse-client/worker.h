@@ -9,12 +9,13 @@
 #include "common/base/result.h"
 #include "common/wire/client_pool.h"
 #include "fuse-client/block_client.h"
+#include "fuse-client/file_places.h"
 #include "fuse-client/file_reader.h"
 #include "fuse-client/fuse_ops.h"
 
 namespace forebay {
 
-/// What all workers of a mount share. Thread-safe, every one of them.
+/// What all workers of a link's mount share. Thread-safe, every one of them.
 struct WorkerShares {
   FuseSession& session;
   FileSystem& files;
@@ -24,22 +25,22 @@ struct WorkerShares {
   StreamTable& streams;
   ErrorLog& errors;
   JobTable& jobs;
+  Offload& offload;
 };
 
 struct WorkerOptions {
-  ClientPoolOptions pool;
   BlockClientOptions blocks;
   FileReaderOptions reader;
   JobFrom job_from = JobFrom::kCgroup;
 };
 
-/// One thread's whole path of a read, without a hand-off: requests from the kernel, lookup in the
-/// snapshot, connections to the nodes, verification, reply. Lives on one io_context with one
-/// thread.
+/// One thread's whole path of a link's reads, without a hand-off: requests from the kernel, lookup
+/// in the snapshot, connections to the nodes, verification, reply. Lives on one io_context with one
+/// thread, whose connections it shares with the other links of the process.
 class Worker {
  public:
-  /// `on_ended` is called on the worker's thread when the mount has gone.
-  Worker(asio::io_context& context, WorkerShares shares, WorkerStats& stats,
+  /// `pool` is the thread's. `on_ended` is called on the worker's thread when the mount has gone.
+  Worker(asio::io_context& context, ClientPool& pool, WorkerShares shares, WorkerStats& stats,
          const WorkerOptions& options, std::function<void()> on_ended);
 
   /// Any thread, before or after the context runs. kInternal: no descriptor left.
@@ -47,21 +48,23 @@ class Worker {
 
   /// On the worker's own thread: takes no more requests and lets what is under way fail soon.
   void BeginStop();
-  /// On the worker's own thread: nothing is under way any more.
-  bool Idle() const { return server_.reads_in_flight() == 0 && blocks_.in_flight() == 0; }
+  /// On the worker's own thread: nothing is under way any more, and after BeginStop nothing ever
+  /// will be.
+  bool Idle() const { return !receiving_ && server_.in_flight() == 0 && blocks_.in_flight() == 0; }
 
  private:
   Task<void> Receive();
 
   asio::io_context& context_;
   FuseSession& session_;
-  ClientPool pool_;
   BlockClient blocks_;
   JobFinder jobs_;
   FileReader reader_;
+  FilePlaces places_;
   FuseServer server_;
   std::shared_ptr<asio::posix::stream_descriptor> descriptor_;
   std::function<void()> on_ended_;
+  bool receiving_ = false;
 };
 
 }  // namespace forebay

@@ -90,7 +90,7 @@ void NotifySystemd(const Environment& environment, std::string_view state) {
   if (fd >= 0) ::close(fd);
 }
 
-Result<int> Background::Enter() {
+Result<int> Background::Enter(bool quiet) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return FailedCall("pipe");
   std::fflush(nullptr);  // or both processes would write what is still buffered
@@ -112,6 +112,7 @@ Result<int> Background::Enter() {
   const std::string line = ReadToEnd(ends[0]);
   ::close(ends[0]);
   if (line.empty()) return WaitFor(child);
+  if (quiet) return 0;
   std::fwrite(line.data(), 1, line.size(), stdout);
   std::fflush(stdout);
   return 0;

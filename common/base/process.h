@@ -23,8 +23,9 @@ void NotifySystemd(const Environment& environment, std::string_view state);
 class Background {
  public:
   /// Forks. In the child: -1. In the parent, when the child is ready or gone: the exit status to
-  /// end with; the child's ready line has been printed. Before any thread is started.
-  Result<int> Enter();
+  /// end with; the child's ready line has been printed, unless `quiet`. Before any thread is
+  /// started.
+  Result<int> Enter(bool quiet);
 
   /// In the child, once: leaves the terminal and its session, and lets the parent print `line`.
   Status Ready(std::string_view line);

@@ -71,7 +71,7 @@ class Run {
   int operator()() {
     const bool detach = spec_.foreground != nullptr && !*spec_.foreground;
     if (detach) {
-      const Result<int> exit_code = background_.Enter();
+      const Result<int> exit_code = background_.Enter(spec_.quiet);
       if (!exit_code) return Failed(exit_code.error());
       if (*exit_code >= 0) return *exit_code;
       in_background_ = true;
@@ -122,7 +122,7 @@ class Run {
     if (in_background_) {
       const Status ready = background_.Ready(line);
       if (!ready) return ready;
-    } else {
+    } else if (!spec_.quiet) {
       Print(stdout, line);
     }
     while (control.Wait() == Control::Event::kReload) {

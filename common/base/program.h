@@ -69,6 +69,7 @@ struct ProgramSpec {
   const LogOptions* log = nullptr;
   const std::string* metrics_listen = nullptr;  ///< "" = no metrics port.
   const bool* foreground = nullptr;             ///< Null = always in the foreground.
+  bool quiet = false;                           ///< No ready line.
   std::function<std::unique_ptr<Daemon>(ProgramServices&)> make = {};
 };
 

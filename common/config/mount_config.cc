@@ -27,7 +27,8 @@ std::string DefaultStateDir(const Environment& environment) {
 }
 
 bool IsPrintable(std::string_view text) {
-  return std::ranges::none_of(text, [](char c) { return c == '\x7f' || static_cast<unsigned char>(c) < ' '; });
+  return std::ranges::none_of(
+      text, [](char c) { return c == '\x7f' || static_cast<unsigned char>(c) < ' '; });
 }
 
 std::vector<std::string> Finish(MountConfig& config, const Environment& environment) {
@@ -39,9 +40,10 @@ std::vector<std::string> Finish(MountConfig& config, const Environment& environm
   if (config.job_id.size() > kMaxJobIdBytes || !IsPrintable(config.job_id)) {
     faults.push_back("job_id must be at most 255 bytes without control characters");
   }
-  if (config.source.starts_with('/')) {
+  if (config.source.starts_with('/') && config.source != "/") {
     faults.push_back("argument LINK: \"" + config.source +
-                     "\" begins with /; name a link as `forebay links` shows it");
+                     "\" begins with /; name a link as `forebay links` shows it, or give / alone "
+                     "for every link");
   }
   return faults;
 }
@@ -49,7 +51,9 @@ std::vector<std::string> Finish(MountConfig& config, const Environment& environm
 void AddWhat(ConfigSection& section, MountConfig& config) {
   section
       .Add("source", Text(config.source, "LINK[/sub/path]"),
-           "The link to mount, or a directory inside it.")
+           "The link to mount, or a directory inside it. / alone mounts every link that this "
+           "client may see, each as a directory of its own; links that are made or removed later "
+           "come and go within a few seconds.")
       .Required()
       .Positional("LINK[/sub/path]");
   section

@@ -73,13 +73,14 @@ Task<Result<RpcReply>> FakeCoordinator::AnswerLinks(RpcCall call) {
   const Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
   const std::scoped_lock lock(mutex_);
-  if (request.name() != link_.spec().name()) {
+  const bool all = request.name().empty();
+  if (!all && request.name() != link_.spec().name()) {
     co_return Fail(Code::kNotFound, "there is no link \"" + request.name() + "\"; did you mean " +
                                         link_.spec().name() + "?");
   }
   proto::GetLinksReply message;
   message.set_cluster(cluster_.bytes.data(), cluster_.bytes.size());
-  *message.add_links() = link_;
+  if (link_.has_spec()) *message.add_links() = link_;
   RpcReply reply;
   reply.message = message.SerializeAsString();
   co_return reply;

@@ -21,7 +21,7 @@ class FakeCoordinator {
   explicit FakeCoordinator(std::string secret, std::string listen = "127.0.0.1:0");
   ~FakeCoordinator();
 
-  /// The link and the bytes of its snapshot.
+  /// The link and the bytes of its snapshot; one without a spec: there is no link.
   void SetLink(proto::LinkState link, std::string snapshot_bytes);
   void SetRing(RingTable table);
   /// Changes each piece of a snapshot on its way out (the second argument is its offset).

@@ -28,6 +28,8 @@ FakeNode::FakeNode(std::string id, std::string secret, std::string listen) : id_
                      [this](RpcCall call) { return AnswerPrefetch(std::move(call)); }});
   methods.push_back(
       {Method::kGetRing, readers, [this](RpcCall call) { return AnswerRing(std::move(call)); }});
+  methods.push_back({Method::kCheckBlocks, readers,
+                     [this](RpcCall call) { return AnswerCheck(std::move(call)); }});
   pool_.Start();
   server_ = std::make_unique<RpcServer>(
       pool_, std::move(options), std::move(methods), [this] { return epoch_.load(); },
@@ -135,6 +137,16 @@ Task<Result<RpcReply>> FakeNode::AnswerPrefetch(RpcCall call) {
   const std::scoped_lock lock(mutex_);
   prefetches_.push_back(std::move(request));
   co_return RpcReply{};
+}
+
+Task<Result<RpcReply>> FakeNode::AnswerCheck(RpcCall call) {
+  proto::CheckBlocksRequest request;
+  const Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  const auto bytes = static_cast<std::size_t>(request.blocks_size() + 7) / 8;
+  proto::CheckBlocksReply message;
+  message.set_present(std::string(bytes, holds_all_ ? '\xff' : '\0'));
+  co_return ReplyWith(message);
 }
 
 Task<Result<RpcReply>> FakeNode::AnswerRing(RpcCall call) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -41,6 +42,9 @@ class FakeNode {
   /// Answers `table` to whoever has an older one, and says its epoch in every frame.
   void SetRing(RingTable table);
 
+  /// Says that it holds every block that it is asked about, or none (as it begins).
+  void SayItHolds(bool all) { holds_all_ = all; }
+
   /// As SIGSTOP and SIGCONT do: the node's thread answers nothing, not even `pending`.
   void Freeze();
   void Thaw();
@@ -55,6 +59,7 @@ class FakeNode {
   Task<Result<RpcReply>> AnswerRead(RpcCall call);
   Task<Result<RpcReply>> AnswerPrefetch(RpcCall call);
   Task<Result<RpcReply>> AnswerRing(RpcCall call);
+  Task<Result<RpcReply>> AnswerCheck(RpcCall call);
 
   std::string id_;
   mutable std::mutex mutex_;
@@ -63,6 +68,7 @@ class FakeNode {
   Read script_;
   RingTable ring_;
   std::vector<proto::ReadBlockRequest> prefetches_;
+  std::atomic<bool> holds_all_{false};
   std::atomic<std::uint64_t> reads_{0};
   std::atomic<std::uint64_t> epoch_{0};
   IoPool pool_{"fake-node", 1};

@@ -1,7 +1,9 @@
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "common/wire/messages.h"
 #include "proto/coordinator.pb.h"
@@ -20,13 +22,23 @@ RingTable TableOf(std::uint64_t epoch) {
   return table;
 }
 
+proto::CheckBlocksRequest CheckOf(const proto::ReadBlockRequest& read) {
+  proto::CheckBlocksRequest check;
+  check.set_link(read.link());
+  check.set_key(read.key());
+  check.set_etag(read.etag());
+  check.set_object_size(read.object_size());
+  *check.add_blocks() = read.block();
+  return check;
+}
+
 // DESIGN section 10, a node's rows: every RPC by every role.
 TEST_F(NodeTest, EachMethodIsForItsRolesAlone) {
   StartNode();
   const std::map<Method, std::set<proto::Role>> table = {
       {Method::kReadBlock, {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_ADMIN}},
       {Method::kPrefetchBlock, {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_ADMIN}},
-      {Method::kCheckBlocks, {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},
+      {Method::kCheckBlocks, {proto::ROLE_CLIENT, proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},
       {Method::kFillBlocks, {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},
       {Method::kEvictBlocks, {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},
       {Method::kGetRing, {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_ADMIN}},
@@ -38,8 +50,10 @@ TEST_F(NodeTest, EachMethodIsForItsRolesAlone) {
       const proto::ReadBlockRequest read = RequestFor("data/a", 39'000);
       const proto::GetRingRequest empty;
       const bool reads = method == Method::kReadBlock || method == Method::kPrefetchBlock;
-      const Result<RpcReply> reply =
-          reads ? Call(caller, method, read) : Call(caller, method, empty);
+      const bool checks = method == Method::kCheckBlocks;
+      const Result<RpcReply> reply = reads    ? Call(caller, method, read)
+                                     : checks ? Call(caller, method, CheckOf(read))
+                                              : Call(caller, method, empty);
       const std::string which = "method " + std::to_string(static_cast<int>(method)) + ", role " +
                                 std::to_string(static_cast<int>(role));
       if (roles.contains(role)) {
@@ -49,6 +63,34 @@ TEST_F(NodeTest, EachMethodIsForItsRolesAlone) {
         EXPECT_EQ(reply.error().code, Code::kDenied) << which;
       }
     }
+  }
+}
+
+TEST_F(NodeTest, AClientLearnsOnlyOfBlocksThatItCouldRead) {
+  StartNode();
+  const proto::ReadBlockRequest read = RequestFor("data/a", 39'000);
+  proto::CheckBlocksRequest check = CheckOf(read);
+  const auto present = [&]() -> Result<bool> {
+    const Result<RpcReply> reply = Call(client_, Method::kCheckBlocks, check);
+    if (!reply) return Fail(reply.error());
+    proto::CheckBlocksReply answer;
+    if (!answer.ParseFromString(reply->message)) return Fail(Code::kCorrupt, "no answer");
+    return answer.present() == std::string(1, '\1');
+  };
+  EXPECT_EQ(present(), Result<bool>(false));
+  ASSERT_TRUE(Read(read));
+  ASSERT_TRUE(Eventually([&] { return IsCached(read.block()); }));
+  EXPECT_EQ(present(), Result<bool>(true));
+  // Without the object's name, or with another's, it is told nothing.
+  for (const auto& spoil : std::vector<std::function<void()>>{
+           [&] { check.clear_link(); }, [&] { check.set_key("data/b"); },
+           [&] { check.set_etag("other"); }, [&] { check.set_object_size(39'001); },
+           [&] { check.set_key("elsewhere/a"); }}) {
+    check = CheckOf(read);
+    spoil();
+    const Result<bool> told = present();
+    ASSERT_FALSE(told);
+    EXPECT_EQ(told.error().code, Code::kInvalid);
   }
 }
 

@@ -109,7 +109,7 @@ class MountTest : public ::testing::Test {
     stop_ = std::stop_source();
     services_ = std::make_unique<ProgramServices>(
         ProgramServices{metrics_, health_, stop_.get_token(), [this] { stop_.request_stop(); }});
-    daemon_ = std::make_unique<MountDaemon>(config_, *services_);
+    daemon_ = std::make_unique<MountDaemon>(config_, config_.source, *services_);
     return daemon_->Start();
   }
 
@@ -362,6 +362,91 @@ TEST_F(MountTest, ASubPathIsMountedAsARoot) {
   EXPECT_EQ(Walk().size(), 100u);
   EXPECT_EQ(ReadAll(mnt_ + "/f1.jpg"), Expected("train/d1/f1.jpg", 0, kSmallBytes));
   EXPECT_FALSE(ReadAll(mnt_ + "/.forebay/stats").empty());
+}
+
+TEST_F(MountTest, OwnersAndWhatTheyHoldAreAttributesThatAreNotListed) {
+  ASSERT_TRUE(Mount());
+  const std::string file = mnt_ + "/big.tar";
+  const auto attribute = [](const std::string& path, const char* name) -> std::string {
+    std::array<char, 256> value{};
+    const ssize_t n = ::getxattr(path.c_str(), name, value.data(), value.size());
+    return n < 0 ? std::string("errno ") + std::to_string(errno)
+                 : std::string(value.data(), static_cast<std::size_t>(n));
+  };
+  const std::string size = std::to_string(kBigBytes);
+  const std::string owners = attribute(file, "user.forebay.owner");
+  EXPECT_TRUE(owners == "n1,n2" || owners == "n2,n1") << owners;
+  EXPECT_EQ(attribute(file, "user.forebay.cached"), "0/" + size);
+  nodes_[1]->SayItHolds(true);
+  EXPECT_EQ(attribute(file, "user.forebay.cached"), size + "/" + size);
+  // One that is silent may hold what the others do not.
+  nodes_[0]->Freeze();
+  EXPECT_EQ(attribute(file, "user.forebay.cached"), size + "/" + size);
+  nodes_[1]->SayItHolds(false);
+  EXPECT_EQ(attribute(file, "user.forebay.cached"), "unknown");
+  nodes_[0]->Thaw();
+  EXPECT_EQ(attribute(mnt_ + "/empty", "user.forebay.owner"), "");
+  EXPECT_EQ(attribute(mnt_ + "/empty", "user.forebay.cached"), "0/0");
+  EXPECT_EQ(attribute(mnt_ + "/train", "user.forebay.owner"), "errno " + std::to_string(ENODATA));
+  std::array<char, 256> names{};
+  const ssize_t n = ::listxattr(file.c_str(), names.data(), names.size());
+  ASSERT_GT(n, 0);
+  EXPECT_EQ(std::string(names.data(), static_cast<std::size_t>(n)),
+            std::string("user.forebay.etag\0user.forebay.key\0", 35));
+}
+
+TEST_F(MountTest, TheManifestHasALineForEveryFile) {
+  ASSERT_TRUE(Mount());
+  std::istringstream lines(ReadAll(mnt_ + "/.forebay/manifest"));
+  std::map<std::string, std::uint64_t> sizes;
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t tab = line.find('\t');
+    sizes[line.substr(tab + 1)] = std::stoull(line);
+  }
+  EXPECT_EQ(sizes, link_->sizes());
+}
+
+TEST_F(MountTest, FailuresAreRememberedOverARestart) {
+  ASSERT_TRUE(Mount());
+  for (const auto& node : nodes_) {
+    node->OnRead([](proto::ReadBlockRequest) -> FakeNode::Answer {
+      return {Fail(Code::kDenied, "S3 says AccessDenied")};
+    });
+  }
+  EXPECT_EQ(ReadAll(mnt_ + "/big.tar"), "cannot read " + mnt_ + "/big.tar");
+  Unmount();
+  ASSERT_TRUE(Mount());
+  EXPECT_NE(ReadAll(mnt_ + "/.forebay/errors").find("\"big.tar\""), std::string::npos);
+}
+
+TEST_F(MountTest, EveryLinkIsADirectoryThatComesAndGoes) {
+  config_.source = "/";
+  ASSERT_TRUE(Mount());
+  const auto names = [&] {
+    std::vector<std::string> found;
+    for (const auto& entry : fs::directory_iterator(mnt_)) {
+      found.push_back(entry.path().filename().string());
+    }
+    return found;
+  };
+  const auto becomes = [&](const std::vector<std::string>& wanted) {
+    for (int i = 0; i < 1000 && names() != wanted; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return names() == wanted;
+  };
+  EXPECT_EQ(names(), std::vector<std::string>{"sample"});
+  EXPECT_EQ(ReadAll(mnt_ + "/sample/train/d0/f0.jpg"), Expected("train/d0/f0.jpg", 0, kSmallBytes));
+  EXPECT_EQ(::mkdir((mnt_ + "/new").c_str(), 0755), -1);
+  EXPECT_EQ(errno, EROFS);
+  coordinator_->SetLink({}, "");
+  EXPECT_TRUE(becomes({}));
+  EXPECT_FALSE(fs::exists(mnt_ + "/sample"));
+  coordinator_->SetLink(link_->State(), ReadWholeFile(dir_ / "built.fbs").value());
+  EXPECT_TRUE(becomes({"sample"}));
+  EXPECT_EQ(ReadAll(mnt_ + "/sample/train/d1/f1.jpg"), Expected("train/d1/f1.jpg", 0, kSmallBytes));
+  Unmount();
+  EXPECT_FALSE(IsMounted());
 }
 
 TEST_F(MountTest, EachBadMountpointHasItsOwnSentence) {

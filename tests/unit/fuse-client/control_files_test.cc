@@ -33,6 +33,22 @@ TEST(ControlFiles, WhatIsForgottenIsGoneAndABufferInUseStays) {
   EXPECT_EQ(TextOf(*held), "text");
 }
 
+TEST(ControlFiles, ASlowFileIsNamedSoAndMayFail) {
+  bool works = false;
+  ControlFiles files(
+      {{"stats", [] { return std::string("text"); }}, {"manifest", {}, [&]() -> Result<Slice> {
+                                                         if (!works)
+                                                           return Fail(Code::kInternal, "no room");
+                                                         return Slice{};
+                                                       }}});
+  EXPECT_TRUE(files.IsSlow("manifest"));
+  EXPECT_FALSE(files.IsSlow("stats"));
+  EXPECT_FALSE(files.IsSlow("other"));
+  EXPECT_EQ(files.Lookup("manifest").error().code, Code::kInternal);
+  works = true;
+  EXPECT_EQ(files.Lookup("manifest")->size, 0u);
+}
+
 TEST(ControlFiles, UnknownNamesAreNotThere) {
   ControlFiles files({{"stats", [] { return std::string(); }}});
   EXPECT_FALSE(files.Lookup("stat"));

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string>
 
+#include "tests/fakes/temp_dir.h"
+
 namespace forebay {
 namespace {
 
@@ -33,6 +35,41 @@ TEST(ErrorLog, OldFailuresMakeRoom) {
   EXPECT_EQ(log.size(), 3u);
   EXPECT_EQ(log.Render().find("file6"), std::string::npos);
   EXPECT_NE(log.Render().find("file9"), std::string::npos);
+}
+
+TEST(ErrorLog, IsKeptOverARestartAndStaysBounded) {
+  const fakes::TempDir dir;
+  const std::string file = dir / "errors";
+  int told = 0;
+  {
+    ErrorLog log(3);
+    log.KeepIn(file, [&] { ++told; });
+    log.Add("first", {Code::kTimeout, "x"});
+    log.Add("second", {Code::kTimeout, "two\nlines"});
+    EXPECT_EQ(told, 1) << "once until it is saved";
+    ASSERT_TRUE(log.Save());
+    log.Add("second", {Code::kTimeout, "two\nlines"});
+    EXPECT_EQ(told, 2);
+    ASSERT_TRUE(log.Save());
+  }
+  ErrorLog log(3);
+  log.KeepIn(file, [] {});
+  EXPECT_EQ(log.size(), 0u) << "of this run";
+  EXPECT_NE(log.Render().find("\"second\" 2x Timeout: two lines\n"), std::string::npos);
+  log.Add("third", {Code::kTimeout, "x"});
+  EXPECT_LT(log.Render().find("first"), log.Render().find("third"));
+  log.Add("fourth", {Code::kTimeout, "x"});
+  const std::string text = log.Render();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
+  EXPECT_EQ(text.find("first"), std::string::npos);
+}
+
+TEST(ErrorLog, WithoutRoomForItsFileItGoesOn) {
+  ErrorLog log;
+  log.KeepIn("/proc/no/such/folder/errors", [] {});
+  log.Add("a", {Code::kTimeout, "x"});
+  EXPECT_FALSE(log.Save());
+  EXPECT_NE(log.Render().find("\"a\""), std::string::npos);
 }
 
 TEST(ErrorLog, APathWithLineEndsStaysOneLine) {

@@ -3,6 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "common/base/config_option.h"
+#include "common/config/log_config.h"
+#include "common/config/mount_config.h"
+
 namespace forebay {
 namespace {
 
@@ -55,6 +61,54 @@ TEST(MountArguments, AnUnknownOptionNamesTheNearest) {
   EXPECT_EQ(out.error().code, Code::kInvalid);
   EXPECT_THAT(out.error().message, HasSubstr("job_di"));
   EXPECT_THAT(out.error().message, HasSubstr("job_id"));
+}
+
+TEST(MountArguments, SloppyLetsUnknownOptionsPass) {
+  const auto out = TranslateMountArguments({"l", "/mnt", "-s", "-o", "ro,vers=4.2,uid=7"});
+  ASSERT_TRUE(out);
+  EXPECT_THAT(out->arguments, ElementsAre("l", "/mnt", "--uid", "7"));
+}
+
+TEST(MountArguments, AnAddressAloneMountsEveryLink) {
+  EXPECT_THAT(TranslateMountArguments({"[::1]:7440/", "/mnt"})->arguments,
+              ElementsAre("/", "--coordinator", "[::1]:7440", "/mnt"));
+  EXPECT_THAT(TranslateMountArguments({"/", "/mnt"})->arguments, ElementsAre("/", "/mnt"));
+}
+
+TEST(MountArguments, TheSourceIsKeptAsGivenForTheMountTable) {
+  EXPECT_EQ(TranslateMountArguments({"a:7440,b:7440/l/x", "/mnt"})->source, "a:7440,b:7440/l/x");
+}
+
+TEST(MountArguments, AQuotedValueMayHoldCommas) {
+  const auto out = TranslateMountArguments({"l", "/mnt", "-o", "ro,coordinator=\"a:1,b:2\",uid=7"});
+  ASSERT_TRUE(out);
+  EXPECT_THAT(out->arguments, ElementsAre("l", "/mnt", "--coordinator", "a:1,b:2", "--uid", "7"));
+}
+
+// The table of options is the program's own, so that a new option needs no second place.
+TEST(MountArguments, EveryOptionOfTheProgramIsKnownByItsName) {
+  MountConfig mount;
+  LogConfig log;
+  std::size_t options = 0;
+  for (const ConfigSection& section : {MountSection(mount), LogSection(log)}) {
+    for (const ConfigOption& option : section.options) {
+      if (option.positional) continue;
+      ++options;
+      for (const char separator : {'-', '_'}) {
+        std::string word = option.flag.substr(2);
+        std::ranges::replace(word, '-', separator);
+        if (!option.value.is_switch) word += "=7";
+        const auto out = TranslateMountArguments({"l", "/mnt", "-o", word});
+        ASSERT_TRUE(out) << word << ": " << out.error().message;
+        EXPECT_EQ(out->arguments.at(2), option.flag);
+      }
+    }
+  }
+  EXPECT_GT(options, 10u);
+}
+
+TEST(MountArguments, ASwitchTakesNoValue) {
+  EXPECT_FALSE(TranslateMountArguments({"l", "/mnt", "-o", "allow_other=yes"}));
 }
 
 TEST(MountArguments, MissingValuesAreErrors) {

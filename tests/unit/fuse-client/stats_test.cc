@@ -66,7 +66,8 @@ TEST(MountStats, TheControlFileIsJsonWithWhatHappened) {
 TEST(MountStats, AreScrapedUnderTheirPublishedNames) {
   MountStats stats(1);
   Metrics metrics;
-  const Metrics::Registration registration = ReportMountStats(metrics, stats, "imagenet");
+  MountMetrics mounts(metrics);
+  mounts.Add(stats, "imagenet");
   stats.Worker(0).CountOp(FuseOp::kLookup, ENOENT);
   stats.Worker(0).CountBytes(Tier::kLocal, 42);
   stats.Worker(0).CountFailedRead(Code::kCorrupt);
@@ -83,6 +84,38 @@ TEST(MountStats, AreScrapedUnderTheirPublishedNames) {
   EXPECT_NE(once.find(R"(forebay_job_stall_seconds_total{link="imagenet"} 2.5)"), std::string::npos);
   EXPECT_EQ(once.find(R"(reason="Stale")"), std::string::npos);
   EXPECT_NE(twice.find("forebay_read_duration_seconds_count 1"), std::string::npos) << twice;
+}
+
+TEST(MountStats, LinksComeAndGoAndNoCounterGoesBack) {
+  Metrics metrics;
+  MountMetrics mounts(metrics);
+  const auto has = [&metrics](const std::string& line) {
+    return metrics.Render().find(line + "\n") != std::string::npos;
+  };
+  MountStats other(1);
+  mounts.Add(other, "b");
+  other.Worker(0).CountOp(FuseOp::kRead, 0);
+  {
+    MountStats stats(1);
+    mounts.Add(stats, "a");
+    stats.Worker(0).CountOp(FuseOp::kRead, 0);
+    stats.Worker(0).CountBytes(Tier::kS3, 5);
+    stats.Worker(0).CountRead(microseconds(150));
+    EXPECT_TRUE(has(R"(forebay_fuse_ops_total{errno="OK",op="read"} 2)")) << metrics.Render();
+    EXPECT_TRUE(has(R"(forebay_read_bytes_total{link="a",tier="s3"} 5)"));
+    EXPECT_TRUE(has(R"(forebay_read_bytes_total{link="b",tier="s3"} 0)"));
+    mounts.Remove(stats);
+    mounts.Remove(stats);
+  }
+  EXPECT_TRUE(has(R"(forebay_fuse_ops_total{errno="OK",op="read"} 2)"));
+  EXPECT_TRUE(has(R"(forebay_read_bytes_total{link="a",tier="s3"} 5)"));
+  EXPECT_TRUE(has("forebay_read_duration_seconds_count 1"));
+  MountStats again(1);
+  mounts.Add(again, "a");
+  again.Worker(0).CountBytes(Tier::kS3, 2);
+  EXPECT_TRUE(has(R"(forebay_read_bytes_total{link="a",tier="s3"} 7)"));
+  mounts.Remove(again);
+  mounts.Remove(other);
 }
 
 }  // namespace

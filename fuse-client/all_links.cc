@@ -1,0 +1,228 @@
+#include "fuse-client/all_links.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <system_error>
+#include <utility>
+
+#include "fuse-client/control_call.h"
+#include "fuse-client/mountpoint.h"
+
+namespace forebay {
+
+namespace {
+
+/// Between two looks at the coordinator's links: "a few seconds" for one to appear. One small
+/// message.
+constexpr Duration kLookEvery = std::chrono::seconds(2);
+
+/// A link's first listing, on its way from the coordinator, keeps the others waiting for so long.
+constexpr Duration kOneLinkPatience = std::chrono::seconds(60);
+
+/// Between two tries to unmount what is in use, and two looks whether it has ended.
+constexpr Duration kTryEvery = std::chrono::milliseconds(200);
+
+}  // namespace
+
+AllLinks::AllLinks(Parts parts, std::string mountpoint, std::string device)
+    : parts_(std::move(parts)),
+      mountpoint_(std::move(mountpoint)),
+      device_(std::move(device)),
+      thread_("mount-links", 1) {}
+
+AllLinks::~AllLinks() {
+  watcher_ = std::jthread();
+  thread_.Stop();
+}
+
+Status AllLinks::Start(KnownLinks first) {
+  const MountConfig& config = parts_.links.config;
+  LinkDirectory::Options options;
+  options.session.source = device_;
+  options.session.mountpoint = mountpoint_;
+  options.session.allow_other = config.allow_other;
+  // fusermount3 lets a user mount on directories of their own only.
+  const bool root = ::geteuid() == 0;
+  if (!root) {
+    const Status allowed = CheckUserAllowOther();
+    if (!allowed) return allowed;
+  }
+  options.uid = root ? config.uid : ::geteuid();
+  options.gid = root ? config.gid : ::getegid();
+  options.mode = config.dir_mode;
+  // fusermount3 looks at the links' directories as another user than ours, and the kernel lets
+  // nobody else look at a user's mount, not even root, unless all may.
+  if (!root && !config.allow_other) {
+    options.session.allow_other = true;
+    options.mode = S_IRWXU;
+  }
+  Result<std::unique_ptr<LinkDirectory>> directory =
+      LinkDirectory::Mount(options, thread_.At(0), [this] { directory_ended_ = true; });
+  if (!directory) return Fail(directory.error());
+  directory_ = std::move(*directory);
+  thread_.Start();
+  Apply(first);
+  watcher_ = std::jthread([this](const std::stop_token& stop) { Watch(stop); });
+  return {};
+}
+
+void AllLinks::Watch(const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any stopped;
+  TimePoint next_look = Clock::now() + kLookEvery;
+  while (!stop.stop_requested()) {
+    {
+      std::unique_lock lock(mutex);
+      stopped.wait_for(lock, stop, kTryEvery, [] { return false; });
+    }
+    LookAfterTheLeaving();
+    if (directory_ended_) {
+      // Out of the tree by another hand: no more links come, and the last that is used ends it.
+      const bool used = std::ranges::any_of(places_, [](const auto& place) {
+        return place.second.mount != nullptr && !place.second.mount->ended();
+      });
+      if (used || !leaving_.empty()) continue;
+      parts_.on_ended();
+      return;
+    }
+    if (stop.stop_requested() || Clock::now() < next_look) continue;
+    Result<KnownLinks> known = WaitFor(parts_.control, parts_.stopping, parts_.source.Links());
+    next_look = Clock::now() + kLookEvery;
+    // Without a coordinator all stays as it is.
+    if (known) Apply(*known);
+  }
+}
+
+void AllLinks::Apply(const KnownLinks& known) {
+  std::map<std::string, const proto::LinkState*> wanted;
+  for (const proto::LinkState& link : known.links) wanted.emplace(link.spec().name(), &link);
+  for (auto place = places_.begin(); place != places_.end();) {
+    const auto link = wanted.find(place->first);
+    if (link != wanted.end() && link->second->spec().id() == place->second.id) {
+      ++place;
+      continue;
+    }
+    TakeDown(place->second, place->first);
+    place = places_.erase(place);
+  }
+  for (const auto& [name, link] : wanted) {
+    if (!link->has_generation() || places_.contains(name)) continue;
+    if (directory_ended_ || parts_.stopping.stop_requested()) return;
+    MountLink(*link);
+  }
+}
+
+void AllLinks::MountLink(const proto::LinkState& link) {
+  const std::string& name = link.spec().name();
+  Result<MountedNamespace> found =
+      WaitFor(parts_.control, parts_.stopping,
+              parts_.source.Obtain(name, Deadline::After(kOneLinkPatience)));
+  if (!found) return Complain(name, found.error().message);
+  directory_->Add(name);
+  auto mount = std::make_unique<LinkMount>(
+      parts_.links, std::move(*found), LinkMount::Place{"", mountpoint_ + "/" + name, name}, [] {});
+  const Status started = mount->Start();
+  if (!started) {
+    Complain(name, started.error().message);
+    mount->Detach();
+    directory_->Remove(name);
+    mount->BeginStop();
+    leaving_.push_back(std::move(mount));
+    return;
+  }
+  directory_->Show(name);
+  complaints_.erase(name);
+  const std::string id = mount->found().link.spec().id();
+  places_[name] = Place{std::move(mount), id};
+  ++mounted_;
+}
+
+void AllLinks::Complain(const std::string& name, const std::string& message) {
+  std::string& last = complaints_[name];
+  if (last == message) return;
+  last = message;
+  spdlog::error("link \"{}\" is not shown: {}; it is tried again", name, message);
+}
+
+// Out of the tree at once; who is inside stays.
+void AllLinks::TakeDown(Place& place, const std::string& name) {
+  if (place.mount == nullptr) return;
+  spdlog::info("link \"{}\" has gone; {} is taken down", name, place.mount->mountpoint());
+  if (place.mount->TryLeave() != Unmounted::kDone) place.mount->Detach();
+  directory_->Remove(name);
+  // A start without a coordinator is not to bring it back.
+  std::error_code ignored;
+  std::filesystem::remove(FolderOf(place.mount->found()) + "/link.pb", ignored);
+  leaving_.push_back(std::move(place.mount));
+  --mounted_;
+}
+
+void AllLinks::LookAfterTheLeaving() {
+  for (auto& [name, place] : places_) {
+    if (place.mount == nullptr || !place.mount->ended()) continue;
+    if (!directory_ended_) {
+      spdlog::info("{} has been unmounted; it stays so until the link is made anew",
+                   place.mount->mountpoint());
+      directory_->Remove(name);
+    }
+    leaving_.push_back(std::move(place.mount));
+    --mounted_;
+  }
+  std::erase_if(leaving_, [](const std::unique_ptr<LinkMount>& mount) {
+    if (!mount->ended()) return false;
+    mount->BeginStop();
+    if (!mount->Idle()) return false;
+    mount->LogTotals();
+    return true;
+  });
+}
+
+void AllLinks::Leave(Deadline last_try) {
+  watcher_ = std::jthread();  // asks it to stop, and joins
+  bool said_so = false;
+  for (;;) {
+    bool busy = false;
+    for (auto& [name, place] : places_) {
+      if (place.mount != nullptr && place.mount->TryLeave() == Unmounted::kBusy) busy = true;
+    }
+    if (!busy || last_try.Expired()) break;
+    if (!said_so) {
+      spdlog::info("links below {} are in use; waiting until they can be unmounted", mountpoint_);
+    }
+    said_so = true;
+    std::this_thread::sleep_for(kTryEvery);
+  }
+  if (directory_ && !directory_ended_ && TryUnmount(mountpoint_) != Unmounted::kDone) {
+    spdlog::warn(
+        "{} is still in use: it is taken out of the tree, and what programs have open there fails "
+        "from now on",
+        mountpoint_);
+    DetachLazily(mountpoint_);
+  }
+  for (auto& [name, place] : places_) {
+    if (place.mount != nullptr) leaving_.push_back(std::move(place.mount));
+  }
+  places_.clear();
+}
+
+void AllLinks::BeginStop() {
+  for (const auto& mount : leaving_) mount->BeginStop();
+}
+
+bool AllLinks::Idle() {
+  return std::ranges::all_of(leaving_, [](const auto& mount) { return mount->Idle(); });
+}
+
+void AllLinks::LogTotals() const {
+  for (const auto& mount : leaving_) mount->LogTotals();
+}
+
+}  // namespace forebay

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/asio.h"
+#include "common/base/deadline.h"
+#include "common/base/result.h"
+#include "fuse-client/fuse_link_directory.h"
+#include "fuse-client/link_mount.h"
+#include "fuse-client/namespace_snapshot.h"
+
+namespace forebay {
+
+/// The `/` mount: every link that this client may see, each a directory with a mount of its own.
+/// One thread, which serves no request, looks every two seconds which links there are, mounts the
+/// new ones and takes down those that have gone. A link that is in use leaves the tree at once, and
+/// serves what is open until that is closed.
+class AllLinks {
+ public:
+  struct Parts {
+    LinkMountShares links;
+    NamespaceSource& source;    ///< Used on `control` only.
+    asio::io_context& control;  ///< Run by another thread.
+    std::stop_token stopping;
+    /// When everything of the mount has been unmounted by somebody else. Any thread.
+    std::function<void()> on_ended;
+  };
+
+  AllLinks(Parts parts, std::string mountpoint, std::string device);
+  ~AllLinks();
+  AllLinks(const AllLinks&) = delete;
+  AllLinks& operator=(const AllLinks&) = delete;
+
+  /// Returns when all links of `first` that have a listing are mounted, or have failed to: one bad
+  /// link does not keep the others away.
+  Status Start(KnownLinks first);
+
+  /// Unmounts all, waiting until `last_try` for those that are in use; then out of the tree.
+  void Leave(Deadline last_try);
+  /// After Leave: takes no more requests; true when nothing is under way any more.
+  void BeginStop();
+  bool Idle();
+  void LogTotals() const;
+
+  std::size_t mounted() const { return mounted_; }
+
+ private:
+  /// What stands between a link's name and its mount.
+  struct Place {
+    std::unique_ptr<LinkMount> mount;  ///< Null: somebody has unmounted it; it stays so.
+    std::string id;                    ///< Of the link: a new one of the same name is another.
+  };
+
+  void Watch(const std::stop_token& stop);
+  void Apply(const KnownLinks& known);
+  void MountLink(const proto::LinkState& link);
+  void TakeDown(Place& place, const std::string& name);
+  void LookAfterTheLeaving();
+  void Complain(const std::string& name, const std::string& message);
+
+  Parts parts_;
+  const std::string mountpoint_;
+  const std::string device_;
+  IoPool thread_;  // serves the directory
+  std::unique_ptr<LinkDirectory> directory_;
+  std::map<std::string, Place> places_;
+  std::vector<std::unique_ptr<LinkMount>> leaving_;  // out of the tree, still in use
+  std::map<std::string, std::string> complaints_;    // by link, so that each is made once
+  std::atomic<std::size_t> mounted_{0};
+  std::atomic<bool> directory_ended_{false};
+  std::jthread watcher_;
+};
+
+}  // namespace forebay

@@ -1,0 +1,241 @@
+#include "fuse-client/fuse_link_directory.h"
+
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "common/base/executors.h"
+#include "common/base/wall_clock.h"
+#include "common/model/limits.h"
+#include "fuse-client/fuse_api.h"
+
+namespace forebay {
+
+/// Declared here because it holds libfuse's receive buffer.
+struct LinkDirectory::Impl {
+  struct Entry {
+    std::string name;
+    bool listed = false;
+  };
+
+  Options options;
+  std::unique_ptr<FuseSession> session;
+  std::unique_ptr<asio::posix::stream_descriptor> descriptor;
+  std::function<void()> on_ended;
+  struct fuse_buf request{};
+
+  std::mutex mutex;
+  std::map<std::uint64_t, Entry> entries;  // by node id, which is never used twice
+  std::uint64_t next_nodeid = FUSE_ROOT_ID + 1;
+  std::int64_t changed_unix_s = UnixSeconds();
+
+  ~Impl() { std::free(request.mem); }  // libfuse allocated it with malloc
+
+  // With the lock held, as all below.
+  bool Has(std::uint64_t nodeid) const {
+    return nodeid == FUSE_ROOT_ID || entries.contains(nodeid);
+  }
+
+  auto Find(std::string_view name) {
+    return std::ranges::find_if(entries, [&](const auto& e) { return e.second.name == name; });
+  }
+
+  struct stat AttributesOf(std::uint64_t nodeid) const {
+    struct stat attributes{};
+    attributes.st_ino = nodeid;
+    attributes.st_mode = S_IFDIR | options.mode;
+    attributes.st_nlink = 1;
+    attributes.st_uid = options.uid;
+    attributes.st_gid = options.gid;
+    attributes.st_mtim.tv_sec = changed_unix_s;
+    attributes.st_ctim.tv_sec = changed_unix_s;
+    attributes.st_atim.tv_sec = changed_unix_s;
+    return attributes;
+  }
+};
+
+namespace {
+
+/// Seconds. A link's directory keeps its name for as long as it lives, and its end is announced to
+/// the kernel; so a path through it costs no message, and nothing shakes the mount that stands on
+/// it.
+constexpr double kForever = 1e9;
+
+/// Seconds that attributes and missing names are believed: links come by themselves.
+constexpr double kShortly = 1.0;
+
+/// Requests taken before the context's other work has its turn.
+constexpr std::size_t kBatch = 8;
+
+LinkDirectory::Impl& Here(fuse_req_t request) {
+  return *static_cast<LinkDirectory::Impl*>(FuseSession::ContextOf(fuse_req_userdata(request)));
+}
+
+void OnLookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  LinkDirectory::Impl& here = Here(request);
+  fuse_entry_param entry{};
+  {
+    std::scoped_lock lock(here.mutex);
+    const auto found = here.Find(name);
+    if (parent == FUSE_ROOT_ID && found != here.entries.end()) {
+      entry.ino = found->first;
+      entry.attr = here.AttributesOf(found->first);
+    }
+  }
+  // Inode 0 is "no such name, and you may remember that".
+  entry.attr_timeout = kShortly;
+  entry.entry_timeout = entry.ino == 0 ? kShortly : kForever;
+  fuse_reply_entry(request, &entry);
+}
+
+void OnGetattr(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info*) {
+  LinkDirectory::Impl& here = Here(request);
+  struct stat attributes{};
+  bool known = false;
+  {
+    std::scoped_lock lock(here.mutex);
+    known = here.Has(inode);
+    attributes = here.AttributesOf(inode);
+  }
+  if (!known) {
+    fuse_reply_err(request, ESTALE);
+    return;
+  }
+  fuse_reply_attr(request, &attributes, kShortly);
+}
+
+void OnReaddir(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
+               struct fuse_file_info*) {
+  LinkDirectory::Impl& here = Here(request);
+  std::vector<char> reply(size);
+  std::size_t used = 0;
+  // False: no room. What stands at offset `at` is followed by offset `at` + 1.
+  const auto add = [&](const std::string& name, std::uint64_t nodeid, std::uint64_t at) {
+    if (static_cast<std::uint64_t>(offset) > at) return true;
+    const struct stat attributes = here.AttributesOf(nodeid);
+    const std::size_t needed =
+        fuse_add_direntry(request, reply.data() + used, size - used, name.c_str(), &attributes,
+                          static_cast<off_t>(at + 1));
+    if (needed > size - used) return false;
+    used += needed;
+    return true;
+  };
+  {
+    std::scoped_lock lock(here.mutex);
+    bool room = add(".", inode, 0) && add("..", FUSE_ROOT_ID, 1);
+    if (inode == FUSE_ROOT_ID) {
+      for (const auto& [nodeid, entry] : here.entries) {
+        if (!room) break;
+        if (entry.listed) room = add(entry.name, nodeid, nodeid);
+      }
+    }
+  }
+  fuse_reply_buf(request, reply.data(), used);
+}
+
+void OnStatfs(fuse_req_t request, fuse_ino_t) {
+  struct statvfs nothing{};
+  nothing.f_bsize = 4096;
+  nothing.f_frsize = 4096;
+  nothing.f_namemax = kMaxNameBytes;
+  fuse_reply_statfs(request, &nothing);
+}
+
+void RefuseWrite(fuse_req_t request) { fuse_reply_err(request, EROFS); }
+
+struct fuse_lowlevel_ops MakeOperations() {
+  struct fuse_lowlevel_ops ops{};
+  ops.lookup = OnLookup;
+  ops.getattr = OnGetattr;
+  ops.readdir = OnReaddir;
+  ops.statfs = OnStatfs;
+  WriteOperations<RefuseWrite>::AddTo(ops);
+  return ops;
+}
+
+Task<void> Serve(LinkDirectory::Impl* here) {
+  for (;;) {
+    boost::system::error_code error;
+    co_await here->descriptor->async_wait(asio::posix::stream_descriptor::wait_read,
+                                          asio::redirect_error(asio::use_awaitable, error));
+    if (error) co_return;
+    if (here->session->Drain(here->request, kBatch) == FuseSession::Drained::kEnded) {
+      here->on_ended();
+      co_return;
+    }
+  }
+}
+
+}  // namespace
+
+LinkDirectory::LinkDirectory(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+LinkDirectory::~LinkDirectory() {
+  if (impl_->descriptor) impl_->descriptor->release();  // it is the session's
+}
+
+Result<std::unique_ptr<LinkDirectory>> LinkDirectory::Mount(Options options,
+                                                            asio::io_context& context,
+                                                            std::function<void()> on_ended) {
+  auto impl = std::make_unique<Impl>();
+  options.session.read_only = false;
+  options.mode |= S_IRWXU;
+  impl->options = std::move(options);
+  impl->on_ended = std::move(on_ended);
+  static const struct fuse_lowlevel_ops operations = MakeOperations();
+  Result<std::unique_ptr<FuseSession>> session =
+      FuseSession::Mount(impl->options.session, operations, impl.get());
+  if (!session) return Fail(session.error());
+  impl->session = std::move(*session);
+  impl->descriptor =
+      std::make_unique<asio::posix::stream_descriptor>(context, impl->session->descriptor());
+  Spawn(context, Serve(impl.get()));
+  return std::unique_ptr<LinkDirectory>(new LinkDirectory(std::move(impl)));
+}
+
+void LinkDirectory::Add(const std::string& name) {
+  {
+    std::scoped_lock lock(impl_->mutex);
+    if (impl_->Find(name) != impl_->entries.end()) return;
+    impl_->entries.emplace(impl_->next_nodeid++, Impl::Entry{name, false});
+  }
+  // Somebody who waits for the link may just have been told that there is none.
+  ForgetName(name);
+}
+
+// An error only says that the kernel does not remember it, or that the mount is gone.
+void LinkDirectory::ForgetName(const std::string& name) {
+  fuse_lowlevel_notify_inval_entry(impl_->session->handle(), FUSE_ROOT_ID, name.data(),
+                                   name.size());
+}
+
+void LinkDirectory::Show(const std::string& name) {
+  std::scoped_lock lock(impl_->mutex);
+  const auto entry = impl_->Find(name);
+  if (entry == impl_->entries.end()) return;
+  entry->second.listed = true;
+  impl_->changed_unix_s = UnixSeconds();
+}
+
+void LinkDirectory::Remove(const std::string& name) {
+  {
+    std::scoped_lock lock(impl_->mutex);
+    const auto entry = impl_->Find(name);
+    if (entry == impl_->entries.end()) return;
+    impl_->entries.erase(entry);
+    impl_->changed_unix_s = UnixSeconds();
+  }
+  ForgetName(name);
+}
+
+}  // namespace forebay

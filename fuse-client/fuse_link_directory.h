@@ -1,0 +1,54 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/base/asio.h"
+#include "common/base/result.h"
+#include "fuse-client/fuse_session.h"
+
+namespace forebay {
+
+/// The root of the `/` mount: a file system of nothing but one empty directory for each link, for
+/// the links' own mounts to stand on. Served by one context, on which nobody may look at a path
+/// below the mount point: the answer would wait for itself. That is why links are mounted and
+/// unmounted by a thread that serves no request.
+class LinkDirectory {
+ public:
+  struct Options {
+    FuseSessionOptions session;
+    uid_t uid = 0;
+    gid_t gid = 0;
+    /// The owner may always write as far as modes go: fusermount3 asks for that before it mounts on
+    /// a directory.
+    mode_t mode = 0755;
+  };
+
+  /// `on_ended` is called on `context` when the kernel has let go of the mount.
+  static Result<std::unique_ptr<LinkDirectory>> Mount(Options options, asio::io_context& context,
+                                                      std::function<void()> on_ended);
+  /// `context` has been stopped.
+  ~LinkDirectory();
+  LinkDirectory(const LinkDirectory&) = delete;
+  LinkDirectory& operator=(const LinkDirectory&) = delete;
+
+  /// A directory that can be looked up and mounted on, and is not listed yet.
+  void Add(const std::string& name);
+  /// From now on it is listed.
+  void Show(const std::string& name);
+  /// It is no more, in the kernel's memory too.
+  void Remove(const std::string& name);
+
+  struct Impl;
+
+ private:
+  explicit LinkDirectory(std::unique_ptr<Impl> impl);
+  void ForgetName(const std::string& name);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace forebay

@@ -1,0 +1,234 @@
+#include "fuse-client/link_mount.h"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "common/base/version.h"
+#include "common/base/wall_clock.h"
+#include "common/model/block_id.h"
+#include "fuse-client/fuse_ops.h"
+#include "fuse-client/job_text.h"
+
+namespace forebay {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The kernel's 128 KiB make eight times as many READs and cost half as much CPU again; more than
+/// one largest READ gains nothing, and a page fault in a mapped file reads as much around it.
+constexpr unsigned kReadAheadKb = 1024;
+
+const std::string kErrorsPrefix = "errors-";
+constexpr std::chrono::hours kErrorsKept{30 * 24};
+
+/// Errors come in bursts, and each writing is a whole file.
+constexpr Duration kSaveErrorsAfter = std::chrono::seconds(1);
+
+Task<void> SaveSoon(std::shared_ptr<ErrorLog> errors) {
+  co_await SleepFor(kSaveErrorsAfter);
+  const Status saved = errors->Save();
+  if (!saved) {
+    spdlog::warn("{}; .forebay/errors will not outlive this process", saved.error().message);
+  }
+}
+
+void RemoveOldErrors(const std::string& folder, const std::string& mine) {
+  std::error_code error;
+  const auto now = fs::file_time_type::clock::now();
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const bool errors = entry.path().filename().string().starts_with(kErrorsPrefix);
+    if (!errors || entry.path() == mine) continue;
+    if (now - entry.last_write_time(error) > kErrorsKept) fs::remove(entry.path(), error);
+  }
+}
+
+}  // namespace
+
+LinkMount::LinkMount(LinkMountShares shares, MountedNamespace found, Place place,
+                     std::function<void()> on_ended)
+    : shares_(std::move(shares)),
+      namespace_(std::move(found)),
+      name_(namespace_.link.spec().name()),
+      place_(std::move(place)),
+      on_ended_(std::move(on_ended)),
+      stats_(shares_.threads.size()) {}
+
+LinkMount::~LinkMount() { shares_.metrics.Remove(stats_); }
+
+std::string LinkMount::RenderConfig() const {
+  const Snapshot& snapshot = *namespace_.snapshot;
+  const SnapshotDigest digest{namespace_.link.generation().digest_high(),
+                              namespace_.link.generation().digest_low()};
+  boost::json::object all;
+  all["schema_version"] = 1;
+  all["link"] = name_;
+  all["source"] =
+      "s3://" + std::string(snapshot.source().bucket) + "/" + std::string(snapshot.source().prefix);
+  all["sub_path"] = place_.sub_path;
+  all["cluster"] = namespace_.cluster.ToString();
+  all["generation"] = snapshot.id().generation;
+  all["generation_age_seconds"] =
+      UnixSeconds() - static_cast<std::int64_t>(snapshot.listed_unix_s());
+  all["digest"] = fmt::format("{:016x}{:016x}", digest.high, digest.low);
+  all["objects"] = snapshot.totals().objects;
+  all["bytes"] = snapshot.totals().bytes;
+  all["hidden_keys"] = snapshot.totals().hidden_keys;
+  all["block_bytes"] = snapshot.block_bytes();
+  all["ring_epoch"] = shares_.ring.epoch();
+  all["namespace_from_disk"] = namespace_.from_disk;
+  all["kernel_features"] = session_ ? session_->Features() : "";
+  all["threads"] = shares_.threads.size();
+  all["version"] = Version();
+  return boost::json::serialize(all) + "\n";
+}
+
+// Each mount point has a file of its own beside the link's listing: several mounts of a link share
+// that folder. Those of mount points that are no longer used go after a month.
+void LinkMount::KeepErrors() {
+  const std::string folder = FolderOf(namespace_);
+  const std::string& place = place_.mountpoint;
+  const std::uint64_t hash = CellChecksum(place.data(), place.size());
+  const std::string file = folder + "/" + kErrorsPrefix + fmt::format("{:016x}", hash);
+  RemoveOldErrors(folder, file);
+  errors_->KeepIn(file, [errors = std::weak_ptr(errors_), control = &shares_.control] {
+    if (auto kept = errors.lock()) Spawn(*control, SaveSoon(std::move(kept)));
+  });
+}
+
+Status LinkMount::MakeFileSystem() {
+  const std::optional<SnapshotRow> root = namespace_.snapshot->Resolve(place_.sub_path);
+  manifest_ = std::make_unique<Manifest>(namespace_.snapshot, root ? root->directory : 0,
+                                         FolderOf(namespace_));
+  std::vector<ControlFiles::File> control;
+  control.push_back({"config", [this] { return RenderConfig(); }});
+  control.push_back({"errors", [this] { return errors_->Render(); }});
+  control.push_back({"manifest", {}, [this] { return RenderManifest(); }});
+  control.push_back({"stats", [this] { return RenderStats(); }});
+  FileSystemOptions options;
+  options.uid = shares_.config.uid;
+  options.gid = shares_.config.gid;
+  options.file_mode = shares_.config.file_mode;
+  options.dir_mode = shares_.config.dir_mode;
+  Result<std::unique_ptr<FileSystem>> files =
+      FileSystem::Make(namespace_.snapshot, options, place_.sub_path,
+                       std::make_unique<ControlFiles>(std::move(control)));
+  if (!files) return Fail(files.error().Within("link \"" + name_ + "\""));
+  files_ = std::move(*files);
+  return {};
+}
+
+// The process may serve other links to these jobs and others.
+std::string LinkMount::RenderStats() const {
+  boost::json::array jobs;
+  for (boost::json::value& job : JobsJson(shares_.jobs)) {
+    if (job.at("link").as_string() == name_) jobs.push_back(std::move(job));
+  }
+  return stats_.ToJson(std::move(jobs));
+}
+
+Result<Slice> LinkMount::RenderManifest() {
+  Result<Slice> text = manifest_->Text();
+  if (!text) errors_->Add(".forebay/manifest", text.error());
+  return text;
+}
+
+WorkerOptions LinkMount::OptionsOfWorkers() const {
+  WorkerOptions options;
+  options.blocks.host_id = shares_.host_id;
+  options.reader.link = namespace_.snapshot->id().link;
+  options.reader.block_bytes = namespace_.snapshot->block_bytes();
+  options.reader.patience = shares_.config.s3_timeout;
+  options.job_from = shares_.config.job_from;
+  return options;
+}
+
+Status LinkMount::MountAndServe() {
+  FuseSessionOptions options;
+  options.source = place_.device;
+  options.mountpoint = place_.mountpoint;
+  options.allow_other = shares_.config.allow_other;
+  Result<std::unique_ptr<FuseSession>> session =
+      FuseSession::Mount(options, FuseServer::Operations());
+  if (!session) return Fail(session.error());
+  session_ = std::move(*session);
+  const WorkerShares parts{*session_, *files_,  shares_.ring, shares_.refresher, shares_.health,
+                           streams_,  *errors_, shares_.jobs, shares_.offload};
+  const WorkerOptions worker_options = OptionsOfWorkers();
+  shares_.jobs.SetLink(namespace_.snapshot->id().link,
+                       LinkFacts{.name = name_,
+                                 .generation = namespace_.snapshot->id().generation,
+                                 .blocks = CountBlocks(*namespace_.snapshot)});
+  for (std::size_t i = 0; i < shares_.threads.size(); ++i) {
+    workers_.push_back(std::make_unique<Worker>(shares_.threads.At(i), *shares_.pools.at(i), parts,
+                                                stats_.Worker(i), worker_options, [this] {
+                                                  ended_ = true;
+                                                  on_ended_();
+                                                }));
+    const Status started = workers_.back()->Start();
+    if (!started) return started;
+  }
+  return ProbeMount(place_.mountpoint, kReadAheadKb);
+}
+
+Status LinkMount::Start() {
+  KeepErrors();
+  Status status = MakeFileSystem();
+  if (status) status = MountAndServe();
+  if (!status) return status;
+  shares_.metrics.Add(stats_, name_);
+  const std::string what = place_.sub_path.empty() ? name_ : name_ + "/" + place_.sub_path;
+  spdlog::info("{} (generation {}, {} objects) is mounted on {}", what,
+               namespace_.snapshot->id().generation, namespace_.snapshot->totals().objects,
+               place_.mountpoint);
+  return {};
+}
+
+Unmounted LinkMount::TryLeave() {
+  if (!session_ || ended_) return Unmounted::kDone;
+  return TryUnmount(place_.mountpoint);
+}
+
+void LinkMount::Detach() {
+  if (session_ && !ended_) DetachLazily(place_.mountpoint);
+}
+
+void LinkMount::BeginStop() {
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    asio::post(shares_.threads.At(i), [worker = workers_[i].get()] { worker->BeginStop(); });
+  }
+}
+
+bool LinkMount::Idle() {
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    std::promise<bool> idle;
+    asio::post(shares_.threads.At(i), [&] { idle.set_value(workers_[i]->Idle()); });
+    if (!idle.get_future().get()) return false;
+  }
+  return true;
+}
+
+void LinkMount::LogTotals() const {
+  if (workers_.empty()) return;
+  const StatsSnapshot sum = stats_.Sum();
+  spdlog::info(
+      "{}: {} reads, {} bytes from local nodes, {} from peers, {} from S3, {} failed reads", name_,
+      sum.Reads(), sum.read_bytes[static_cast<std::size_t>(Tier::kLocal)],
+      sum.read_bytes[static_cast<std::size_t>(Tier::kPeer)],
+      sum.read_bytes[static_cast<std::size_t>(Tier::kS3)], errors_->size());
+  const Status saved = errors_->Save();
+  if (!saved) spdlog::warn("{}; .forebay/errors begins anew", saved.error().message);
+}
+
+}  // namespace forebay

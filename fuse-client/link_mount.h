@@ -1,0 +1,113 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/executors.h"
+#include "common/base/offload.h"
+#include "common/base/result.h"
+#include "common/config/mount_config.h"
+#include "common/wire/client_pool.h"
+#include "common/wire/peer_health.h"
+#include "fuse-client/error_log.h"
+#include "fuse-client/filesystem.h"
+#include "fuse-client/fuse_session.h"
+#include "fuse-client/job_table.h"
+#include "fuse-client/manifest.h"
+#include "fuse-client/mount_metrics.h"
+#include "fuse-client/mountpoint.h"
+#include "fuse-client/namespace_snapshot.h"
+#include "fuse-client/ring_view.h"
+#include "fuse-client/stats.h"
+#include "fuse-client/stream_table.h"
+#include "fuse-client/worker.h"
+
+namespace forebay {
+
+/// What the links of one process have in common; each part outlives them and is thread-safe, but
+/// for the pools, of which thread i uses the i-th.
+struct LinkMountShares {
+  const MountConfig& config;
+  std::string host_id;
+  asio::io_context& control;  ///< For what may block a little; run by one thread of its own.
+  Offload& offload;
+  IoPool& threads;  ///< Running.
+  const std::vector<std::unique_ptr<ClientPool>>& pools;
+  RingView& ring;
+  RingRefresher& refresher;
+  PeerHealth& health;
+  JobTable& jobs;
+  MountMetrics& metrics;
+};
+
+/// One link, or a directory of it, on one mount point: its files, its session with the kernel, a
+/// worker on each thread. Its calls come from one thread at a time, which is none of the workers'.
+///
+///     Start() → serving → TryLeave() or Detach(), or somebody unmounts it: ended()
+///             → BeginStop() → Idle() → destruction
+class LinkMount {
+ public:
+  struct Place {
+    std::string sub_path;    ///< "" = the link's root.
+    std::string mountpoint;  ///< Absolute.
+    std::string device;      ///< As the mount table shows it.
+  };
+
+  /// `on_ended` is called, on a worker's thread, when the kernel has let go of the mount.
+  LinkMount(LinkMountShares shares, MountedNamespace found, Place place,
+            std::function<void()> on_ended);
+  /// The workers are idle, or their threads have been stopped.
+  ~LinkMount();
+  LinkMount(const LinkMount&) = delete;
+  LinkMount& operator=(const LinkMount&) = delete;
+
+  /// Returns when a program that looks gets an answer. kNotFound, kInvalid: the link has no such
+  /// directory. After an error Detach() and the rest of the way down are due all the same.
+  Status Start();
+
+  /// The kernel has let go of it, or never had it: nobody uses it any more.
+  bool ended() const { return ended_ || !session_; }
+  Unmounted TryLeave();
+  /// Out of the tree at once. What programs have open goes on until BeginStop().
+  void Detach();
+  /// Takes no more requests; reads under way end at their next failure.
+  void BeginStop();
+  /// After BeginStop(): true when nothing is under way any more. Asks the threads, and waits for
+  /// their answers.
+  bool Idle();
+  /// The last: one line of what it did, and its errors on disk.
+  void LogTotals() const;
+
+  const MountedNamespace& found() const { return namespace_; }
+  const std::string& mountpoint() const { return place_.mountpoint; }
+
+ private:
+  void KeepErrors();
+  Status MakeFileSystem();
+  Status MountAndServe();
+  WorkerOptions OptionsOfWorkers() const;
+  std::string RenderConfig() const;
+  std::string RenderStats() const;
+  Result<Slice> RenderManifest();
+
+  const LinkMountShares shares_;
+  const MountedNamespace namespace_;
+  const std::string name_;
+  const Place place_;
+  const std::function<void()> on_ended_;
+
+  MountStats stats_;
+  // Shared with the coroutine that writes it.
+  const std::shared_ptr<ErrorLog> errors_ = std::make_shared<ErrorLog>();
+  StreamTable streams_;
+  std::unique_ptr<Manifest> manifest_;
+  std::unique_ptr<FileSystem> files_;
+  std::unique_ptr<FuseSession> session_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::atomic<bool> ended_{false};
+};
+
+}  // namespace forebay

@@ -1,0 +1,293 @@
+#!/usr/bin/python3
+"""The ways to mount: a directory of a link, every link, and mount(8) with its fstab."""
+
+import contextlib
+import json
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import subprocess
+
+from e2e import PROGRAMS, E2eTest, eventually, main
+
+
+def mounts_below(folder):
+    """{mount point: [source, type]}, from the kernel's table."""
+    mounts = {}
+    with open("/proc/self/mountinfo", encoding="utf-8") as table:
+        for line in table:
+            place, rest = line.split()[4], line.split(" - ")[1].split()
+            if place == str(folder) or place.startswith(f"{folder}/"):
+                mounts[place] = rest[1::-1]
+    return mounts
+
+
+def in_namespaces(*commands, env):
+    """Runs shell commands in a mount and a process namespace of their own, with which all ends that they mount and start;
+    answers the completed process."""
+    return subprocess.run(["unshare", "-m", "-p", "-f", "--mount-proc", "sh", "-c", "\n".join(commands)], env=env,
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+
+
+class MountTest(E2eTest):
+    NODES = ("n1",)
+
+    def refused_mount(self, source, *says):
+        """forebay-mount says one clear sentence and mounts nothing."""
+        place = self.folder / "refused"
+        place.mkdir(exist_ok=True)
+        result = subprocess.run(
+            [PROGRAMS / "forebay-mount", source, place, "--coordinator", self.cluster.address, "--state-dir",
+             self.folder / "s"], env=self.cluster.client_env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=60, check=False)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertEqual(mounts_below(place), {})
+        lines = result.stderr.strip().splitlines()
+        self.assertEqual(len(lines), 1, result.stderr)
+        for word in says:
+            self.assertIn(word, lines[0])
+
+
+class SubPaths(MountTest):
+    def test_a_directory_of_a_link_is_mounted_as_a_root(self):
+        self.put({"a/b/c/file": b"deep", "a/b/other": b"near", "a/out": b"outside"})
+        self.start()
+        self.link()
+        mount = self.cluster.mount("data/a/b", "m1")
+        self.assertEqual(sorted(os.listdir(mount)), ["c", "other"])
+        self.assertEqual((mount / "c" / "file").read_bytes(), b"deep")
+        self.assertEqual(json.loads((mount / ".forebay/config").read_text())["sub_path"], "a/b")
+        # The CLI takes paths inside it for what they are in the link.
+        listed = self.cluster.cli("-o", "json", "ls", str(mount / "c"))
+        self.assertIn("file", listed.stdout)
+
+    def test_what_is_no_directory_of_the_link_is_one_sentence_and_no_mount(self):
+        self.put({"a/file": b"x"})
+        self.start()
+        self.link()
+        self.refused_mount("data/a/nothing", "data", "a/nothing", "no directory")
+        self.refused_mount("data/a/file", "data", "a/file", "is a file")
+        self.refused_mount("data/../etc", "data", "no directory")
+
+
+class EveryLink(MountTest):
+    def three_links(self):
+        self.put({"x/one": b"1", "y/two": b"22", "z/three": b"333"})
+        self.start()
+        for name in "xyz":
+            self.link(name, f"{name}/")
+
+    def test_each_link_is_a_directory_with_a_connection_of_its_own(self):
+        self.three_links()
+        mount = self.cluster.mount("/", "all")
+        self.assertEqual(os.listdir(mount), ["x", "y", "z"])
+        self.assertEqual((mount / "x/one").read_bytes() + (mount / "z/three").read_bytes(), b"1333")
+        self.assertEqual(len({os.stat(mount / name).st_dev for name in ("", "x", "y", "z")}), 4)
+        self.assertEqual(json.loads((mount / "y/.forebay/config").read_text())["link"], "y")
+        with self.assertRaises(OSError) as caught:
+            (mount / "new").mkdir()
+        self.assertEqual(caught.exception.strerror, "Read-only file system")
+        # One process serves them all, and tells them apart.
+        metrics = self.metrics(self.cluster.mounts["all"])
+        read = {name: sum(value for (metric, labels), value in metrics.items()
+                          if metric == "forebay_read_bytes_total" and f'link="{name}"' in labels) for name in "xyz"}
+        self.assertEqual(read, {"x": 1, "y": 0, "z": 3})
+        self.assertEqual(self.cluster.unmount("all"), 0)
+        self.assertEqual(mounts_below(mount), {})
+
+    def test_links_come_and_go_within_seconds(self):
+        self.three_links()
+        mount = self.cluster.mount("/", "all")
+        with open(mount / "y/two", "rb") as held:
+            self.link("late", "x/")
+            self.cluster.cli("unlink", "x")
+            self.cluster.cli("unlink", "y")
+            eventually(lambda: sorted(os.listdir(mount)) == ["late", "z"], "links have come and gone", 10)
+            self.assertEqual((mount / "late/one").read_bytes(), b"1")
+            self.assertFalse((mount / "x").exists())
+            # What is open stays open; its name has gone.
+            self.assertFalse((mount / "y").exists())
+            self.assertEqual(os.fstat(held.fileno()).st_size, 2)
+        # The same name again, for other data.
+        self.link("y", "z/")
+        eventually(lambda: (mount / "y/three").exists(), "the new link is there", 10)
+        self.assertEqual((mount / "y/three").read_bytes(), b"333")
+
+    def test_it_begins_with_no_link_and_from_disk(self):
+        self.put({"x/one": b"1"})
+        self.start()
+        mount = self.cluster.mount("/", "all")
+        self.assertEqual(os.listdir(mount), [])
+        self.link("x", "x/")
+        eventually(lambda: os.listdir(mount) == ["x"], "the first link is there", 10)
+        self.assertEqual((mount / "x/one").read_bytes(), b"1")
+        self.assertEqual(self.cluster.unmount("all"), 0)
+        self.assertEqual(self.cluster.coordinator.stop(), 0)
+        mount = self.cluster.mount("/", "all")
+        self.assertEqual((mount / "x/one").read_bytes(), b"1")
+        self.cluster.start_coordinator()
+
+    def test_an_unmount_of_the_top_ends_all(self):
+        self.three_links()
+        mount = self.cluster.mount("/", "all")
+        self.assertEqual(len(mounts_below(mount)), 4)
+        subprocess.run(["umount", "-R", mount], check=True)
+        self.assertEqual(self.cluster.mounts["all"].wait(), 0)
+        self.assertEqual(mounts_below(mount), {})
+
+    def test_a_lazy_unmount_leaves_readers_in_peace(self):
+        self.three_links()
+        mount = self.cluster.mount("/", "all")
+        daemon = self.cluster.mounts["all"]
+        with open(mount / "z/three", "rb") as held:
+            subprocess.run(["umount", "-l", mount], check=True)
+            self.assertEqual(mounts_below(mount), {})
+            self.assertEqual(held.read(), b"333")
+            self.assertTrue(daemon.running())
+        self.assertEqual(daemon.wait(), 0)
+
+    def test_sigterm_leaves_nothing_even_in_use(self):
+        self.three_links()
+        mount = self.cluster.mount("/", "all")
+        held = os.open(mount / "z/three", os.O_RDONLY)
+        self.assertEqual(self.cluster.mounts["all"].stop(), 0)
+        self.assertEqual(mounts_below(mount), {})
+        with self.assertRaises(OSError):
+            os.read(held, 1)
+        with contextlib.suppress(OSError):  # it has lost its file system
+            os.close(held)
+
+    def test_a_crash_leaves_nothing(self):
+        self.three_links()
+        mount = self.cluster.mount("/", "all")
+        daemon = self.cluster.mounts.pop("all")
+        daemon.kill(signal.SIGSEGV)
+        self.assertEqual(daemon.wait(), -signal.SIGSEGV)
+        daemon.process.stdout.close()
+        self.assertEqual(mounts_below(mount), {})
+        self.assertEqual(os.listdir(mount), [])
+
+    def test_what_sigkill_leaves_is_cleared_by_the_next_start(self):
+        self.three_links()
+        mount = self.cluster.mount("/", "all")
+        self.cluster.mounts.pop("all").kill(signal.SIGKILL)
+        self.assertEqual(len(mounts_below(mount)), 4)
+        with self.assertRaises(OSError):
+            os.listdir(mount)
+        mount = self.cluster.mount("/", "all")
+        self.assertEqual(len(mounts_below(mount)), 4)
+        self.assertEqual((mount / "x/one").read_bytes(), b"1")
+
+    def test_a_user_who_is_not_root_mounts_all_links(self):
+        self.three_links()
+        user = pwd.getpwnam("nobody")
+        home = self.home / "user"
+        shutil.copytree(self.folder / "run", home / "run", ignore=shutil.ignore_patterns("*.sock"))
+        (home / "all").mkdir()
+        os.chmod(self.home, 0o755)
+        for path in [home, *home.rglob("*")]:
+            os.chown(path, user.pw_uid, user.pw_gid)
+        as_user = f"setpriv --reuid={user.pw_uid} --regid={user.pw_gid} --clear-groups"
+        # Everybody may open /dev/fuse where udev made it; here that is so for this test alone.
+        prepare = (f"mknod {home}/fuse c 10 229; chmod 666 {home}/fuse && mount --bind {home}/fuse /dev/fuse && "
+                   f"mount --bind {home}/fuse.conf /etc/fuse.conf || exit 99")
+        mount = (f"{as_user} {PROGRAMS}/forebay-mount / {home}/all --coordinator {self.cluster.address} "
+                 f"--state-dir {home}/state --log-file {home}/log")
+        env = {**self.cluster.client_env, "FOREBAY_RUNTIME_DIR": str(home / "run")}
+        (home / "fuse.conf").write_text("# nothing\n")
+        refused = in_namespaces(prepare, mount, f"grep -c {home}/all /proc/self/mountinfo", env=env)
+        self.assertEqual(refused.stdout, "0\n")
+        self.assertEqual(len(refused.stderr.strip().splitlines()), 1, refused.stderr)
+        self.assertIn("user_allow_other in /etc/fuse.conf", refused.stderr)
+        (home / "fuse.conf").write_text("user_allow_other\n")
+        done = in_namespaces(
+            prepare, mount, "echo $?", f"{as_user} cat {home}/all/x/one {home}/all/z/three; echo",
+            f"{as_user} touch {home}/all/new", f"setpriv --reuid=12 --clear-groups ls {home}/all",
+            f"{as_user} fusermount3 -uz {home}/all; echo $?", f"grep -c {home}/all /proc/self/mountinfo", env=env)
+        log = (home / "log").read_text() if (home / "log").exists() else ""
+        self.assertEqual(done.stdout.splitlines()[1:], ["0", "1333", "0", "0"], (done, log))
+        self.assertIn("Read-only file system", done.stderr)
+        self.assertIn("Permission denied", done.stderr)  # to others
+
+
+class MountHelper(MountTest):
+    """mount(8) looks for its helpers in /sbin: each test has a mount namespace of its own, in which that holds ours. What
+    it mounts and starts ends with the namespaces."""
+
+    def in_namespace(self, *commands):
+        """Runs shell commands where mount(8) finds our helper; answers the completed process."""
+        for place in ("mnt", "mnt2"):
+            (self.folder / place).mkdir(exist_ok=True)
+        env = {**self.cluster.client_env, "FOREBAY_MOUNT_STATE_DIR": str(self.folder / "s")}
+        return in_namespaces(
+            f"mount -t tmpfs tmpfs /usr/sbin && ln -s {PROGRAMS}/mount.forebay /usr/sbin || exit 99", *commands, env=env)
+
+    def sample(self):
+        self.put({"a/file": b"hello"})
+        self.start()
+        self.link()
+        return f"{self.cluster.address}/data"
+
+    def test_mount_returns_when_the_mount_is_ready(self):
+        source = self.sample()
+        place = self.folder / "mnt"
+        done = self.in_namespace(
+            f"mount -t forebay {source} {place} -o ro,_netdev,nofail,allow_other,noatime,user,x-systemd.automount,"
+            "job_id=j7,uid=12,failover-timeout=2s",
+            "echo $?", f"cat {place}/a/file", f"stat -c ' %u' {place}/a/file", f"umount {place}")
+        self.assertEqual((done.stdout.splitlines()[-1], done.stderr), ("hello 12", ""), done)
+        self.assertIn("0", done.stdout.splitlines())
+
+    def test_writable_and_defaults_are_taken_with_one_warning(self):
+        source = self.sample()
+        place = self.folder / "mnt"
+        done = self.in_namespace(f"mount -t forebay {source}/a {place} -o defaults,rw,exec",
+                                 f"cat {place}/file", f"touch {place}/new", f"umount {place}")
+        self.assertIn("hello", done.stdout)
+        warnings = [line for line in done.stderr.splitlines() if line.startswith("mount.forebay")]
+        self.assertEqual(len(warnings), 1, done.stderr)
+        self.assertIn("Read-only file system", done.stderr)
+
+    def test_an_unknown_option_names_the_nearest_and_mounts_nothing(self):
+        source = self.sample()
+        place = self.folder / "mnt"
+        done = self.in_namespace(f"mount -t forebay {source} {place} -o ro,job_di=3; echo $?", f"mountpoint {place}")
+        self.assertIn("job_id", done.stderr)
+        self.assertEqual(done.stdout.splitlines()[0], "1")
+        self.assertIn("not a mountpoint", done.stdout + done.stderr)
+
+    def test_failures_have_the_status_that_mount_expects(self):
+        self.sample()
+        place = self.folder / "mnt"
+        done = self.in_namespace(f"mount -t forebay {self.cluster.address}/dta {place} -o ro; echo $?",
+                                 f"mount -t forebay {self.cluster.address}/data/no {place} -o ro; echo $?",
+                                 f"mount -f -t forebay {self.cluster.address}/data {place} -o ro; echo $?")
+        self.assertEqual([line for line in done.stdout.splitlines() if line.isdigit()], ["32", "32", "0"])
+        self.assertIn("the nearest is 'data'", done.stderr)
+
+    def test_lines_of_fstab_are_mounted_once_by_mount_a(self):
+        source = self.sample()
+        fstab = self.folder / "fstab"
+        one, every = self.folder / "mnt", self.folder / "mnt2"
+        fstab.write_text(f"{source} {one} forebay ro,_netdev,nofail,allow_other,job_id=j 0 0\n"
+                         f"{self.cluster.address}/ {every} forebay ro,noauto 0 0\n")
+        done = self.in_namespace(f"mount -a -T {fstab}; echo first $?", f"cat {one}/a/file; echo",
+                                 f"mount -a -T {fstab}; echo second $?", f"grep -c ' {one} ' /proc/self/mountinfo",
+                                 f"mount -T {fstab} {every}; echo third $?", f"cat {every}/data/a/file; echo",
+                                 f"umount {one}", f"umount -R {every}; echo $?")
+        self.assertEqual(done.stdout.splitlines(), ["first 0", "hello", "second 0", "1", "third 0", "hello", "0"], done)
+
+    def test_an_ipv6_address_stands_in_brackets(self):
+        self.put({"a/file": b"hello"})
+        self.cluster.start_coordinator("--listen", "[::1]:0")
+        self.link()
+        place = self.folder / "mnt"
+        done = self.in_namespace(f"mount -t forebay {self.cluster.address},127.0.0.1:9/data {place} -o ro",
+                                 f"ls {place}/a", f"umount {place}")
+        self.assertEqual((done.stdout.splitlines()[-1:], done.stderr), (["file"], ""), done)
+
+
+if __name__ == "__main__":
+    main()
