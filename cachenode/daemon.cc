@@ -10,6 +10,7 @@
 #include "common/base/version.h"
 #include "common/config/log_config.h"
 #include "common/config/node_config.h"
+#include "common/config/programs.h"
 #include "common/config/s3_config.h"
 #include "common/config/sections.h"
 #include "common/s3/s3_client.h"
@@ -19,7 +20,7 @@
 namespace forebay {
 namespace {
 
-constexpr const char* kProgram = "forebay-node";
+constexpr std::string_view kProgram = kNodeProgram.name;
 
 S3Options S3OptionsOf(const S3Config& config) {
   S3Options options;
@@ -101,11 +102,7 @@ int RunNode(int argc, char** argv) {
   S3Config s3;
   LogConfig log;
   AllConfigs all;
-  ProgramSpec spec{
-      .name = kProgram,
-      .summary =
-          "Keeps blocks of S3 objects on this machine's disks and serves them to mounts; "
-          "fetches what is missing, once."};
+  ProgramSpec spec{.name = std::string(kProgram), .summary = std::string(kNodeProgram.summary)};
   spec.own = {NodeSection(node), S3Section(s3), LogSection(log)};
   spec.others = all.SectionsBeside(spec.own);
   spec.log = &log;

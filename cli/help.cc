@@ -56,14 +56,11 @@ std::string ProgramHelp() {
     if (!row.aliases.empty()) text += fmt::format(" (also: {})", fmt::join(row.aliases, ", "));
     text += '\n';
   }
-  text +=
-      "\nA TARGET is NAME, NAME/sub/path, s3://bucket/prefix or a path inside a mount.\n"
-      "\nOptions, before or after the verb\n";
-  text += GlobalHelp();
-  text +=
-      "\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 partly (check: not all cached; status:\n"
-      "degraded), 4 not done in --timeout, 130 Ctrl-C. `forebay VERB --help` says more.\n";
-  return text;
+  text += fmt::format("\n{}\n\nOptions, before or after the verb\n{}\nExit codes\n", kTargetText,
+                      GlobalHelp());
+  for (const ExitText& exit : kExitTexts)
+    text += fmt::format("  {:<3}  {}\n", exit.code, exit.meaning);
+  return text + "\n`forebay VERB --help` says more, `man forebay` all.\n";
 }
 
 std::string VerbHelp(const VerbRow& row) {

@@ -10,6 +10,7 @@
 #include "common/base/version.h"
 #include "common/config/coordinator_config.h"
 #include "common/config/log_config.h"
+#include "common/config/programs.h"
 #include "common/config/s3_config.h"
 #include "common/config/sections.h"
 #include "common/s3/endpoint.h"
@@ -21,7 +22,7 @@
 namespace forebay {
 namespace {
 
-constexpr const char* kProgram = "forebay-coordinator";
+constexpr std::string_view kProgram = kCoordinatorProgram.name;
 
 S3Options S3OptionsOf(const S3Config& config) {
   S3Options options;
@@ -96,10 +97,8 @@ int RunCoordinator(int argc, char** argv) {
   S3Config s3;
   LogConfig log;
   AllConfigs all;
-  ProgramSpec spec{.name = kProgram,
-                   .summary =
-                       "Knows which S3 prefixes are linked, what they hold and which cache "
-                       "node owns what. Never on the data path."};
+  ProgramSpec spec{.name = std::string(kProgram),
+                   .summary = std::string(kCoordinatorProgram.summary)};
   spec.own = {CoordinatorSection(coordinator), S3Section(s3), LogSection(log)};
   spec.others = all.SectionsBeside(spec.own);
   spec.log = &log;

@@ -14,6 +14,7 @@
 #include "common/base/files.h"
 #include "common/base/machine_id.h"
 #include "common/base/version.h"
+#include "common/config/programs.h"
 #include "common/config/sections.h"
 #include "fuse-client/control_call.h"
 #include "fuse-client/job_text.h"
@@ -290,10 +291,8 @@ int RunMount(int argc, char** argv) {
   MountConfig mount;
   LogConfig log;
   AllConfigs all;
-  ProgramSpec spec{.name = "forebay-mount",
-                   .summary =
-                       "Shows a link, or with / every link, as a read-only directory, out of "
-                       "the cache nodes."};
+  ProgramSpec spec{.name = std::string(kMountProgram.name),
+                   .summary = std::string(kMountProgram.summary)};
   spec.own.push_back(MountSection(mount));
   spec.own.push_back(LogSection(log));
   spec.others = all.SectionsBeside(spec.own);

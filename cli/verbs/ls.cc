@@ -14,6 +14,8 @@ namespace forebay {
 namespace {
 
 constexpr std::uint32_t kPageEntries = 1000;
+/// An MD5 in hexadecimal, the most common one.
+constexpr std::size_t kEtagWidth = 32;
 constexpr std::uint32_t kDirectory = 1;  // ListedEntry.kind
 
 /// Prints page by page: a folder may have millions of entries.
@@ -36,14 +38,15 @@ class LsVerb final : public Verb {
     request.set_with_cached(cached_);
     request.set_hidden(hidden_);
     request.set_limit(kPageEntries);
-    Table table(Columns());
+    const bool wide = context.console.wide();
+    Table table(Columns(wide));
     for (bool first = true;; first = false) {
       auto page = Ask<proto::ListTargetReply>(context.session, Method::kListTarget, request);
       if (!page) return std::unexpected(page.error());
       if (context.console.json()) {
         PrintJson(context.console, *target, *page, first);
       } else {
-        for (const proto::ListedEntry& entry : page->entries()) table.Add(Row(entry));
+        for (const proto::ListedEntry& entry : page->entries()) table.Add(Row(entry, wide));
         // An empty folder prints nothing, as with ls(1).
         if (!table.empty()) table.Print(context.console);
       }
@@ -53,16 +56,17 @@ class LsVerb final : public Verb {
   }
 
  private:
-  std::vector<Table::Column> Columns() const {
+  std::vector<Table::Column> Columns(bool wide) const {
     if (hidden_) return {{.heading = "REASON", .min_width = 30}, {.heading = "KEY"}};
     std::vector<Table::Column> columns = {{.heading = "SIZE", .right = true, .min_width = 8},
                                           {.heading = "MODIFIED", .min_width = 20}};
     if (cached_) columns.push_back({.heading = "CACHED", .right = true, .min_width = 7});
+    if (wide) columns.push_back({.heading = "ETAG", .min_width = kEtagWidth});
     columns.push_back({.heading = "NAME"});
     return columns;
   }
 
-  std::vector<Cell> Row(const proto::ListedEntry& entry) const {
+  std::vector<Cell> Row(const proto::ListedEntry& entry, bool wide) const {
     if (hidden_) return {Cell(entry.reason()), Cell(entry.name())};
     const bool directory = entry.kind() == kDirectory;
     // Only the look at the cache also sums up what is below a folder.
@@ -75,6 +79,7 @@ class LsVerb final : public Verb {
       row.emplace_back(
           fmt::format("{}{}", HumanPercent(Ratio(entry.cached_bytes(), entry.size())), more));
     }
+    if (wide) row.emplace_back(directory ? "-" : entry.etag());
     row.emplace_back(entry.name() + (directory ? "/" : ""));
     return row;
   }

@@ -67,15 +67,10 @@ std::string HelpText(std::string_view program, std::string_view summary,
     for (const ConfigOption& option : section.options) text += OptionHelp(option);
   }
   text += "\nGeneral\n";
-  text += "  --config FILE\n      The TOML file to read (default /etc/forebay/forebay.toml).\n";
-  text += "  --print-config\n      Print the values in force and where each came from.\n";
-  text += "  --check-config\n      Print what is wrong with the configuration, and exit.\n";
-  text += "  --version\n  -h, --help\n\n";
-  text += Wrap(
-      "A flag goes before the environment (FOREBAY_<SECTION>_<KEY>), that before the file, that "
-      "before the default.",
-      0);
-  return text;
+  for (const GeneralFlag& flag : kGeneralFlags) {
+    text += fmt::format("  {}\n{}", flag.flag, Wrap(flag.help, kIndent));
+  }
+  return text + "\n" + Wrap(kPrecedence, 0);
 }
 
 std::string PrintConfig(const std::vector<ConfigSection>& own) {

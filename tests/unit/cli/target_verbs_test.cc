@@ -141,6 +141,20 @@ TEST(Ls, CachedShowsTheShareOfEachEntry) {
   EXPECT_TRUE(session.Asked<proto::ListTargetRequest>(0).with_cached());
 }
 
+TEST(Ls, WideShowsEtags) {
+  ScriptedSession session;
+  proto::ListTargetReply page;
+  proto::ListedEntry& folder = *page.add_entries();
+  folder.set_name("val");
+  folder.set_kind(1);
+  AddFile(page, "a.jpg", 2048);
+  page.mutable_entries(1)->set_etag("d41d8cd98f00b204e9800998ecf8427e");
+  session.Answer(Method::kListTarget, page);
+  const Ran ran = RunForebay(session, {"ls", "imagenet", "-o", "wide"});
+  EXPECT_THAT(ran.out, HasSubstr("MODIFIED              ETAG                              NAME\n"));
+  EXPECT_THAT(ran.out, HasSubstr("Z  d41d8cd98f00b204e9800998ecf8427e  a.jpg\n"));
+}
+
 TEST(Ls, HiddenShowsKeysAndReasons) {
   ScriptedSession session;
   proto::ListTargetReply page;

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace forebay {
+
+/// A program that is configured by sections of the file: what its --help and its manual page say.
+struct ProgramText {
+  std::string_view name;
+  std::string_view summary;  ///< A sentence or two.
+  /// Those of the file that are its own flags, too; "" = no more.
+  std::array<std::string_view, 3> sections;
+};
+
+inline constexpr ProgramText kCoordinatorProgram{
+    "forebay-coordinator",
+    "Knows which S3 prefixes are linked, what they hold and which cache node owns what. Never on "
+    "the "
+    "data path.",
+    {"coordinator", "s3", "log"}};
+
+inline constexpr ProgramText kNodeProgram{
+    "forebay-node",
+    "Keeps blocks of S3 objects on this machine's disks and serves them to mounts; fetches what is "
+    "missing, once.",
+    {"node", "s3", "log"}};
+
+inline constexpr ProgramText kMountProgram{
+    "forebay-mount",
+    "Shows a link as a read-only directory, out of the cache nodes.",
+    {"mount", "log", ""}};
+
+}  // namespace forebay
