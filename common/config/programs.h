@@ -28,7 +28,7 @@ inline constexpr ProgramText kNodeProgram{
 
 inline constexpr ProgramText kMountProgram{
     "forebay-mount",
-    "Shows a link as a read-only directory, out of the cache nodes.",
+    "Shows a link, or with / every link, as a read-only directory, out of the cache nodes.",
     {"mount", "log", ""}};
 
 }  // namespace forebay
