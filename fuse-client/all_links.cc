@@ -107,6 +107,7 @@ void AllLinks::Apply(const KnownLinks& known) {
   for (auto place = places_.begin(); place != places_.end();) {
     const auto link = wanted.find(place->first);
     if (link != wanted.end() && link->second->spec().id() == place->second.id) {
+      Follow(place->second, *link->second);
       ++place;
       continue;
     }
@@ -118,6 +119,19 @@ void AllLinks::Apply(const KnownLinks& known) {
     if (directory_ended_ || parts_.stopping.stop_requested()) return;
     MountLink(*link);
   }
+}
+
+void AllLinks::Follow(Place& place, const proto::LinkState& link) {
+  if (place.mount == nullptr || !place.mount->IsBehind(link)) return;
+  const std::string& name = link.spec().name();
+  Result<MountedNamespace> next =
+      WaitFor(parts_.control, parts_.stopping,
+              parts_.source.Obtain(name, Deadline::After(kOneLinkPatience)));
+  if (!next) {
+    spdlog::warn("the new listing of \"{}\" cannot be fetched: {}", name, next.error().message);
+    return;
+  }
+  if (place.mount->IsBehind(next->link)) place.mount->Follow(std::move(*next), parts_.stopping);
 }
 
 void AllLinks::MountLink(const proto::LinkState& link) {

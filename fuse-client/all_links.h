@@ -61,6 +61,7 @@ class AllLinks {
   void Watch(const std::stop_token& stop);
   void Apply(const KnownLinks& known);
   void MountLink(const proto::LinkState& link);
+  void Follow(Place& place, const proto::LinkState& link);
   void TakeDown(Place& place, const std::string& name);
   void LookAfterTheLeaving();
   void Complain(const std::string& name, const std::string& message);

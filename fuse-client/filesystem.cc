@@ -16,6 +16,33 @@ constexpr std::uint64_t kFirstEntryOffset = 2;
 constexpr std::string_view kEtagXattr = "user.forebay.etag";
 constexpr std::string_view kKeyXattr = "user.forebay.key";
 
+/// Offsets of entries say which generation they count in: its last 15 bits stand above 48 bits of
+/// position, so that the sign bit stays free.
+constexpr int kGenerationShift = 48;
+constexpr std::uint64_t kGenerationMask = 0x7fff;
+constexpr std::uint64_t kPositionMask = (1ULL << kGenerationShift) - 1;
+
+std::uint64_t TagOf(const Snapshot& snapshot) { return snapshot.id().generation & kGenerationMask; }
+
+std::uint64_t OffsetOf(const Snapshot& snapshot, std::uint64_t position) {
+  return TagOf(snapshot) << kGenerationShift | (kFirstEntryOffset + position);
+}
+
+std::uint64_t PositionOf(std::uint64_t offset) {
+  const std::uint64_t place = offset & kPositionMask;
+  return place <= kFirstEntryOffset ? 0 : place - kFirstEntryOffset;
+}
+
+/// The generation that `offset` counts in; null when it is not kept any more.
+const Snapshot* GenerationOf(const GenerationView& view, std::uint64_t offset) {
+  const std::uint64_t tag = offset >> kGenerationShift;
+  if (offset <= kFirstEntryOffset || tag == TagOf(*view.snapshot)) return view.snapshot.get();
+  for (const auto& earlier : view.earlier) {
+    if (TagOf(*earlier) == tag) return earlier.get();
+  }
+  return nullptr;
+}
+
 bool IsControlFile(std::uint64_t nodeid) { return (nodeid & kControlNodeidBit) != 0; }
 
 std::unexpected<Error> Gone(std::uint64_t nodeid) {
@@ -34,40 +61,25 @@ Result<std::unique_ptr<FileSystem>> FileSystem::Make(std::shared_ptr<const Snaps
                                                      FileSystemOptions options,
                                                      std::string_view sub_path,
                                                      std::unique_ptr<ControlFiles> control) {
-  const std::optional<SnapshotRow> root = snapshot->Resolve(sub_path);
-  if (!root) {
-    return Fail(Code::kNotFound,
-                "there is no directory \"" + std::string(sub_path) + "\"; see `forebay ls`");
-  }
-  if (!root->is_directory()) {
-    return Fail(Code::kInvalid,
-                "\"" + std::string(sub_path) + "\" is a file; mount the directory that holds it");
-  }
+  Result<std::unique_ptr<Generations>> generations =
+      Generations::Make(std::move(snapshot), sub_path);
+  if (!generations) return Fail(generations.error());
   return std::unique_ptr<FileSystem>(
-      new FileSystem(std::move(snapshot), options, *root, std::move(control)));
+      new FileSystem(std::move(*generations), options, std::move(control)));
 }
 
-FileSystem::FileSystem(std::shared_ptr<const Snapshot> snapshot, FileSystemOptions options,
-                       SnapshotRow root, std::unique_ptr<ControlFiles> control)
-    : snapshot_(std::move(snapshot)),
-      options_(options),
-      root_(root),
-      control_(std::move(control)) {}
+FileSystem::FileSystem(std::unique_ptr<Generations> generations, FileSystemOptions options,
+                       std::unique_ptr<ControlFiles> control)
+    : generations_(std::move(generations)), options_(options), control_(std::move(control)) {}
 
-std::optional<SnapshotRow> FileSystem::RowOf(std::uint64_t nodeid) const {
-  if (nodeid == kRoot) return root_;
-  return snapshot_->FindNodeid(nodeid);
-}
-
-Result<SnapshotRow> FileSystem::DirectoryRowOf(std::uint64_t nodeid) const {
-  const std::optional<SnapshotRow> row = RowOf(nodeid);
-  if (!row) return Gone(nodeid);
-  if (!row->is_directory()) return Fail(Code::kInvalid, PathOf(nodeid) + " is not a directory");
-  return *row;
-}
-
-std::uint64_t FileSystem::NodeidOf(const SnapshotRow& row) const {
-  return row.index == root_.index ? kRoot : row.nodeid;
+/// Of the current generation: a directory that is gone has no entries to look for.
+Result<SnapshotRow> FileSystem::DirectoryRowOf(const GenerationView& view, std::uint64_t nodeid) {
+  const std::optional<GenerationView::Found> found = view.Find(nodeid);
+  if (!found || !found->current) return Gone(nodeid);
+  if (!found->row.is_directory()) {
+    return Fail(Code::kInvalid, view.snapshot->PathOf(found->row) + " is not a directory");
+  }
+  return found->row;
 }
 
 FileSystem::Node FileSystem::MakeNode(std::uint64_t nodeid, mode_t mode, std::uint64_t size,
@@ -90,14 +102,15 @@ FileSystem::Node FileSystem::MakeNode(std::uint64_t nodeid, mode_t mode, std::ui
   return node;
 }
 
-FileSystem::Node FileSystem::NodeOf(const SnapshotRow& row) const {
+FileSystem::Node FileSystem::NodeOf(const GenerationView& view, const SnapshotRow& row) const {
   const mode_t mode =
       row.is_directory() ? (S_IFDIR | options_.dir_mode) : (S_IFREG | options_.file_mode);
-  return MakeNode(NodeidOf(row), mode, row.size, row.mtime_unix_s);
+  const std::uint64_t nodeid = row.nodeid == view.root.nodeid ? kRoot : row.nodeid;
+  return MakeNode(nodeid, mode, row.size, row.mtime_unix_s);
 }
 
 FileSystem::Node FileSystem::ControlDirectory() const {
-  return MakeNode(kControlDirectoryNodeid, S_IFDIR | options_.dir_mode, 0, root_.mtime_unix_s);
+  return MakeNode(kControlDirectoryNodeid, S_IFDIR | options_.dir_mode, 0, RootTime());
 }
 
 FileSystem::Node FileSystem::ControlFile(const ControlFiles::Rendering& rendering) const {
@@ -119,10 +132,11 @@ bool FileSystem::IsSlow(std::uint64_t parent, std::string_view name) const {
 
 Result<FileSystem::Node> FileSystem::Lookup(std::uint64_t parent, std::string_view name) {
   if (control_ && parent == kControlDirectoryNodeid) return LookupControl(name);
-  const Result<SnapshotRow> directory = DirectoryRowOf(parent);
+  const std::shared_ptr<const GenerationView> view = generations_->view();
+  const Result<SnapshotRow> directory = DirectoryRowOf(*view, parent);
   if (!directory) return Fail(directory.error());
-  const std::optional<SnapshotRow> row = snapshot_->Lookup(directory->directory, name);
-  if (row) return NodeOf(*row);
+  const std::optional<SnapshotRow> row = view->snapshot->Lookup(directory->directory, name);
+  if (row) return NodeOf(*view, *row);
   // After the data: below a sub-path an object may have this name, and data comes first.
   if (control_ && parent == kRoot && name == kControlDirectoryName) return ControlDirectory();
   return Fail(Code::kNotFound, "no such entry");
@@ -135,20 +149,23 @@ Result<FileSystem::Node> FileSystem::GetAttr(std::uint64_t nodeid) const {
     if (!rendering) return Gone(nodeid);
     return ControlFile(*rendering);
   }
-  const std::optional<SnapshotRow> row = RowOf(nodeid);
-  if (!row) return Gone(nodeid);
-  return NodeOf(*row);
+  const std::shared_ptr<const GenerationView> view = generations_->view();
+  const std::optional<GenerationView::Found> found = view->Find(nodeid);
+  if (!found) return Gone(nodeid);
+  return NodeOf(*view, found->row);
 }
 
 Status FileSystem::ReadControlDir(std::uint64_t offset, EntryVisitor& visitor) const {
+  const std::shared_ptr<const GenerationView> view = generations_->view();
   if (offset <= kDotOffset && !visitor.Visit({".", ControlDirectory(), kDotDotOffset})) return {};
-  if (offset <= kDotDotOffset && !visitor.Visit({"..", NodeOf(root_), kFirstEntryOffset})) {
+  if (offset <= kDotDotOffset &&
+      !visitor.Visit({"..", NodeOf(*view, view->root), kFirstEntryOffset})) {
     return {};
   }
   const auto& files = control_->files();
   const std::uint64_t first = offset <= kFirstEntryOffset ? 0 : offset - kFirstEntryOffset;
   for (std::uint64_t i = first; i < files.size(); ++i) {
-    const Node node = ControlFile({kControlNodeidBit | (i + 1), 0, root_.mtime_unix_s});
+    const Node node = ControlFile({kControlNodeidBit | (i + 1), 0, RootTime()});
     if (!visitor.Visit({files[i].name, node, kFirstEntryOffset + i + 1})) return {};
   }
   return {};
@@ -157,27 +174,44 @@ Status FileSystem::ReadControlDir(std::uint64_t offset, EntryVisitor& visitor) c
 Status FileSystem::ReadDir(std::uint64_t nodeid, std::uint64_t offset,
                            EntryVisitor& visitor) const {
   if (control_ && nodeid == kControlDirectoryNodeid) return ReadControlDir(offset, visitor);
-  const Result<SnapshotRow> row = DirectoryRowOf(nodeid);
-  if (!row) return Fail(row.error());
-  if (offset <= kDotOffset && !visitor.Visit({".", NodeOf(*row), kDotDotOffset})) return {};
-  if (offset <= kDotDotOffset) {
-    const auto parent = snapshot_->DirectoryAt(snapshot_->ParentOf(*row));
-    const auto parent_row = parent ? snapshot_->RowAt(parent->row) : std::nullopt;
-    const Node above = NodeOf(nodeid == kRoot || !parent_row ? root_ : *parent_row);
-    if (!visitor.Visit({"..", above, kFirstEntryOffset})) return {};
+  const std::shared_ptr<const GenerationView> view = generations_->view();
+  // Who has begun to read an earlier generation goes on there: each entry comes once.
+  if (const Snapshot* begun = GenerationOf(*view, offset); begun != view->snapshot.get()) {
+    const auto row = begun != nullptr ? begun->FindNodeid(nodeid) : std::nullopt;
+    const auto root = nodeid == kRoot && begun != nullptr
+                          ? begun->Resolve(view->snapshot->PathOf(view->root))
+                          : row;
+    if (!root || !root->is_directory()) return Gone(nodeid);
+    return ReadEntries(*view, *begun, root->directory, PositionOf(offset), visitor);
   }
-  const std::uint64_t position = offset <= kFirstEntryOffset ? 0 : offset - kFirstEntryOffset;
-  DirectoryCursor cursor = snapshot_->ReadDirectory(row->directory, position);
+  const Result<SnapshotRow> row = DirectoryRowOf(*view, nodeid);
+  if (!row) return Fail(row.error());
+  const Snapshot& snapshot = *view->snapshot;
+  if (offset <= kDotOffset && !visitor.Visit({".", NodeOf(*view, *row), kDotDotOffset})) return {};
+  if (offset <= kDotDotOffset) {
+    const auto parent = snapshot.DirectoryAt(snapshot.ParentOf(*row));
+    const auto parent_row = parent ? snapshot.RowAt(parent->row) : std::nullopt;
+    const Node above = NodeOf(*view, nodeid == kRoot || !parent_row ? view->root : *parent_row);
+    if (!visitor.Visit({"..", above, OffsetOf(snapshot, 0)})) return {};
+  }
+  return ReadEntries(*view, snapshot, row->directory, PositionOf(offset), visitor);
+}
+
+Status FileSystem::ReadEntries(const GenerationView& view, const Snapshot& snapshot,
+                               std::uint32_t directory, std::uint64_t position,
+                               EntryVisitor& visitor) const {
+  DirectoryCursor cursor = snapshot.ReadDirectory(directory, position);
   while (cursor.Next()) {
-    const Node node = NodeOf(cursor.row());
-    if (!visitor.Visit({cursor.name(), node, kFirstEntryOffset + cursor.position()})) return {};
+    const Node node = NodeOf(view, cursor.row());
+    if (!visitor.Visit({cursor.name(), node, OffsetOf(snapshot, cursor.position())})) return {};
   }
   if (cursor.damaged()) return DamagedListing();
   return {};
 }
 
 struct statvfs FileSystem::StatFs() const {
-  const SnapshotTotals& totals = snapshot_->totals();
+  const std::shared_ptr<const GenerationView> view = generations_->view();
+  const SnapshotTotals& totals = view->snapshot->totals();
   struct statvfs out{};
   out.f_bsize = 4096;
   out.f_frsize = 4096;
@@ -189,15 +223,17 @@ struct statvfs FileSystem::StatFs() const {
 
 Result<std::string> FileSystem::GetXattr(std::uint64_t nodeid, std::string_view name) const {
   if (name != kEtagXattr && name != kKeyXattr) return Fail(Code::kNotFound, "no such attribute");
-  const std::optional<SnapshotRow> row = RowOf(nodeid);
-  if (!row || row->is_directory()) return Fail(Code::kNotFound, "only objects have it");
-  return name == kEtagXattr ? snapshot_->EtagOf(*row) : snapshot_->KeyOf(*row);
+  const std::shared_ptr<const GenerationView> view = generations_->view();
+  const std::optional<GenerationView::Found> found = view->Find(nodeid);
+  if (!found || found->row.is_directory()) return Fail(Code::kNotFound, "only objects have it");
+  const Snapshot& snapshot = *found->snapshot;
+  return name == kEtagXattr ? snapshot.EtagOf(found->row) : snapshot.KeyOf(found->row);
 }
 
 Result<std::string> FileSystem::ListXattr(std::uint64_t nodeid) const {
-  const std::optional<SnapshotRow> row = RowOf(nodeid);
+  const std::optional<GenerationView::Found> found = generations_->view()->Find(nodeid);
   std::string names;
-  if (!row || row->is_directory()) return names;
+  if (!found || found->row.is_directory()) return names;
   for (const std::string_view name : {kEtagXattr, kKeyXattr}) {
     names.append(name).push_back('\0');
   }
@@ -212,21 +248,25 @@ Result<FileSystem::Content> FileSystem::ContentOf(std::uint64_t nodeid) const {
     content.object.size = content.bytes->bytes.size();
     return content;
   }
-  const std::optional<SnapshotRow> row = RowOf(nodeid);
-  if (!row) return Gone(nodeid);
-  if (row->is_directory()) return Fail(Code::kInvalid, PathOf(nodeid) + " is a directory");
-  content.object = ObjectRef{snapshot_->KeyOf(*row), snapshot_->EtagOf(*row), row->size};
-  const SnapshotSource& source = snapshot_->source();
-  content.version = ComputeObjectVersion({snapshot_->domain(), source.endpoint, source.bucket,
-                                          content.object.key, content.object.etag, row->size});
+  const std::shared_ptr<const GenerationView> view = generations_->view();
+  const std::optional<GenerationView::Found> found = view->Find(nodeid);
+  if (!found) return Gone(nodeid);
+  const SnapshotRow& row = found->row;
+  if (row.is_directory()) return Fail(Code::kInvalid, PathOf(nodeid) + " is a directory");
+  const Snapshot& snapshot = *found->snapshot;
+  content.object = ObjectRef{snapshot.KeyOf(row), snapshot.EtagOf(row), row.size};
+  const SnapshotSource& source = snapshot.source();
+  content.version = ComputeObjectVersion({snapshot.domain(), source.endpoint, source.bucket,
+                                          content.object.key, content.object.etag, row.size});
   return content;
 }
 
 std::string FileSystem::PathOf(std::uint64_t nodeid) const {
-  const std::optional<SnapshotRow> row = RowOf(nodeid);
-  if (!row) return "inode " + std::to_string(nodeid);
-  std::string path = snapshot_->PathOf(*row);
-  const std::string root = snapshot_->PathOf(root_);
+  const std::shared_ptr<const GenerationView> view = generations_->view();
+  const std::optional<GenerationView::Found> found = view->Find(nodeid);
+  if (!found) return "inode " + std::to_string(nodeid);
+  std::string path = found->snapshot->PathOf(found->row);
+  const std::string root = view->snapshot->PathOf(view->root);
   if (!root.empty() && path.starts_with(root + "/")) path.erase(0, root.size() + 1);
   return path;
 }

@@ -16,6 +16,7 @@
 #include "common/model/object_version.h"
 #include "common/snapshot/snapshot.h"
 #include "fuse-client/control_files.h"
+#include "fuse-client/generations.h"
 
 namespace forebay {
 
@@ -27,14 +28,16 @@ struct FileSystemOptions {
   mode_t dir_mode = 0555;
 };
 
-/// The POSIX view of one link's snapshot: node ids, attributes, directories, xattrs. Everything is
-/// answered from the mapped snapshot, without a lock, a wait or an RPC; handles have no state, so
-/// any process that holds the same snapshot can go on serving the same kernel. All calls are
+/// The POSIX view of one link: node ids, attributes, directories, xattrs. Everything is answered
+/// from mapped snapshots, without a wait or an RPC; handles have no state, so any process that
+/// holds the same snapshots can go on serving the same kernel. When the link's next generation is
+/// shown, nodes that did not change stay what they were, and those that are gone or changed go on
+/// for whoever has them open. All calls are
 /// thread-safe. Knows nothing of FUSE.
 class FileSystem {
  public:
   /// The mount's root, as FUSE wants it; of a sub-path mount it stands for that directory.
-  static constexpr std::uint64_t kRoot = 1;
+  static constexpr std::uint64_t kRoot = GenerationView::kRoot;
   /// Python and others size their buffers by it: 1 READ instead of 2 for a small file (DESIGN 6.1).
   static constexpr blksize_t kBlockSizeHint = 128L * 1024;
 
@@ -65,8 +68,8 @@ class FileSystem {
   bool IsSlow(std::uint64_t parent, std::string_view name) const;
   Result<Node> GetAttr(std::uint64_t nodeid) const;
 
-  /// One entry of a directory. `next` is the offset at which a later ReadDir goes on after it,
-  /// stable for as long as the snapshot is.
+  /// One entry of a directory. `next` is the offset at which a later ReadDir goes on after it, in
+  /// the generation that the first part came from for as long as that is kept.
   struct Entry {
     std::string_view name;
     const Node& node;
@@ -93,25 +96,30 @@ class FileSystem {
 
   void Forget(std::uint64_t nodeid);
 
-  const Snapshot& snapshot() const { return *snapshot_; }
+  /// Shows the link's next generation from now on. As Generations::Switch. What the kernel
+  /// remembers of the one before is the caller's to end.
+  Status Switch(std::shared_ptr<const Snapshot> next) {
+    return generations_->Switch(std::move(next));
+  }
+  std::shared_ptr<const GenerationView> view() const { return generations_->view(); }
 
  private:
-  FileSystem(std::shared_ptr<const Snapshot> snapshot, FileSystemOptions options, SnapshotRow root,
+  FileSystem(std::unique_ptr<Generations> generations, FileSystemOptions options,
              std::unique_ptr<ControlFiles> control);
 
-  std::optional<SnapshotRow> RowOf(std::uint64_t nodeid) const;
-  Result<SnapshotRow> DirectoryRowOf(std::uint64_t nodeid) const;
-  std::uint64_t NodeidOf(const SnapshotRow& row) const;
-  Node NodeOf(const SnapshotRow& row) const;
+  static Result<SnapshotRow> DirectoryRowOf(const GenerationView& view, std::uint64_t nodeid);
+  Node NodeOf(const GenerationView& view, const SnapshotRow& row) const;
+  std::int64_t RootTime() const { return view()->root.mtime_unix_s; }
+  Status ReadEntries(const GenerationView& view, const Snapshot& snapshot, std::uint32_t directory,
+                     std::uint64_t position, EntryVisitor& visitor) const;
   Node ControlDirectory() const;
   Node ControlFile(const ControlFiles::Rendering& rendering) const;
   Node MakeNode(std::uint64_t nodeid, mode_t mode, std::uint64_t size, std::int64_t mtime) const;
   Result<Node> LookupControl(std::string_view name);
   Status ReadControlDir(std::uint64_t offset, EntryVisitor& visitor) const;
 
-  const std::shared_ptr<const Snapshot> snapshot_;
+  const std::unique_ptr<Generations> generations_;
   const FileSystemOptions options_;
-  const SnapshotRow root_;
   const std::unique_ptr<ControlFiles> control_;
 };
 

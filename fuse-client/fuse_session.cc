@@ -184,6 +184,20 @@ std::string FuseSession::Features() const {
 
 struct fuse_session* FuseSession::handle() const { return impl_->session; }
 
+// Errors say that the kernel does not remember it, or that the mount is gone.
+void FuseSession::ForgetName(std::uint64_t parent, const std::string& name) {
+  (void)fuse_lowlevel_notify_inval_entry(impl_->session, parent, name.data(), name.size());
+}
+
+void FuseSession::ForgetNode(std::uint64_t nodeid) {
+  (void)fuse_lowlevel_notify_inval_inode(impl_->session, nodeid, 0, 0);
+}
+
+void FuseSession::ForgetAttributes(std::uint64_t nodeid) {
+  constexpr off_t kNoPages = -1;
+  (void)fuse_lowlevel_notify_inval_inode(impl_->session, nodeid, kNoPages, 0);
+}
+
 void* FuseSession::ContextOf(void* userdata) { return static_cast<Userdata*>(userdata)->context; }
 
 FuseSession::Drained FuseSession::Drain(struct fuse_buf& buffer, std::size_t limit) {

@@ -53,6 +53,16 @@ class FuseSession {
   /// the caller's own, reused.
   Drained Drain(::fuse_buf& buffer, std::size_t limit);
 
+  // What the kernel remembers, ended. Never from a thread that serves requests: the kernel makes
+  // the caller wait for those that concern the node. Unknown names and nodes are no errors.
+
+  /// The entry `name` of a directory, with all that is below it.
+  void ForgetName(std::uint64_t parent, const std::string& name);
+  /// A node's attributes, and a directory's list of entries.
+  void ForgetNode(std::uint64_t nodeid);
+  /// A node's attributes; a file's pages stay.
+  void ForgetAttributes(std::uint64_t nodeid);
+
   /// What the kernel granted, as names: for `.forebay/config` and one log line. Known once the
   /// first request has been served.
   std::string Features() const;

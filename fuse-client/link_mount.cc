@@ -17,6 +17,7 @@
 #include "common/base/version.h"
 #include "common/base/wall_clock.h"
 #include "common/model/block_id.h"
+#include "common/snapshot/changes.h"
 #include "fuse-client/fuse_ops.h"
 #include "fuse-client/job_text.h"
 
@@ -67,17 +68,23 @@ LinkMount::LinkMount(LinkMountShares shares, MountedNamespace found, Place place
 
 LinkMount::~LinkMount() { shares_.metrics.Remove(stats_); }
 
+MountedNamespace LinkMount::Now() const {
+  const std::scoped_lock lock(mutex_);
+  return namespace_;
+}
+
 std::string LinkMount::RenderConfig() const {
-  const Snapshot& snapshot = *namespace_.snapshot;
-  const SnapshotDigest digest{namespace_.link.generation().digest_high(),
-                              namespace_.link.generation().digest_low()};
+  const MountedNamespace now = Now();
+  const Snapshot& snapshot = *now.snapshot;
+  const SnapshotDigest digest{now.link.generation().digest_high(),
+                              now.link.generation().digest_low()};
   boost::json::object all;
   all["schema_version"] = 1;
   all["link"] = name_;
   all["source"] =
       "s3://" + std::string(snapshot.source().bucket) + "/" + std::string(snapshot.source().prefix);
   all["sub_path"] = place_.sub_path;
-  all["cluster"] = namespace_.cluster.ToString();
+  all["cluster"] = now.cluster.ToString();
   all["generation"] = snapshot.id().generation;
   all["generation_age_seconds"] =
       UnixSeconds() - static_cast<std::int64_t>(snapshot.listed_unix_s());
@@ -87,7 +94,7 @@ std::string LinkMount::RenderConfig() const {
   all["hidden_keys"] = snapshot.totals().hidden_keys;
   all["block_bytes"] = snapshot.block_bytes();
   all["ring_epoch"] = shares_.ring.epoch();
-  all["namespace_from_disk"] = namespace_.from_disk;
+  all["namespace_from_disk"] = now.from_disk;
   all["kernel_features"] = session_ ? session_->Features() : "";
   all["threads"] = shares_.threads.size();
   all["version"] = Version();
@@ -107,10 +114,14 @@ void LinkMount::KeepErrors() {
   });
 }
 
-Status LinkMount::MakeFileSystem() {
+std::shared_ptr<Manifest> LinkMount::MakeManifest() const {
   const std::optional<SnapshotRow> root = namespace_.snapshot->Resolve(place_.sub_path);
-  manifest_ = std::make_unique<Manifest>(namespace_.snapshot, root ? root->directory : 0,
-                                         FolderOf(namespace_));
+  return std::make_shared<Manifest>(namespace_.snapshot, root ? root->directory : 0,
+                                    FolderOf(namespace_));
+}
+
+Status LinkMount::MakeFileSystem() {
+  manifest_ = MakeManifest();
   std::vector<ControlFiles::File> control;
   control.push_back({"config", [this] { return RenderConfig(); }});
   control.push_back({"errors", [this] { return errors_->Render(); }});
@@ -139,7 +150,12 @@ std::string LinkMount::RenderStats() const {
 }
 
 Result<Slice> LinkMount::RenderManifest() {
-  Result<Slice> text = manifest_->Text();
+  std::shared_ptr<Manifest> manifest;
+  {
+    const std::scoped_lock lock(mutex_);
+    manifest = manifest_;
+  }
+  Result<Slice> text = manifest->Text();
   if (!text) errors_->Add(".forebay/manifest", text.error());
   return text;
 }
@@ -193,6 +209,61 @@ Status LinkMount::Start() {
                namespace_.snapshot->id().generation, namespace_.snapshot->totals().objects,
                place_.mountpoint);
   return {};
+}
+
+bool LinkMount::IsBehind(const proto::LinkState& link) const {
+  if (!link.has_generation() || link.spec().id() != namespace_.link.spec().id()) return false;
+  const std::uint64_t offered = link.generation().generation();
+  return offered != namespace_.link.generation().generation() && offered != refused_generation_;
+}
+
+void LinkMount::Follow(MountedNamespace next, const std::stop_token& stop) {
+  const std::shared_ptr<const GenerationView> before = files_->view();
+  const std::uint64_t generation = next.link.generation().generation();
+  const Status switched = files_->Switch(next.snapshot);
+  if (!switched) {
+    refused_generation_ = generation;
+    spdlog::warn("{} stays at generation {} of {}: in generation {}, {}", place_.mountpoint,
+                 before->snapshot->id().generation, name_, generation, switched.error().message);
+    return;
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    namespace_ = std::move(next);
+    manifest_ = MakeManifest();
+  }
+  const std::uint64_t changes = Announce(*before, stop);
+  spdlog::info("{} shows generation {} of {} ({} objects): {} names or times changed",
+               place_.mountpoint, generation, name_, namespace_.snapshot->totals().objects,
+               changes);
+}
+
+/// The kernel remembers names for ever; what changed is named to it, one message each.
+std::uint64_t LinkMount::Announce(const GenerationView& before, const std::stop_token& stop) {
+  const std::shared_ptr<const GenerationView> now = files_->view();
+  const auto node_of = [&](std::uint64_t nodeid) {
+    return nodeid == now->root.nodeid ? GenerationView::kRoot : nodeid;
+  };
+  std::uint64_t changes = 0;
+  std::uint64_t folder = 0;  // whose list of entries has been forgotten
+  const Status walked =
+      ForEachChange(*before.snapshot, before.root.directory, *now->snapshot, now->root.directory,
+                    [&](const SnapshotChange& change) {
+                      ++changes;
+                      if (change.parent != folder) {
+                        folder = change.parent;
+                        session_->ForgetNode(node_of(folder));
+                      }
+                      if (change.kind == SnapshotChange::Kind::kTouched) {
+                        session_->ForgetAttributes(node_of(change.nodeid));
+                      } else {
+                        session_->ForgetName(node_of(change.parent), std::string(change.name));
+                      }
+                      return !stop.stop_requested() && !ended_;
+                    });
+  if (changes > 0) session_->ForgetAttributes(GenerationView::kRoot);
+  if (!walked) spdlog::error("{}: {}", place_.mountpoint, walked.error().message);
+  return changes;
 }
 
 Unmounted LinkMount::TryLeave() {

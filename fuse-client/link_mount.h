@@ -3,6 +3,8 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -68,6 +70,13 @@ class LinkMount {
   /// directory. After an error Detach() and the rest of the way down are due all the same.
   Status Start();
 
+  /// The coordinator's `link` has another generation than the mount shows, which it could show.
+  bool IsBehind(const proto::LinkState& link) const;
+  /// Shows the generation of `next`, and has the kernel forget what changed; that ends early when
+  /// `stop` is requested. Not from a thread that serves requests. A generation without the
+  /// directory that is mounted is not shown.
+  void Follow(MountedNamespace next, const std::stop_token& stop);
+
   /// The kernel has let go of it, or never had it: nobody uses it any more.
   bool ended() const { return ended_ || !session_; }
   Unmounted TryLeave();
@@ -81,20 +90,27 @@ class LinkMount {
   /// The last: one line of what it did, and its errors on disk.
   void LogTotals() const;
 
+  /// Changed by Follow.
   const MountedNamespace& found() const { return namespace_; }
   const std::string& mountpoint() const { return place_.mountpoint; }
 
  private:
   void KeepErrors();
+  std::uint64_t Announce(const GenerationView& before, const std::stop_token& stop);
+  std::shared_ptr<Manifest> MakeManifest() const;
   Status MakeFileSystem();
   Status MountAndServe();
   WorkerOptions OptionsOfWorkers() const;
+  MountedNamespace Now() const;
   std::string RenderConfig() const;
   std::string RenderStats() const;
   Result<Slice> RenderManifest();
 
   const LinkMountShares shares_;
-  const MountedNamespace namespace_;
+  mutable std::mutex mutex_;            // Follow's changes against those who render control files
+  MountedNamespace namespace_;          // guarded by mutex_ but for the thread of Follow
+  std::shared_ptr<Manifest> manifest_;  // guarded by mutex_
+  std::uint64_t refused_generation_ = 0;
   const std::string name_;
   const Place place_;
   const std::function<void()> on_ended_;
@@ -103,7 +119,6 @@ class LinkMount {
   // Shared with the coroutine that writes it.
   const std::shared_ptr<ErrorLog> errors_ = std::make_shared<ErrorLog>();
   StreamTable streams_;
-  std::unique_ptr<Manifest> manifest_;
   std::unique_ptr<FileSystem> files_;
   std::unique_ptr<FuseSession> session_;
   std::vector<std::unique_ptr<Worker>> workers_;

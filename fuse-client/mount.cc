@@ -147,7 +147,11 @@ Status MountDaemon::MountOne() {
   if (!started) return started;
   one_ = std::make_unique<LinkMount>(Shares(), std::move(*found), std::move(place),
                                      services_.request_stop);
-  return one_->Start();
+  const Status mounted = one_->Start();
+  if (!mounted) return mounted;
+  follower_ = std::make_unique<LinkFollower>(
+      LinkFollower::Parts{*one_, *source_, control_.At(0), services_.stopping});
+  return {};
 }
 
 Status MountDaemon::MountAll() {
@@ -220,6 +224,7 @@ void MountDaemon::EndWorkers(Deadline drain) {
 void MountDaemon::Stop(Deadline drain) {
   const Deadline last_try(drain.at() - kEndingTime);
   crash_guard_.reset();
+  follower_.reset();
   if (one_) LeaveMountpoint(last_try);
   if (all_) all_->Leave(last_try);
   // Without the workers' threads nothing was ever under way.

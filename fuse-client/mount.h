@@ -17,6 +17,7 @@
 #include "fuse-client/crash_guard.h"
 #include "fuse-client/job_reporter.h"
 #include "fuse-client/job_table.h"
+#include "fuse-client/link_follower.h"
 #include "fuse-client/link_mount.h"
 #include "fuse-client/mount_metrics.h"
 #include "fuse-client/namespace_snapshot.h"
@@ -71,6 +72,7 @@ class MountDaemon final : public Daemon {
   std::unique_ptr<NamespaceSource> source_;
   std::vector<std::unique_ptr<ClientPool>> pools_;  // one for each of threads_
   std::unique_ptr<LinkMount> one_;                  // this
+  std::unique_ptr<LinkFollower> follower_;          // of it
   std::unique_ptr<AllLinks> all_;                   // or this
   std::optional<CrashGuard> crash_guard_;
   bool serving_ = false;  // the workers' threads run

@@ -285,6 +285,12 @@ Result<KnownLinks> NamespaceSource::LinksOnDisk() const {
   return known;
 }
 
+Task<Result<proto::LinkState>> NamespaceSource::Look(std::string link) {
+  Result<Answer> answer = co_await AskForLinks(std::move(link));
+  if (!answer) co_return Fail(answer.error());
+  co_return answer->reply.links(0);
+}
+
 Task<Result<KnownLinks>> NamespaceSource::Links() {
   Result<Answer> answer = co_await AskForLinks("");
   if (!answer) co_return Fail(answer.error());

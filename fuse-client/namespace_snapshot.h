@@ -67,6 +67,10 @@ class NamespaceSource {
   /// directory.
   Task<Result<MountedNamespace>> Obtain(std::string link, Deadline deadline);
 
+  /// A link as it is now, by one round over the coordinators. kNotFound; kUnavailable: none
+  /// answered.
+  Task<Result<proto::LinkState>> Look(std::string link);
+
   /// Every link that this client may see, by one round over the coordinators. kUnavailable: none
   /// answered.
   Task<Result<KnownLinks>> Links();

@@ -218,8 +218,8 @@ TEST_F(FileSystemTest, ContentNamesTheObjectAsItsListingDoes) {
   EXPECT_EQ(content->object.key, "train/a.jpg");
   EXPECT_EQ(content->object.etag, SampleLink::EtagOf("train/a.jpg"));
   EXPECT_EQ(content->object.size, 40'000u);
-  const auto row = files->snapshot().FindNodeid(file);
-  EXPECT_EQ(content->version, files->snapshot().VersionOf(*row));
+  const auto row = files->view()->snapshot->FindNodeid(file);
+  EXPECT_EQ(content->version, files->view()->snapshot->VersionOf(*row));
   EXPECT_EQ(files->ContentOf(train).error().code, Code::kInvalid);
 }
 

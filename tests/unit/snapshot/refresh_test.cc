@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/snapshot/changes.h"
 #include "common/snapshot/difference.h"
 #include "common/snapshot/partial_refresh.h"
 #include "tests/unit/snapshot/testing.h"
@@ -163,6 +164,73 @@ TEST(Difference, CountsWhatAMapComparisonCounts) {
     ASSERT_EQ(found->removed, expected.removed) << "seed " << seed << " round " << round;
     const auto same = Compare(*before, *before);
     ASSERT_TRUE(same && same->same);
+  }
+}
+
+/// Everything that is shown: path -> nodeid and time.
+std::map<std::string, std::pair<std::uint64_t, std::uint32_t>> RowsOf(const Snapshot& snapshot) {
+  std::map<std::string, std::pair<std::uint64_t, std::uint32_t>> rows;
+  for (std::uint32_t i = 1; i < snapshot.rows(); ++i) {
+    const auto row = snapshot.RowAt(i);
+    rows[snapshot.PathOf(*row)] = {row->nodeid, row->mtime_unix_s};
+  }
+  return rows;
+}
+
+TEST(Changes, TurnTheNamesBeforeIntoThoseAfter) {
+  const std::uint64_t seed = TestSeed();
+  std::mt19937_64 random(seed);
+  const TempDir dir;
+  for (int round = 0; round < 2000; ++round) {
+    const Refreshed made = RandomRefresh(random);
+    SnapshotOptions options = TestOptions("p/");
+    const auto before = Build(options, ObjectsOf(made.before), dir.Path("before"));
+    options.id.generation = 2;
+    options.previous = before;
+    const auto after = Build(options, ObjectsOf(made.after), dir.Path("after"));
+    ASSERT_TRUE(before && after);
+    auto rows = RowsOf(*before);
+    const auto now = RowsOf(*after);
+    const auto forget = [&](const std::string& path) {
+      std::erase_if(rows, [&](const auto& row) { return IsInside(row.first, path); });
+    };
+    const auto adopt = [&](const std::string& path) {
+      for (const auto& [one, row] : now) {
+        if (IsInside(one, path)) rows[one] = row;
+      }
+    };
+    const Status walked = ForEachChange(*before, 0, *after, 0, [&](const SnapshotChange& change) {
+      const std::string parent = after->PathOf(*after->FindNodeid(change.parent));
+      const std::string path = (parent.empty() ? "" : parent + "/") + std::string(change.name);
+      switch (change.kind) {
+        case SnapshotChange::Kind::kRemoved:
+          EXPECT_TRUE(rows.contains(path));
+          forget(path);
+          break;
+        case SnapshotChange::Kind::kReplaced:
+          EXPECT_TRUE(rows.contains(path));
+          forget(path);
+          adopt(path);
+          break;
+        case SnapshotChange::Kind::kAdded:
+          EXPECT_FALSE(rows.contains(path));
+          adopt(path);
+          break;
+        case SnapshotChange::Kind::kTouched:
+          EXPECT_EQ(rows.at(path).first, change.nodeid);
+          rows[path] = now.at(path);
+          break;
+      }
+      return true;
+    });
+    ASSERT_TRUE(walked);
+    ASSERT_EQ(rows, now) << "seed " << seed << " round " << round;
+    int told = 0;
+    ASSERT_TRUE(ForEachChange(*before, 0, *before, 0, [&](const SnapshotChange&) {
+      ++told;
+      return true;
+    }));
+    ASSERT_EQ(told, 0);
   }
 }
 
