@@ -91,17 +91,17 @@ class Refresh(E2eTest):
 
     def test_what_cannot_be_refreshed_is_said_in_a_sentence(self):
         self.link("frozen", "", "--refresh", "immutable")
-        for words, sentence in ((("refresh", "frozen"), "immutable"), (("refresh", "nolink"), "no link 'nolink'")):
-            result = self.cluster.cli(*words, check=False)
-            self.assertEqual(result.returncode, 1, result.stderr)
+        for target, code, sentence in (("frozen", 2, "immutable"), ("nolink", 1, "no link 'nolink'")):
+            result = self.cluster.cli("refresh", target, check=False)
+            self.assertEqual(result.returncode, code, result.stderr)
             self.assertIn(sentence, result.stderr)
         self.link("data2", "d0/")
-        self.rgw.pause()
+        self.rgw.off()
         try:
             result = self.cluster.cli("--timeout", "2s", "refresh", "data2", check=False)
             self.assertEqual(result.returncode, 4, result.stderr)
         finally:
-            self.rgw.resume()
+            self.rgw.on()
         self.assertEqual(self.link_stats("data2")["generation"], 1)
 
 

@@ -81,7 +81,8 @@ TEST(MountStats, AreScrapedUnderTheirPublishedNames) {
   EXPECT_NE(once.find(R"(forebay_read_bytes_total{link="imagenet",tier="local"} 42)"),
             std::string::npos);
   EXPECT_NE(once.find(R"(forebay_eio_total{reason="Corrupt"} 1)"), std::string::npos);
-  EXPECT_NE(once.find(R"(forebay_job_stall_seconds_total{link="imagenet"} 2.5)"), std::string::npos);
+  EXPECT_NE(once.find(R"(forebay_job_stall_seconds_total{link="imagenet"} 2.5)"),
+            std::string::npos);
   EXPECT_EQ(once.find(R"(reason="Stale")"), std::string::npos);
   EXPECT_NE(twice.find("forebay_read_duration_seconds_count 1"), std::string::npos) << twice;
 }
