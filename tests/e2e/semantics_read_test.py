@@ -257,6 +257,26 @@ class Mounts(Semantics):
         self.assertEqual(sorted(os.listdir(mount)), ["dir", "file"])
         config = json.loads((mount / ".forebay/config").read_text())
         self.assertEqual((config["generation"], config["objects"]), (1, 2))
+        self.cluster.cli("refresh", "data")
+        eventually(lambda: "later" in os.listdir(mount), "the refresh shows")
+        self.assertEqual((mount / "later").read_bytes(), b"x")
+        config = json.loads((mount / ".forebay/config").read_text())
+        self.assertEqual((config["generation"], config["objects"]), (2, 3))
+        self.assertIn("1\tlater\n", (mount / ".forebay/manifest").read_text())
+
+    def test_an_open_file_over_a_refresh(self):
+        self.s3.put_object(Bucket=self.bucket, Key="changing", Body=b"old")
+        self.addCleanup(self.s3.delete_object, Bucket=self.bucket, Key="changing")
+        self.cluster.cli("refresh", "data")
+        mount = self.another_mount("data", "over")
+        with open(mount / "changing", "rb", buffering=0) as cached:
+            self.assertEqual(cached.read(), b"old")
+            cached.seek(0)
+            self.s3.put_object(Bucket=self.bucket, Key="changing", Body=b"and new")
+            self.cluster.cli("refresh", "data")
+            eventually(lambda: (mount / "changing").stat().st_size == 7, "the refresh shows")
+            self.assertEqual((mount / "changing").read_bytes(), b"and new")
+            self.assertEqual(cached.read(), b"old")
 
     def test_busy(self):
         mount = self.another_mount("data", "busy")
