@@ -50,8 +50,7 @@ class FileReader {
     NodeAnswers& answers;
   };
 
-  FileReader(Parts parts, FileReaderOptions options)
-      : parts_(parts), options_(std::move(options)) {}
+  FileReader(Parts parts, FileReaderOptions options) : parts_(parts), options_(options) {}
 
   /// The bytes of [offset, offset + size), one slice per block: short at the end of the file and
   /// empty past it, never short elsewhere. What fails is in the error log when this returns.

@@ -32,6 +32,8 @@ FakeCoordinator::FakeCoordinator(std::string secret, std::string listen) {
                      [this](RpcCall call) { return AnswerSnapshot(std::move(call)); }});
   methods.push_back(
       {Method::kGetRing, readers, [this](RpcCall call) { return AnswerRing(std::move(call)); }});
+  methods.push_back(
+      {Method::kReportJobs, readers, [this](RpcCall call) { return AnswerJobs(std::move(call)); }});
   pool_.Start();
   server_ = std::make_unique<RpcServer>(
       pool_, std::move(options), std::move(methods), [this] { return epoch_.load(); },
@@ -65,6 +67,36 @@ void FakeCoordinator::SetRing(RingTable table) {
 void FakeCoordinator::OnPiece(std::function<void(std::string&, std::uint64_t)> change) {
   const std::scoped_lock lock(mutex_);
   change_ = std::move(change);
+}
+
+std::vector<proto::ReportJobsRequest> FakeCoordinator::job_reports() const {
+  const std::scoped_lock lock(mutex_);
+  return job_reports_;
+}
+
+void FakeCoordinator::LoseJobReplies(int count) {
+  const std::scoped_lock lock(mutex_);
+  lost_job_replies_ = count;
+}
+
+Task<Result<RpcReply>> FakeCoordinator::AnswerJobs(RpcCall call) {
+  proto::ReportJobsRequest request;
+  const Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  const std::scoped_lock lock(mutex_);
+  job_reports_.push_back(request);
+  if (lost_job_replies_ > 0) {
+    --lost_job_replies_;
+    co_return Fail(Code::kUnavailable, "lost");
+  }
+  proto::ReportJobsReply reply;
+  for (const proto::MountJob& job : request.jobs()) {
+    proto::JobProgress& progress = *reply.add_jobs();
+    progress.set_touched_until(job.touched_from() + static_cast<std::uint64_t>(job.touched_size()));
+    progress.set_epoch(5);
+    progress.set_progress(0.5);
+  }
+  co_return ReplyWith(reply);
 }
 
 Task<Result<RpcReply>> FakeCoordinator::AnswerLinks(RpcCall call) {

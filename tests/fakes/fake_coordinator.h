@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "common/base/executors.h"
 #include "common/model/object_version.h"
@@ -26,6 +27,10 @@ class FakeCoordinator {
   void SetRing(RingTable table);
   /// Changes each piece of a snapshot on its way out (the second argument is its offset).
   void OnPiece(std::function<void(std::string&, std::uint64_t)> change);
+  /// What mounts reported of jobs, in order. Each is confirmed, in epoch 5 and half through it.
+  std::vector<proto::ReportJobsRequest> job_reports() const;
+  /// The next so many reports are taken and refused, as if their replies were lost.
+  void LoseJobReplies(int count);
   void Stop();
 
   const std::string& address() const { return address_; }
@@ -37,13 +42,16 @@ class FakeCoordinator {
   Task<Result<RpcReply>> AnswerLinks(RpcCall call);
   Task<Result<RpcReply>> AnswerSnapshot(RpcCall call);
   Task<Result<RpcReply>> AnswerRing(RpcCall call);
+  Task<Result<RpcReply>> AnswerJobs(RpcCall call);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   Uuid cluster_ = Uuid::Random();
   proto::LinkState link_;
   std::string snapshot_;
   RingTable ring_;
   std::function<void(std::string&, std::uint64_t)> change_;
+  std::vector<proto::ReportJobsRequest> job_reports_;
+  int lost_job_replies_ = 0;
   std::atomic<std::uint64_t> epoch_{0};
   std::atomic<std::uint64_t> link_calls_{0};
   std::atomic<std::uint64_t> snapshot_calls_{0};
