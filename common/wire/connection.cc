@@ -20,7 +20,7 @@
 namespace forebay {
 namespace {
 
-constexpr std::size_t kInboxBytes = 64 * 1024;
+constexpr std::size_t kInboxBytes = std::size_t{64} * 1024;
 // Frames of one connection that are taken in one turn of the event loop. The inbox holds hundreds
 // of requests; the answers to these few are counted before more are begun.
 constexpr int kFramesPerTurn = 8;
@@ -28,12 +28,12 @@ constexpr int kFramesPerTurn = 8;
 // time.
 constexpr std::size_t kFramesPerWrite = 32;
 // … and about so many bytes: the payloads of a write are let go of together.
-constexpr std::size_t kBytesPerWrite = 8 << 20;
+constexpr std::size_t kBytesPerWrite = std::size_t{8} << 20;
 // What one system call offers to the socket; Asio's own 64 KiB would be 64 calls for a block.
 constexpr std::size_t kBytesPerCall = 1 << 20;
 // A peer in the middle of a frame brings this many bytes in this time, and one that asked takes as
 // many of its answers, or is cut off (FAULTS.md: 64 KiB/s over 2 s).
-constexpr std::uint64_t kMinBytesPerWindow = 128 * 1024;
+constexpr std::uint64_t kMinBytesPerWindow = std::uint64_t{128} * 1024;
 constexpr std::chrono::seconds kRateWindow{2};
 constexpr std::chrono::seconds kQuietTick{1};
 
@@ -115,7 +115,7 @@ void Connection::WriteQueued() {
     return error ? 0 : kBytesPerCall;
   };
   asio::async_write(
-      socket_, std::move(buffers), progress,
+      socket_, buffers, progress,
       [self = shared_from_this()](boost::system::error_code error, std::size_t taken) {
         self->OnTaken(taken);
         self->OnWritten(error);
@@ -171,6 +171,12 @@ void Connection::Close(Error why) {
     Events events = std::move(self->events_);
     if (events.on_closed) events.on_closed(why);
   });
+}
+
+void Connection::EmptyInbox() {
+  inbox_begin_ = inbox_end_ = 0;
+  // A long message must not cost its megabyte for as long as the connection lives.
+  if (inbox_.size() > kInboxBytes) std::vector<char>(kInboxBytes).swap(inbox_);
 }
 
 Task<Status> Connection::Gather(std::size_t count) {
@@ -247,9 +253,7 @@ Status Connection::CheckDirection(FrameKind kind) const {
 Task<Result<InFrame>> Connection::ReadFrame() {
   in_frame_ = inbox_end_ != inbox_begin_;
   if (!in_frame_) {
-    inbox_begin_ = inbox_end_ = 0;
-    // A long message must not cost its megabyte for as long as the connection lives.
-    if (inbox_.size() > kInboxBytes) std::vector<char>(kInboxBytes).swap(inbox_);
+    EmptyInbox();
     Status first = co_await Gather(1);
     if (!first) co_return Fail(first.error());
     in_frame_ = true;
@@ -284,7 +288,8 @@ Task<Result<InFrame>> Connection::ReadFrame() {
 Task<void> Connection::ReadFrames() {
   const std::shared_ptr<Connection> self = shared_from_this();
   for (int taken = 1; !closed_; ++taken) {
-    if (taken % kFramesPerTurn == 0) co_await asio::post(asio::use_awaitable);
+    if (taken % kFramesPerTurn == 0)
+      co_await asio::post(socket_.get_executor(), asio::use_awaitable);
     Status room = co_await WaitForRoom();
     if (!room) {
       Close(room.error());

@@ -86,6 +86,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Task<void> ReadFrames();
   Task<Result<InFrame>> ReadFrame();
+  void EmptyInbox();
   /// Makes at least `count` bytes available in inbox_, or says why that failed.
   Task<Status> Gather(std::size_t count);
   Task<Result<Slice>> ReadPayload(std::size_t size);

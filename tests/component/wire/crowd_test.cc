@@ -42,6 +42,7 @@ TEST_F(Crowd, OneMoreHandshakeEndsTheOldestOfItsAddress) {
   Serve(EchoCall);
   Connect();
   std::vector<RawPeer> peers;
+  peers.reserve(kMaxHalfOpenPerAddress);
   for (std::size_t i = 0; i < kMaxHalfOpenPerAddress; ++i)
     peers.push_back(RawPeer::ConnectTo(address_));
   EXPECT_TRUE(Eventually([this] { return server_->counters().accepted.load() == 64; }));
@@ -76,6 +77,7 @@ TEST_F(Crowd, ThereAreNeverMoreConnectionsThanAllowed) {
   server_options_.max_connections = 3;
   Serve(EchoCall);
   std::vector<RawPeer> peers;
+  peers.reserve(2);
   for (int i = 0; i < 2; ++i) {
     peers.push_back(RawPeer::ConnectTo(address_));
     ASSERT_TRUE(peers.back().OpenAsClient(Who(proto::ROLE_CLIENT)));

@@ -229,14 +229,16 @@ TEST_F(HostileClient, AMessageThatIsABombIsAnsweredInvalid) {
   }
 }
 
+Task<Result<RpcReply>> CountedAnswer(std::atomic<std::uint64_t>* begun) {
+  begun->fetch_add(1);
+  auto answer = std::make_shared<const Buffer>(kMaxPayloadBytes);
+  co_return ReplyWith(proto::ReadBlockReply(), Slice::Of(std::move(answer)));
+}
+
 // One test for all that FAULTS.md's minimum rate cuts off: the window of 2 s passes once.
 TEST_F(HostileClient, WhoStopsInMidFrameOrTakesNoAnswersIsCutOff) {
   std::atomic<std::uint64_t> begun{0};
-  const auto answer = std::make_shared<const Buffer>(kMaxPayloadBytes);
-  Serve([&begun, answer](RpcCall) -> Task<Result<RpcReply>> {
-    begun.fetch_add(1);
-    co_return ReplyWith(proto::ReadBlockReply(), Slice::Of(answer));
-  });
+  Serve([&begun](RpcCall) { return CountedAnswer(&begun); });
   Connect();
   const RawPeer in_header = Opened();
   ASSERT_TRUE(in_header.Send(RequestBytes(1).substr(0, 10)));

@@ -53,17 +53,21 @@ TEST_F(Rpc, AUnixSocketIsPrivateAndReplacesAStaleOne) {
   EXPECT_EQ(permissions, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 }
 
+using Entered = std::shared_ptr<std::promise<void>>;
+
+Task<Result<RpcReply>> Wait(std::shared_ptr<Notifier> release, Entered entered, RpcCall call) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  Notifier::Ticket ticket = release->Enlist(executor);
+  entered->set_value();
+  const bool released = co_await ticket.Wait(Deadline::After(kPatience));
+  if (!released) co_return Fail(Code::kTimeout, "nobody released the call");
+  co_return Echo(NumberOf(call));
+}
+
 TEST_F(Rpc, PendingKeepsASlowCallAliveBeyondTheSilence) {
   auto release = std::make_shared<Notifier>();
   auto entered = std::make_shared<std::promise<void>>();
-  Serve([release, entered](RpcCall call) -> Task<Result<RpcReply>> {
-    const asio::any_io_executor executor = co_await asio::this_coro::executor;
-    Notifier::Ticket ticket = release->Enlist(executor);
-    entered->set_value();
-    const bool released = co_await ticket.Wait(Deadline::After(kPatience));
-    if (!released) co_return Fail(Code::kTimeout, "nobody released the call");
-    co_return Echo(NumberOf(call));
-  });
+  Serve([release, entered](RpcCall call) { return Wait(release, entered, std::move(call)); });
   Connect(Who(proto::ROLE_CLIENT), std::chrono::milliseconds(1200));
   auto reply = Start(Ask(3));
   entered->get_future().wait();
@@ -73,19 +77,21 @@ TEST_F(Rpc, PendingKeepsASlowCallAliveBeyondTheSilence) {
   EXPECT_EQ(AnswerOf(reply.get()), 3u);
 }
 
+Task<Result<RpcReply>> WaitAnHour(std::shared_ptr<std::promise<void>> ended) {
+  struct OnExit {
+    std::shared_ptr<std::promise<void>> done;
+    ~OnExit() { done->set_value(); }
+  } on_exit{std::move(ended)};
+  Notifier never;
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  Notifier::Ticket ticket = never.Enlist(executor);
+  const bool woken = co_await ticket.Wait(Deadline::After(std::chrono::hours(1)));
+  co_return Fail(Code::kInternal, woken ? "woken" : "waited an hour");
+}
+
 TEST_F(Rpc, ADeadlineEndsTheCallAndCancelsItsHandler) {
   auto cancelled = std::make_shared<std::promise<void>>();
-  Serve([cancelled](RpcCall) -> Task<Result<RpcReply>> {
-    struct OnExit {
-      std::shared_ptr<std::promise<void>> done;
-      ~OnExit() { done->set_value(); }
-    } on_exit{cancelled};
-    Notifier never;
-    const asio::any_io_executor executor = co_await asio::this_coro::executor;
-    Notifier::Ticket ticket = never.Enlist(executor);
-    const bool woken = co_await ticket.Wait(Deadline::After(std::chrono::hours(1)));
-    co_return Fail(Code::kInternal, woken ? "woken" : "waited an hour");
-  });
+  Serve([cancelled](RpcCall) { return WaitAnHour(cancelled); });
   Connect();
   const Result<RpcReply> reply = Call(1, Method::kReadBlock, std::chrono::milliseconds(300));
   ASSERT_FALSE(reply.has_value());
@@ -103,9 +109,13 @@ TEST_F(Rpc, AnErrorKeepsItsCodeAndSentence) {
   EXPECT_EQ(reply.error(), (Error{Code::kStale, "the object changed"}));
 }
 
+Task<Result<RpcReply>> Refuse(std::string reason) {
+  co_return Fail(Code::kNotFound, std::move(reason));
+}
+
 TEST_F(Rpc, AReasonMayQuoteBytesThatAreNoText) {
   const std::string reason = "object 'pre\xFF\x80\n/x' is gone";
-  Serve([reason](RpcCall) -> Task<Result<RpcReply>> { co_return Fail(Code::kNotFound, reason); });
+  Serve([reason](RpcCall) { return Refuse(reason); });
   Connect();
   EXPECT_EQ(Call(1).error(), (Error{Code::kNotFound, reason}));
 }
