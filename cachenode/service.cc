@@ -163,8 +163,6 @@ Task<Result<std::vector<ColdBlock>>> Service::BatchOf(const proto::FillBlocksReq
 Task<Result<RpcReply>> Service::FillBlocks(RpcCall call) {
   proto::FillBlocksRequest request;
   Status good = ParseMessage(call.message, request);
-  if (good) good = CheckRepeated(request.blocks_size());
-  if (good) good = CheckRepeated(request.objects_size());
   if (!good) co_return Fail(good.error());
   Result<std::vector<ColdBlock>> blocks = co_await BatchOf(request);
   if (!blocks) co_return Fail(blocks.error());
@@ -220,7 +218,6 @@ Task<Result<RpcReply>> Service::CheckBlocks(RpcCall call) {
 Task<Result<RpcReply>> Service::VerifyBlocks(RpcCall call) {
   proto::VerifyBlocksRequest request;
   Status good = ParseMessage(call.message, request);
-  if (good) good = CheckRepeated(request.blocks_size());
   if (!good) co_return Fail(good.error());
   proto::VerifyBlocksReply reply;
   for (const proto::BlockKey& key : request.blocks()) {
@@ -252,7 +249,6 @@ Task<Status> Service::WaitForLinks(std::uint64_t version) {
 Task<Result<RpcReply>> Service::PinBlocks(RpcCall call) {
   proto::PinBlocksRequest request;
   Status good = ParseMessage(call.message, request);
-  if (good) good = CheckRepeated(request.blocks_size());
   if (!good) co_return Fail(good.error());
   PinStep step{.link = UuidFromBytes(request.link()),
                .sync = request.sync(),
