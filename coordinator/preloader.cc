@@ -201,11 +201,12 @@ Task<Result<CacheTally>> Preloader::CountCached(proto::PreloadRecord record, Pla
   };
   Result<Roots> roots = co_await parts_.offload.Run(std::move(find));
   if (!roots) co_return Fail(roots.error());
-  Result<std::vector<CacheTally>> tallies = co_await parts_.census.Count(
-      plan->snapshot, std::move(*roots), parts_.membership.UpNodes(), deadline);
-  if (!tallies) co_return Fail(tallies.error());
+  // What a silent node holds helps no reader: the next owners fetch it.
+  Result<CacheCount> count = co_await parts_.census.Count(
+      plan->snapshot, std::move(*roots), parts_.membership.CurrentRoster(), deadline);
+  if (!count) co_return Fail(count.error());
   CacheTally sum;
-  for (const CacheTally& tally : *tallies) {
+  for (const CacheTally& tally : count->tallies) {
     sum.cached_objects += tally.cached_objects;
     sum.cached_bytes += tally.cached_bytes;
     sum.cached_blocks += tally.cached_blocks;
