@@ -56,7 +56,10 @@ Filler::Seat Filler::JoinOrStart(const ColdBlock& cold, bool unless_kept) {
 
 std::shared_ptr<Fill> Filler::Running(const BlockId& block) {
   std::shared_ptr<Fill> fill = flights_.Find(block);
-  if (fill) slots_.Promote(fill->turn());
+  if (fill) {
+    slots_.Promote(fill->turn());
+    brake_.Promote(block);
+  }
   return fill;
 }
 
