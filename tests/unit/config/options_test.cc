@@ -137,8 +137,10 @@ TEST(Options, OfAMount) {
   EXPECT_EQ(config.state_dir,
             ::geteuid() == 0 ? "/var/lib/forebay/mount" : "/home/u/state/forebay");
 
-  EXPECT_THAT(Load(config, MountSection, {"/", "/mnt/data"}, {{"HOME", "/home/u"}}),
-              ElementsAre(StartsWith("argument LINK: \"/\" begins with /; ")));
+  EXPECT_THAT(Load(config, MountSection, {"/", "/mnt/data"}, {{"HOME", "/home/u"}}), IsEmpty());
+  EXPECT_EQ(config.source, "/");
+  EXPECT_THAT(Load(config, MountSection, {"/train", "/mnt/data"}, {{"HOME", "/home/u"}}),
+              ElementsAre(StartsWith("argument LINK: \"/train\" begins with /; ")));
 }
 
 TEST(Options, OneFileServesAllPrograms) {
