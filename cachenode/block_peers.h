@@ -1,19 +1,18 @@
 #pragma once
 
 #include "cachenode/cold_block.h"
+#include "cachenode/peer_sink.h"
 #include "common/base/asio.h"
 #include "common/base/deadline.h"
 #include "common/base/result.h"
 #include "common/model/block_id.h"
-#include "common/s3/object_store.h"
 
 namespace forebay {
 
 /// What the other nodes had to say to a cold block.
 struct PeerFind {
-  bool found = false;      ///< The whole block is in the sink, verified.
-  bool keep = true;        ///< False: an earlier owner keeps it, this node need not.
-  bool began_get = false;  ///< An earlier owner asked S3 for it because of this question.
+  bool found = false;  ///< The whole block is in the sink, verified.
+  bool keep = true;    ///< False: an earlier owner keeps it, this node need not.
 };
 
 /// The other nodes, who are asked for a cold block before S3 is (DESIGN section 5, "One filler").
@@ -24,10 +23,11 @@ class BlockPeers {
   /// False: nobody else is to be asked, S3 is next. Cheap; any thread.
   virtual bool MayHave(const BlockId& block) const = 0;
 
-  /// Streams the block into `sink`, which lives until the task is done. Not found: this node is the
-  /// one to ask S3. Errors are an earlier owner's verdict on S3, which asking S3 again would not
-  /// change: kStale, kTimeout. Any executor.
-  virtual Task<Result<PeerFind>> Get(ColdBlock cold, BodySink& sink, Deadline deadline) = 0;
+  /// Streams the block into `sink`, which lives until the task is done, and marks it when an
+  /// earlier owner asks S3 because of this question. Not found: this node is the one to ask S3.
+  /// Errors are an earlier owner's verdict on S3, which asking S3 again would not change: kStale,
+  /// kTimeout. Any executor.
+  virtual Task<Result<PeerFind>> Get(ColdBlock cold, PeerSink& sink, Deadline deadline) = 0;
 };
 
 }  // namespace forebay

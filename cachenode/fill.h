@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cachenode/fill_slots.h"
+#include "cachenode/peer_sink.h"
 #include "common/base/buffer.h"
 #include "common/base/notifier.h"
 #include "common/base/result.h"
@@ -21,7 +22,7 @@ namespace forebay {
 /// answer as soon as its cells are there, and never ends the fill for the others by giving up. Each
 /// attempt has a buffer of its own: bytes that were handed out are never written again.
 /// Thread-safe: the object store's thread delivers, any executor waits.
-class Fill final : public BodySink {
+class Fill final : public PeerSink {
  public:
   /// `background`: nobody waits for it yet.
   explicit Fill(BlockId block, bool background = false)
@@ -37,7 +38,7 @@ class Fill final : public BodySink {
 
   /// From now on the block costs a GET. Until then it is looked for at other nodes, and no other
   /// node may wait for this fill: two that look for the same block would wait for each other.
-  void MarkGet();
+  void MarkGet() override;
   bool costs_get() const;
   /// Bytes of it have come from another node's cache, and cost no GET.
   bool is_from_peer() const;

@@ -98,7 +98,6 @@ Task<Result<PeerFind>> Filler::FetchInPeerSlot(const ColdBlock& cold, Fill& fill
     co_return find;
   }
   counters_.OfLink(cold.link->id)->peer_fills.fetch_add(1, std::memory_order_relaxed);
-  if (find->began_get) fill.MarkGet();
   co_return find;
 }
 
@@ -109,7 +108,9 @@ Task<Status> Filler::FetchFromS3(const ColdBlock& cold, Fill& fill, Deadline dea
   Status slot = co_await slots_.Take(fill.turn(), deadline);
   if (!slot) co_return slot;
   Status got = co_await FetchInSlot(cold, fill, deadline);
-  slots_.Return(fill.turn());
+  // In the background the slot is kept until the store has taken the block: a store that is full is
+  // known before much more is fetched for it. Run returns it.
+  if (!got || !cold.background) slots_.Return(fill.turn());
   co_return got;
 }
 
@@ -164,6 +165,7 @@ Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
   Result<PeerFind> find = co_await Fetch(cold, *fill);
   // What is to be filled in the background is to be here, too.
   const bool keep = find && (find->keep || cold.background);
+  const bool has_slot = cold.background && find && !find->found;
   Status got = fill->Verdict(find ? Status() : Fail(find.error()));
   // A fill that failed leaves before its readers wake, so that whoever asks again begins a new one;
   // one that succeeded leaves when the block can be found elsewhere.
@@ -181,6 +183,7 @@ Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
     spdlog::warn("cannot fill {} of s3://{}/{}: {}", cold.block.ToString(),
                  cold.link->origin.bucket, cold.object.key, got.error().message);
   }
+  if (has_slot) slots_.Return(fill->turn());
   fill.reset();
   running_.fetch_sub(1, std::memory_order_acq_rel);
 }

@@ -122,7 +122,7 @@ bool PeerSource::MayHave(const BlockId& block) const {
   return !stopped_ && !PlacesFor(block, *table).empty();
 }
 
-Task<Result<PeerFind>> PeerSource::Get(ColdBlock cold, BodySink& sink, Deadline deadline) {
+Task<Result<PeerFind>> PeerSource::Get(ColdBlock cold, PeerSink& sink, Deadline deadline) {
   Question question{std::move(cold), &sink, deadline};
   Result<PeerFind> find =
       co_await asio::co_spawn(io_.At(0), AskAll(std::move(question)), asio::use_awaitable);
@@ -169,7 +169,8 @@ Task<Result<PeerFind>> PeerSource::AskAhead(const Question* question, const Node
     }
     if (code != Code::kNotFound || told_to_begin) break;
     told_to_begin = true;
-    find.began_get = co_await BeginGet(question, node);
+    const bool began = co_await BeginGet(question, node);
+    if (began) question->sink->MarkGet();
   }
   co_return PeerFind();
 }

@@ -54,7 +54,7 @@ class PeerSource final : public BlockPeers {
   void Stop();
 
   bool MayHave(const BlockId& block) const override;
-  Task<Result<PeerFind>> Get(ColdBlock cold, BodySink& sink, Deadline deadline) override;
+  Task<Result<PeerFind>> Get(ColdBlock cold, PeerSink& sink, Deadline deadline) override;
 
  private:
   struct Place {
@@ -64,7 +64,7 @@ class PeerSource final : public BlockPeers {
   /// One cold block's question, for as long as it lasts.
   struct Question {
     ColdBlock cold;
-    BodySink* sink;
+    PeerSink* sink;
     Deadline deadline;
   };
 

@@ -121,7 +121,7 @@ class Tree(Semantics):
         file = self.mount / "deep/er/still/file"
         owners = os.getxattr(file, "user.forebay.owner").decode().split(",")
         self.assertEqual(sorted(owners), ["n1", "n2"])
-        self.cluster.cli("evict", "data/deep", "--yes")
+        self.cluster.cli("evict", "data/deep", "--yes", "--force")
         self.assertEqual(os.getxattr(file, "user.forebay.cached").decode(), f"0/{LARGE}")
         with open(file, "rb", buffering=0) as opened:
             os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

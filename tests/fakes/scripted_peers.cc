@@ -16,7 +16,7 @@ bool ScriptedPeers::MayHave(const BlockId& /*block*/) const {
   return script_ != nullptr;
 }
 
-Task<Result<PeerFind>> ScriptedPeers::Get(ColdBlock cold, BodySink& sink, Deadline /*deadline*/) {
+Task<Result<PeerFind>> ScriptedPeers::Get(ColdBlock cold, PeerSink& sink, Deadline /*deadline*/) {
   ++gets_;
   Script script;
   {
@@ -26,6 +26,7 @@ Task<Result<PeerFind>> ScriptedPeers::Get(ColdBlock cold, BodySink& sink, Deadli
   Result<PeerFind> find = script(cold);
   if (find && find->found) {
     const auto bytes = SampleLink::Bytes(cold.object.key, cold.block.offset, cold.block.length);
+    if (by_gets_) sink.MarkGet();
     sink.OnAttempt();
     sink.OnData(bytes->view());
   }

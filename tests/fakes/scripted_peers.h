@@ -16,15 +16,18 @@ class ScriptedPeers final : public BlockPeers {
   using Script = std::function<Result<PeerFind>(const ColdBlock&)>;
 
   void OnGet(Script script);
+  /// What is found from now on has cost another node a GET.
+  void FindByGets() { by_gets_ = true; }
   std::uint64_t gets() const { return gets_; }
 
   bool MayHave(const BlockId& block) const override;
-  Task<Result<PeerFind>> Get(ColdBlock cold, BodySink& sink, Deadline deadline) override;
+  Task<Result<PeerFind>> Get(ColdBlock cold, PeerSink& sink, Deadline deadline) override;
 
  private:
   mutable std::mutex mutex_;
   Script script_;
   std::atomic<std::uint64_t> gets_{0};
+  std::atomic<bool> by_gets_{false};
 };
 
 }  // namespace forebay::fakes

@@ -39,8 +39,8 @@ TEST_F(FillerPeersTest, WhatAnEarlierOwnerKeepsIsOnlyRemembered) {
 }
 
 TEST_F(FillerPeersTest, AGetThatAnotherNodeBeganForUsIsAMiss) {
-  peers_.OnGet(
-      [](const ColdBlock&) { return PeerFind{.found = true, .keep = false, .began_get = true}; });
+  peers_.OnGet([](const ColdBlock&) { return PeerFind{.found = true, .keep = false}; });
+  peers_.FindByGets();
   ASSERT_TRUE(AreRight(Read(Whole(0)), Whole(0)));
   EXPECT_EQ(count().misses, 1u);
   EXPECT_EQ(count().peer_fills, 1u);
