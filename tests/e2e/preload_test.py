@@ -182,8 +182,8 @@ class Preload(E2eTest):
         (self.folder / "order").write_text("\n".join(reversed(names)) + "\n")
         task = self.cluster.cli("preload", "data/a", "--order", self.folder / "order", "--rate-limit", "100KB/s",
                                 "--detach").stdout.strip()
-        eventually(lambda: self.task(task)["fetched_blocks"] >= 2, "some of it is fetched")
-        self.assertEqual(self.cluster.cli("check", f"data/a/{names[-1]}", check=False).returncode, 0)
+        eventually(lambda: self.cluster.cli("check", f"data/a/{names[-1]}", check=False).returncode == 0,
+                   "the first of the list is fetched")
         self.assertEqual(self.cluster.cli("check", f"data/a/{names[12]}", check=False).returncode, 1)
         self.cluster.cli("task", "cancel", task)
 
@@ -202,7 +202,7 @@ class Preload(E2eTest):
         self.assertEqual(list((self.folder / "coordinator" / "preload").glob("*")), [])
 
     def test_more_than_fits_is_said_and_not_called_cached(self):
-        files = {f"f{i:03d}": os.urandom(500_000) for i in range(200)}  # 100 MB
+        files = {f"f{i:03d}": os.urandom(500_000) for i in range(400)}  # 200 MB
         self.upload(files)
         self.start(nodes=["n1"], cache="64MiB")
         self.link()
@@ -212,11 +212,12 @@ class Preload(E2eTest):
         done = json.loads(result.stdout)["task"]
         check = self.cluster.json("stats")["links"][0]
         self.assertEqual(done["state"], "done")
-        self.assertEqual(done["done"] + done["not_kept"], 200)
-        self.assertEqual((done["bytes"], done["bytes"] + done["not_kept_bytes"]), (check["cached_bytes"], 100_000_000))
+        self.assertEqual(done["done"] + done["not_kept"], 400)
+        self.assertEqual((done["bytes"], done["bytes"] + done["not_kept_bytes"]), (check["cached_bytes"], 200_000_000))
         self.assertGreater(done["done"], 100)
-        # A full cache is not paid for with a GET for each block that finds no room.
-        self.assertLess(self.gets()["gets"], done["done"] + 40)
+        # A full cache is not paid for with a GET for each block that finds no room: those cost one that were on their
+        # way when the first was refused (the background's share of the slots: 3/8 of 512), and one a second behind it.
+        self.assertLess(self.gets()["gets"], done["done"] + 192 + 10)
 
     def test_an_object_that_is_gone_is_reported_and_a_retry_fetches_what_came_back(self):
         files = {f"f{i:03d}": os.urandom(30_000) for i in range(50)}
