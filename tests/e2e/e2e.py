@@ -2,6 +2,8 @@
 is gone afterwards. FOREBAY_BIN names the folder of the programs."""
 
 import contextlib
+import ctypes
+import mmap
 import os
 import pathlib
 import random
@@ -54,6 +56,33 @@ def read_all(folder, order=None):
             while part := file.read(1 << 20):
                 total += len(part)
     return total
+
+
+@contextlib.contextmanager
+def held_in_page_cache(paths):
+    """The files' pages are read and locked in memory: no other need for memory, only the file system, takes them away.
+    (Kernels with proactive reclaim drop clean pages within a second, and a count of READs would then prove nothing.)"""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
+    libc.mlock.argtypes = libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    held = []
+    try:
+        for path in paths:
+            with open(path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size == 0:
+                    continue
+                address = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), 0)
+            if address == ctypes.c_void_p(-1).value:
+                raise OSError(ctypes.get_errno(), f"mmap of {path}")
+            held.append((address, size))
+            if libc.mlock(address, size) != 0:
+                raise OSError(ctypes.get_errno(), f"mlock of {path}")
+        yield
+    finally:
+        for address, size in held:
+            libc.munmap(address, size)
 
 
 class E2eTest(unittest.TestCase):
@@ -132,5 +161,6 @@ def main():
     unittest.main(verbosity=2)
 
 
-__all__ = ["BLOCK", "ClusterError", "Daemon", "E2eTest", "PROGRAMS", "blocks_of", "drop_page_cache", "eventually", "main", "read_all",
+__all__ = ["BLOCK", "ClusterError", "Daemon", "E2eTest", "PROGRAMS", "blocks_of", "drop_page_cache", "eventually",
+           "held_in_page_cache", "main", "read_all",
            "shutil", "tree_of"]

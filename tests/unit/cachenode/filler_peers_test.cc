@@ -42,6 +42,7 @@ TEST_F(FillerPeersTest, AGetThatAnotherNodeBeganForUsIsAMiss) {
   peers_.OnGet([](const ColdBlock&) { return PeerFind{.found = true, .keep = false}; });
   peers_.FindByGets();
   ASSERT_TRUE(AreRight(Read(Whole(0)), Whole(0)));
+  ASSERT_TRUE(Eventually([this] { return IsIdle(); }));
   EXPECT_EQ(count().misses, 1u);
   EXPECT_EQ(count().peer_fills, 1u);
   EXPECT_EQ(s3_.gets(), 0u);
