@@ -71,11 +71,17 @@ Status Fill::Verdict(Status status) const {
   return Fail(Code::kCorrupt, "block " + block_.ToString() + " ended early");
 }
 
+void Fill::MarkNoRoom() {
+  const std::scoped_lock lock(mutex_);
+  no_room_ = true;
+}
+
 Status Fill::Finish(Status status) {
   status = Verdict(std::move(status));
   {
     const std::scoped_lock lock(mutex_);
     ended_ = status;
+    if (no_room_) landed_ = FillOutcome::kNoRoom;
   }
   progress_.NotifyAll();
   return status;

@@ -120,7 +120,7 @@ Task<Status> Filler::FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline dea
   MemoryBudget::Reservation background;
   if (slots_.InBackground(*fill.turn())) {
     if (!full_.MayHaveRoom(cold.link->id, cold.block.length, Clock::now())) {
-      fill.Land(FillOutcome::kNoRoom);
+      fill.MarkNoRoom();
       co_return Fail(Code::kOverloaded, "this node has no room for block " + cold.block.ToString());
     }
     auto share = co_await background_memory_.Reserve(cold.block.length, deadline);
@@ -141,17 +141,15 @@ Task<Status> Filler::FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline dea
   co_return got;
 }
 
-Task<void> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill) {
+Task<FillOutcome> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill) {
   Slice data = fill->Data();
   std::vector<std::uint64_t> checksums = fill->Checksums();
   std::string path(RelativeKey(cold.link->origin.prefix, cold.object.key).value_or(""));
   Status kept = co_await store_.Admit(cold.link->id, cold.block, std::move(data),
                                       std::move(checksums), std::move(path));
-  const FillOutcome filled = fill->is_from_peer() ? FillOutcome::kKept : FillOutcome::kFilled;
-  fill->Land(kept ? filled : FillOutcome::kNoRoom);
   if (kept) {
     full_.NoteKept(cold.link->id, cold.block.length);
-    co_return;
+    co_return fill->is_from_peer() ? FillOutcome::kKept : FillOutcome::kFilled;
   }
   full_.NoteRefused(cold.link->id, cold.block.length, Clock::now());
   if (kept.error().code != Code::kOverloaded) {
@@ -159,6 +157,7 @@ Task<void> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill) {
                  kept.error().message);
   }
   recent_.Add(cold.link->id, std::move(fill));
+  co_return FillOutcome::kNoRoom;
 }
 
 Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
@@ -167,18 +166,19 @@ Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
   const bool keep = find && (find->keep || cold.background);
   const bool has_slot = cold.background && find && !find->found;
   Status got = fill->Verdict(find ? Status() : Fail(find.error()));
-  // A fill that failed leaves before its readers wake, so that whoever asks again begins a new one;
-  // one that succeeded leaves when the block can be found elsewhere.
+  // A fill that failed leaves before those who wait for it wake, so that whoever asks again begins
+  // a new one; one that succeeded leaves when the block can be found elsewhere, before it lands.
   if (!got) flights_.Leave(cold.block, fill);
   got = fill->Finish(std::move(got));
   if (got) {
+    Result<FillOutcome> outcome = Fail(Code::kUnavailable, "another node keeps the block");
     if (keep) {
-      co_await Keep(cold, fill);
+      outcome = co_await Keep(cold, fill);
     } else {
-      fill->Land(Fail(Code::kUnavailable, "another node keeps the block"));
       recent_.Add(cold.link->id, fill);
     }
     flights_.Leave(cold.block, fill);
+    fill->Land(std::move(outcome));
   } else if (!cold.background || got.error().code != Code::kOverloaded) {
     spdlog::warn("cannot fill {} of s3://{}/{}: {}", cold.block.ToString(),
                  cold.link->origin.bucket, cold.object.key, got.error().message);

@@ -73,7 +73,7 @@ class Filler {
   Task<Result<PeerFind>> FetchInPeerSlot(const ColdBlock& cold, Fill& fill, Deadline deadline);
   Task<Status> FetchFromS3(const ColdBlock& cold, Fill& fill, Deadline deadline);
   Task<Status> FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline deadline);
-  Task<void> Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill);
+  Task<FillOutcome> Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill);
 
   const FillerOptions options_;
   IoPool& pool_;
