@@ -9,6 +9,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import unittest
 
 from e2e import PROGRAMS, E2eTest, eventually, main
 
@@ -26,7 +27,10 @@ def mounts_below(folder):
 
 def in_namespaces(*commands, env):
     """Runs shell commands in a mount and a process namespace of their own, with which all ends that they mount and start;
-    answers the completed process."""
+    answers the completed process. In a bare chroot, whose / is no mount point, what they mount would show outside, too."""
+    mountinfo = pathlib.Path("/proc/self/mountinfo").read_text()
+    if not any(line.split()[4] == "/" for line in mountinfo.splitlines()):
+        raise unittest.SkipTest("/ is no mount point here (mount --bind a chroot onto itself first)")
     return subprocess.run(["unshare", "-m", "-p", "-f", "--mount-proc", "sh", "-c", "\n".join(commands)], env=env,
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
 

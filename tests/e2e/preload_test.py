@@ -202,7 +202,7 @@ class Preload(E2eTest):
         self.assertEqual(list((self.folder / "coordinator" / "preload").glob("*")), [])
 
     def test_more_than_fits_is_said_and_not_called_cached(self):
-        files = {f"f{i:03d}": os.urandom(500_000) for i in range(400)}  # 200 MB
+        files = {f"f{i:04d}": os.urandom(60_000) for i in range(3000)}  # 180 MB
         self.upload(files)
         self.start(nodes=["n1"], cache="64MiB")
         self.link()
@@ -212,12 +212,13 @@ class Preload(E2eTest):
         done = json.loads(result.stdout)["task"]
         check = self.cluster.json("stats")["links"][0]
         self.assertEqual(done["state"], "done")
-        self.assertEqual(done["done"] + done["not_kept"], 400)
-        self.assertEqual((done["bytes"], done["bytes"] + done["not_kept_bytes"]), (check["cached_bytes"], 200_000_000))
-        self.assertGreater(done["done"], 100)
+        self.assertEqual(done["done"] + done["not_kept"], 3000)
+        self.assertEqual((done["bytes"], done["bytes"] + done["not_kept_bytes"]), (check["cached_bytes"], 180_000_000))
+        self.assertGreater(done["done"], 900)
         # A full cache is not paid for with a GET for each block that finds no room: those cost one that were on their
-        # way when the first was refused (the background's share of the slots: 3/8 of 512), and one a second behind it.
-        self.assertLess(self.gets()["gets"], done["done"] + 192 + 10)
+        # way when the store refused one (the background's share of the slots: 3/8 of 512), and one a second behind it.
+        # The store may refuse for other reasons before it is full: hence twice that, of some 1,900.
+        self.assertLess(self.gets()["gets"], done["done"] + 2 * 192)
 
     def test_an_object_that_is_gone_is_reported_and_a_retry_fetches_what_came_back(self):
         files = {f"f{i:03d}": os.urandom(30_000) for i in range(50)}
