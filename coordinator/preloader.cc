@@ -434,6 +434,8 @@ Task<Result<proto::TaskState>> Preloader::Retry(std::string id) {
 }
 
 Task<void> Preloader::PruneFiles() {
+  // The lists of what is interrupted by now are needed by the next start, which prunes.
+  if (stopping_) co_return;
   std::erase_if(failed_, [this](const auto& entry) { return !parts_.tasks.Find(entry.first); });
   std::set<std::string> needed;
   const auto need = [&needed](const proto::PreloadRecord& record) {

@@ -35,7 +35,7 @@ class PreloadTest : public ClusterTest {
       bytes_ += 100 + i;
     }
     times.restart_grace = std::chrono::milliseconds(200);
-    times.suspect_after = std::chrono::milliseconds(500);
+    times.suspect_after = std::chrono::seconds(3);
     StartCoordinator();
     MakeLink("data", "data/");
     for (const char* id : {"n1", "n2", "n3"}) {
