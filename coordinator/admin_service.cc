@@ -236,8 +236,8 @@ Task<Result<RpcReply>> AdminService::Refresh(RpcCall call) {
   // What is refreshed need not exist in the listing: it may be new in S3.
   Result<ResolvedTarget> target = ResolveTarget(request.target().text(), parts_.links.Specs());
   if (!target) co_return Fail(target.error());
-  Result<proto::RefreshReply> reply =
-      co_await parts_.linker.StartRefresh(std::move(target->link), std::move(target->path));
+  Result<proto::RefreshReply> reply = co_await parts_.linker.StartRefresh(
+      std::move(target->link), std::move(target->path), RefreshCause::kAsked);
   if (!reply) co_return Fail(reply.error());
   co_return ReplyWith(*reply);
 }

@@ -223,7 +223,6 @@ void Coordinator::ServeTasks(NodeCaller call) {
                                                             .uploads = *uploads_,
                                                             .patience = options_.preload_patience});
   task_service_ = std::make_unique<TaskService>(TaskService::Parts{.tasks = tasks_,
-                                                                   .links = *links_,
                                                                    .linker = *linker_,
                                                                    .preloader = *preloader_,
                                                                    .uploads = *uploads_,

@@ -161,13 +161,15 @@ Status LinkRegistry::Store(const Link& link, const std::optional<proto::TaskStat
   return {};
 }
 
-Result<LinkRegistry::Added> LinkRegistry::BeginRefresh(const Uuid& id, const std::string& path) {
+Result<LinkRegistry::Added> LinkRegistry::BeginRefresh(const Uuid& id, const std::string& path,
+                                                       RefreshCause cause) {
   std::scoped_lock changing(change_mutex_);
   std::optional<Link> link = FindById(id);
   if (!link) return Fail(Code::kNotFound, "the link was removed");
   if (!link->task_id.empty()) return Added{.link = std::move(*link), .is_new = false};
   const std::string target = path.empty() ? link->spec.name : link->spec.name + "/" + path;
-  const proto::TaskState task = TaskBook::Begin("refresh", target);
+  proto::TaskState task = TaskBook::Begin("refresh", target);
+  task.set_periodic(cause == RefreshCause::kPeriod);
   link->task_id = task.id();
   link->refresh_path = path;
   Status stored = Store(*link, task);
@@ -236,6 +238,16 @@ Status LinkRegistry::FailListing(const Uuid& id, const std::string& reason) {
   return {};
 }
 
+Status LinkRegistry::CancelRefresh(const Uuid& id, const std::string& reason) {
+  std::scoped_lock changing(change_mutex_);
+  std::optional<Link> link = FindById(id);
+  if (!link) return {};
+  std::optional<proto::TaskState> task = tasks_.Find(std::exchange(link->task_id, ""));
+  if (task) *task = TaskBook::Cancelled(*task, reason);
+  link->refresh_path.clear();
+  return Store(*link, task);
+}
+
 Status LinkRegistry::Relist(const Uuid& id) {
   std::scoped_lock changing(change_mutex_);
   std::optional<Link> link = FindById(id);
@@ -272,8 +284,7 @@ Result<Link> LinkRegistry::Remove(std::string_view name) {
   batch.Delete(LinkKey(link->spec.id));
   std::optional<proto::TaskState> task = tasks_.Find(link->task_id);
   if (task) {
-    *task = TaskBook::Ended(*task, "the link was removed");
-    task->set_state(static_cast<std::uint32_t>(TaskPhase::kCancelled));
+    *task = TaskBook::Cancelled(*task, "the link was removed");
     TaskBook::Put(batch, *task);
   }
   Status written = Persist(std::move(batch));

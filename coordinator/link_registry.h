@@ -21,6 +21,9 @@ namespace forebay {
 /// LinkState.state on the wire.
 enum class LinkPhase : std::uint8_t { kListing = 0, kReady = 1, kFailed = 2 };
 
+/// Why a link is listed again.
+enum class RefreshCause : std::uint8_t { kAsked = 0, kPeriod = 1 };
+
 /// A link as the coordinator keeps it.
 struct Link {
   LinkSpec spec;
@@ -57,7 +60,7 @@ class LinkRegistry {
 
   /// A listing of `path` (or "" for all) begins, unless one runs already: then it is answered.
   /// kNotFound: the link was removed. The link has a generation.
-  Result<Added> BeginRefresh(const Uuid& id, const std::string& path);
+  Result<Added> BeginRefresh(const Uuid& id, const std::string& path, RefreshCause cause);
 
   /// The generation's file is complete: it becomes the link's current one and ends its task.
   /// kNotFound: the link was removed meanwhile.
@@ -71,6 +74,9 @@ class LinkRegistry {
   /// The listing failed for good: ends its task with `reason`. A link that never had a generation
   /// is removed: nothing could be mounted.
   Status FailListing(const Uuid& id, const std::string& reason);
+
+  /// The refresh was cancelled for `reason`: everything stays as it is, and its task ends.
+  Status CancelRefresh(const Uuid& id, const std::string& reason);
 
   /// The current generation's file is gone or damaged: the link lists again, under a new task.
   Status Relist(const Uuid& id);

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "common/base/executors.h"
 #include "common/base/wall_clock.h"
@@ -24,6 +25,8 @@ namespace {
 
 /// `link` answers within so long when S3 does not.
 constexpr std::chrono::seconds kReachabilityCheck{10};
+/// A snapshot that is just being written is not torn down.
+constexpr std::chrono::seconds kCancelPatience{10};
 
 /// S3 storage classes whose objects must be restored before a GET (AWS, "Understanding archived
 /// objects").
@@ -36,6 +39,18 @@ bool IsArchived(std::string_view storage_class) {
 bool IsInterruption(const Error& error, bool stopping) {
   return stopping && (error.code == Code::kUnavailable || error.code == Code::kTimeout);
 }
+
+/// The key at `part`, and the markers of the folders above it: partial_refresh.h says why.
+std::vector<std::string> KeysAround(const std::string& prefix, const std::string& part) {
+  std::vector<std::string> keys = {KeyAtPath(prefix, part)};
+  for (std::size_t slash = part.find('/'); slash != std::string::npos;
+       slash = part.find('/', slash + 1)) {
+    keys.push_back(KeyAtPath(prefix, part.substr(0, slash)) + "/");
+  }
+  return keys;
+}
+
+Error ListingCancelled() { return Error{Code::kUnavailable, "it was cancelled"}; }
 
 Status AddPage(SnapshotBuilder& builder, const std::vector<ListedObject>& objects) {
   for (const ListedObject& object : objects) {
@@ -184,17 +199,17 @@ void Linker::Begin(Link link) {
 }
 
 Task<void> Linker::List(Link link) {
-  Status built = co_await Build(link);
+  const std::shared_ptr<Listing> listing = running_.at(link.spec.id);
+  Status built = co_await Build(link, listing);
   parts_.index.EndBuild(link.spec.id);
   if (!built && !parts_.links.FindById(link.spec.id)) {
     spdlog::info("the listing of link '{}' ended: it was removed", link.spec.name);
-  } else if (!built && !IsInterruption(built.error(), stopping_)) {
-    spdlog::error("link '{}' cannot be listed: {}", link.spec.name, built.error().message);
-    auto fail = [this, id = link.spec.id, reason = built.error().message] {
-      return parts_.links.FailListing(id, reason);
+  } else if (!built && (listing->cancelled || !IsInterruption(built.error(), stopping_))) {
+    auto record = [this, link, listing, why = built.error()] {
+      return RecordEnd(link, *listing, why);
     };
-    Status failed = co_await parts_.offload.Run(std::move(fail));
-    if (!failed) spdlog::error("its failure cannot be recorded: {}", failed.error().message);
+    Status recorded = co_await parts_.offload.Run(std::move(record));
+    if (!recorded) spdlog::error("its end cannot be recorded: {}", recorded.error().message);
   }
   Status pruned = co_await PruneFiles();
   if (!pruned) spdlog::warn("old snapshots cannot be deleted: {}", pruned.error().message);
@@ -202,9 +217,18 @@ Task<void> Linker::List(Link link) {
   ended_.NotifyAll();
 }
 
+/// Blocks.
+Status Linker::RecordEnd(const Link& link, const Listing& listing, const Error& why) {
+  if (listing.cancelled) {
+    spdlog::info("the refresh of link '{}' was cancelled (task {})", link.spec.name, link.task_id);
+    return parts_.links.CancelRefresh(link.spec.id, ListingCancelled().message);
+  }
+  spdlog::error("link '{}' cannot be listed: {}", link.spec.name, why.message);
+  return parts_.links.FailListing(link.spec.id, why.message);
+}
+
 /// Lists the link, builds the snapshot and publishes it.
-Task<Status> Linker::Build(Link link) {
-  const std::shared_ptr<Listing> listing = running_.at(link.spec.id);
+Task<Status> Linker::Build(Link link, std::shared_ptr<Listing> listing) {
   const std::int64_t begun = UnixSeconds();
   const TimePoint start = Clock::now();
   auto prepare = [this, link, begun] { return Prepare(link, begun); };
@@ -212,7 +236,9 @@ Task<Status> Linker::Build(Link link) {
   if (!plan) co_return Fail(plan.error());
   Status listed = co_await ListInto(link, plan->part, plan->builder, listing);
   if (!listed) co_return listed;
-  auto finish = [this, link, plan = *plan, begun] { return Finish(link, plan, begun); };
+  auto finish = [this, link, plan = *plan, begun, listing] {
+    return Finish(link, plan, begun, *listing);
+  };
   Status finished = co_await parts_.offload.Run(std::move(finish));
   if (!finished) co_return finished;
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
@@ -254,7 +280,8 @@ Result<Linker::Plan> Linker::Prepare(const Link& link, std::int64_t begun) {
 }
 
 /// Publishes what was listed, unless the current generation says the same. Blocks.
-Status Linker::Finish(const Link& link, const Plan& plan, std::int64_t begun) {
+Status Linker::Finish(const Link& link, const Plan& plan, std::int64_t begun,
+                      const Listing& listing) {
   Result<FinishedSnapshot> finished = plan.builder->Finish();
   if (!finished) return Fail(finished.error());
   const proto::GenerationInfo info = Describe(link.next_generation, *finished, plan.listed_unix_s);
@@ -268,6 +295,8 @@ Status Linker::Finish(const Link& link, const Plan& plan, std::int64_t begun) {
     if (!found) return Fail(found.error());
     difference = *found;
   }
+  // The last moment: its file is nobody's and goes.
+  if (listing.cancelled) return Fail(ListingCancelled());
   if (difference.same) return parts_.links.Confirm(link.spec.id, begun);
   Status published = parts_.links.Publish(link.spec.id, info, difference);
   if (!published) return published;
@@ -300,41 +329,17 @@ Task<Status> Linker::ListInto(Link link, std::string part, std::shared_ptr<Snaps
   const std::string prefix = part.empty() ? origin.prefix : KeyAtPath(origin.prefix, part) + "/";
   listing->lister = RangeLister::Create(parts_.store, origin, prefix, parts_.listing, sink);
   if (stopping_) co_return Fail(Code::kUnavailable, "the coordinator is stopping");
+  if (listing->cancelled) co_return Fail(ListingCancelled());
   if (!parts_.links.FindById(link.spec.id)) {
     co_return Fail(Code::kNotFound, "the link was removed");
   }
-  if (!part.empty()) {
-    Status around = co_await ListAround(origin, part, sink);
-    if (!around) co_return around;
-  }
+  if (!part.empty()) listing->lister->AlsoList(KeysAround(origin.prefix, part));
   Status listed = co_await listing->lister->Run();
   co_return listed;
 }
 
-/// The key at `part`, and the markers of the folders above it: partial_refresh.h says why.
-Task<Status> Linker::ListAround(LinkOrigin origin, std::string part, RangeLister::Sink sink) {
-  std::vector<std::string> keys = {KeyAtPath(origin.prefix, part)};
-  for (std::size_t slash = part.find('/'); slash != std::string::npos;
-       slash = part.find('/', slash + 1)) {
-    keys.push_back(KeyAtPath(origin.prefix, part.substr(0, slash)) + "/");
-  }
-  for (const std::string& key : keys) {
-    ListRequest request;
-    request.origin = origin;
-    request.prefix = key;
-    request.max_keys = 1;
-    Result<ListPage> page =
-        co_await parts_.store.List(std::move(request), Deadline::After(parts_.listing.patience));
-    if (!page) co_return Fail(page.error());
-    // The key itself sorts before all that it is a prefix of.
-    if (page->objects.empty() || page->objects.front().key != key) continue;
-    Status taken = sink(page->objects);
-    if (!taken) co_return taken;
-  }
-  co_return Status();
-}
-
-Task<Result<proto::RefreshReply>> Linker::StartRefresh(LinkSpec link, std::string path) {
+Task<Result<proto::RefreshReply>> Linker::StartRefresh(LinkSpec link, std::string path,
+                                                       RefreshCause cause) {
   if (link.refresh == RefreshPolicy::kImmutable) {
     co_return Fail(Code::kInvalid,
                    fmt::format("link '{}' is immutable: to see what S3 holds now, unlink it and "
@@ -342,8 +347,8 @@ Task<Result<proto::RefreshReply>> Linker::StartRefresh(LinkSpec link, std::strin
                                link.name));
   }
   if (stopping_) co_return Fail(Code::kUnavailable, "the coordinator is stopping");
-  auto begin = [this, id = link.id, path = std::move(path)] {
-    Result<LinkRegistry::Added> begun = parts_.links.BeginRefresh(id, path);
+  auto begin = [this, id = link.id, path = std::move(path), cause] {
+    Result<LinkRegistry::Added> begun = parts_.links.BeginRefresh(id, path, cause);
     if (begun && begun->is_new) {
       asio::post(context_, [this, link = begun->link] { Begin(link); });
     }
@@ -371,10 +376,45 @@ Task<void> Linker::RefreshDue() {
         next == next_refresh_.end() ? unix_s - link.checked_unix_s >= every : now >= next->second;
     if (!due) continue;
     next_refresh_[link.spec.id] = now + std::chrono::seconds(every);
-    Result<proto::RefreshReply> begun = co_await StartRefresh(link.spec, "");
+    Result<proto::RefreshReply> begun = co_await StartRefresh(link.spec, "", RefreshCause::kPeriod);
     if (!begun) {
       spdlog::warn("link '{}' is not refreshed: {}", link.spec.name, begun.error().message);
     }
+  }
+}
+
+Task<Status> Linker::Cancel(std::string task_id) {
+  const std::vector<Link> all = parts_.links.All();
+  const auto link = std::ranges::find(all, task_id, &Link::task_id);
+  if (link == all.end()) co_return Status();
+  const std::string name = link->spec.name;
+  if (!link->generation && link->next_generation > 1) {
+    co_return Fail(
+        Code::kInvalid,
+        fmt::format("task {0} lists '{1}' again because its listing was lost: without it "
+                    "nothing of the link can be read; `forebay unlink {1}` removes it",
+                    task_id, name));
+  }
+  if (!link->generation) {
+    Result<Link> removed = co_await Remove(name);
+    if (!removed) co_return Fail(removed.error());
+    co_return Status();
+  }
+  const Uuid id = link->spec.id;
+  const auto running = running_.find(id);
+  if (running == running_.end())
+    co_return Fail(Code::kUnavailable, "task " + task_id + " is only beginning: ask again");
+  const std::shared_ptr<Listing> listing = running->second;
+  listing->cancelled = true;
+  if (listing->lister) listing->lister->Cancel();
+  const Deadline deadline = Deadline::After(kCancelPatience);
+  for (;;) {
+    Notifier::Ticket ticket = ended_.Enlist(context_.get_executor());
+    const auto now = running_.find(id);
+    if (now == running_.end() || now->second != listing) co_return Status();
+    const bool notified = co_await ticket.Wait(deadline);
+    if (!notified)
+      co_return Fail(Code::kTimeout, "task " + task_id + " is still ending: ask again");
   }
 }
 

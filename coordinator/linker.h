@@ -55,7 +55,14 @@ class Linker {
 
   /// kRefresh: lists `path` of a link again, or all of it (""). Answers what runs already instead.
   /// kInvalid: the link is immutable.
-  Task<Result<proto::RefreshReply>> StartRefresh(LinkSpec link, std::string path);
+  Task<Result<proto::RefreshReply>> StartRefresh(LinkSpec link, std::string path,
+                                                 RefreshCause cause);
+
+  /// Ends the listing that runs as this task, with its requests to S3. A refresh leaves the link as
+  /// it was; a first listing goes with its link. Success says that it does not run any more, be it
+  /// that it ended by itself. kInvalid: it is made again after it was lost, and there is nothing to
+  /// go back to. kTimeout, kUnavailable: not yet.
+  Task<Status> Cancel(std::string task_id);
 
   /// Lists the links again whose period is over. Called about once a second.
   Task<void> RefreshDue();
@@ -79,6 +86,7 @@ class Linker {
     std::shared_ptr<RangeLister> lister;
     std::uint64_t objects = 0;
     std::uint64_t bytes = 0;
+    std::atomic<bool> cancelled{false};  // by Cancel; read on Offload's threads, too
   };
   /// How a generation is made.
   struct Plan {
@@ -96,10 +104,10 @@ class Linker {
   Task<void> Forget(Uuid link);
   Task<Status> ListInto(Link link, std::string part, std::shared_ptr<SnapshotBuilder> builder,
                         std::shared_ptr<Listing> listing);
-  Task<Status> ListAround(LinkOrigin origin, std::string part, RangeLister::Sink sink);
-  Task<Status> Build(Link link);
+  Task<Status> Build(Link link, std::shared_ptr<Listing> listing);
+  Status RecordEnd(const Link& link, const Listing& listing, const Error& why);
   Result<Plan> Prepare(const Link& link, std::int64_t begun);
-  Status Finish(const Link& link, const Plan& plan, std::int64_t begun);
+  Status Finish(const Link& link, const Plan& plan, std::int64_t begun, const Listing& listing);
   Task<Status> PruneFiles();
 
   asio::io_context& context_;

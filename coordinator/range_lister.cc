@@ -58,8 +58,8 @@ Task<Status> RangeLister::Run() {
   executor_ = co_await asio::this_coro::executor;
   auto all = std::make_shared<Range>();
   ranges_.push_back(all);
-  ++active_;
-  Spawn(executor_, ListRange(all));
+  if (!single_keys_.empty()) Begin(ListSingleKeys());
+  Begin(ListRange(all));
   for (;;) {
     Notifier::Ticket ticket = ended_.Enlist(executor_);
     if (active_ == 0) break;
@@ -70,10 +70,45 @@ Task<Status> RangeLister::Run() {
   co_return CheckCoverage();
 }
 
-void RangeLister::Cancel() { Stop(Error{Code::kUnavailable, "the listing was interrupted"}); }
+/// `work` counts as active until it has ended.
+void RangeLister::Begin(Task<void> work) {
+  ++active_;
+  cancels_.emplace_back();
+  Spawn(executor_, std::move(work), cancels_.back().slot(), [self = shared_from_this()] {
+    if (--self->active_ == 0) self->ended_.NotifyAll();
+  });
+}
+
+void RangeLister::Cancel() {
+  // First the reason: whoever is woken looks for it and waits for nothing more.
+  Stop(Error{Code::kUnavailable, "the listing was interrupted"});
+  for (asio::cancellation_signal& cancel : cancels_) cancel.emit(asio::cancellation_type::terminal);
+}
 
 void RangeLister::Stop(Error error) {
   if (!error_) error_ = std::move(error);
+}
+
+Task<void> RangeLister::ListSingleKeys() {
+  const std::shared_ptr<RangeLister> self = shared_from_this();
+  for (const std::string& key : single_keys_) {
+    if (error_) break;
+    ListRequest request;
+    request.origin = origin_;
+    request.prefix = key;
+    request.max_keys = 1;
+    Result<ListPage> page =
+        co_await store_.List(std::move(request), Deadline::After(options_.patience));
+    if (error_) break;
+    if (!page) {
+      Stop(page.error());
+      break;
+    }
+    // The key itself sorts before all that it is a prefix of.
+    if (page->objects.empty() || page->objects.front().key != key) continue;
+    Status taken = sink_(page->objects);
+    if (!taken) Stop(taken.error());
+  }
 }
 
 Task<void> RangeLister::ListRange(std::shared_ptr<Range> range) {
@@ -99,7 +134,6 @@ Task<void> RangeLister::ListRange(std::shared_ptr<Range> range) {
     }
     MaybeSplit(range);
   }
-  if (--active_ == 0) ended_.NotifyAll();
 }
 
 Task<Result<ListPage>> RangeLister::NextPage(std::shared_ptr<Range> range) {
@@ -143,14 +177,13 @@ Status RangeLister::Take(Range& range, ListPage page) {
 }
 
 void RangeLister::MaybeSplit(const std::shared_ptr<Range>& range) {
-  const bool wanted = !range->done && !range->splitting && active_ < options_.ranges &&
+  const bool wanted = !error_ && !range->done && !range->splitting && active_ < options_.ranges &&
                       range->pages_since_split >= options_.pages_before_split &&
                       !range->position.empty();
   if (!wanted) return;
   range->pages_since_split = 0;
   range->splitting = true;
-  ++active_;
-  Spawn(executor_, SplitAndList(range));
+  Begin(SplitAndList(range));
 }
 
 Task<void> RangeLister::SplitAndList(std::shared_ptr<Range> range) {
@@ -161,10 +194,7 @@ Task<void> RangeLister::SplitAndList(std::shared_ptr<Range> range) {
   // The range went on meanwhile: a split behind which it already is would list keys twice.
   const bool useful = !error_ && split->has_value() && !range->done && range->position < **split &&
                       (!range->until || **split < *range->until);
-  if (!useful) {
-    if (--active_ == 0) ended_.NotifyAll();
-    co_return;
-  }
+  if (!useful) co_return;
   auto rest = std::make_shared<Range>();
   rest->begin = **split;
   rest->position = **split;

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <boost/asio/cancellation_signal.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/asio.h"
@@ -46,11 +49,14 @@ class RangeLister : public std::enable_shared_from_this<RangeLister> {
                                              std::string prefix, RangeListerOptions options,
                                              Sink sink);
 
+  /// Before Run, which then looks for these keys as well, each alone.
+  void AlsoList(std::vector<std::string> keys) { single_keys_ = std::move(keys); }
+
   /// Lists everything. Call once. Errors: the object store's; kCorrupt when S3 lists keys out of
   /// order; kUnavailable after Cancel.
   Task<Status> Run();
 
-  /// Ends Run soon (after the pages in flight). From the executor of Run.
+  /// Ends Run at once: requests in flight are cancelled. From the executor of Run.
   void Cancel();
 
   std::size_t ranges_used() const { return ranges_.size(); }
@@ -69,6 +75,8 @@ class RangeLister : public std::enable_shared_from_this<RangeLister> {
   RangeLister(ObjectStore& store, LinkOrigin origin, std::string prefix, RangeListerOptions options,
               Sink sink);
 
+  void Begin(Task<void> work);
+  Task<void> ListSingleKeys();
   Task<void> ListRange(std::shared_ptr<Range> range);
   Task<Result<ListPage>> NextPage(std::shared_ptr<Range> range);
   Status Take(Range& range, ListPage page);
@@ -88,7 +96,9 @@ class RangeLister : public std::enable_shared_from_this<RangeLister> {
   const RangeListerOptions options_;
   const Sink sink_;
 
-  asio::any_io_executor executor_;  // of Run
+  std::vector<std::string> single_keys_;
+  asio::any_io_executor executor_;                // of Run
+  std::list<asio::cancellation_signal> cancels_;  // of each coroutine
   std::vector<std::shared_ptr<Range>> ranges_;
   std::size_t active_ = 0;  // coroutines that list or look for a split
   std::optional<Error> error_;

@@ -14,12 +14,20 @@ namespace forebay {
 namespace {
 
 constexpr const char* kTaskPrefix = "task/";
-constexpr std::size_t kEndedTasksKept = 100;
-
 constexpr const char* kFailuresPrefix = "task_failures/";
 
 std::string TaskKey(const std::string& id) { return kTaskPrefix + id; }
 std::string FailuresKey(const std::string& id) { return kFailuresPrefix + id; }
+
+bool IsUneventful(const proto::TaskState& task) {
+  return task.periodic() && task.state() == static_cast<std::uint32_t>(TaskPhase::kDone) &&
+         task.added() + task.removed() + task.changed() == 0;
+}
+
+/// Tasks that ended which are kept and forgotten together.
+bool AreAlike(const proto::TaskState& a, const proto::TaskState& b) {
+  return a.kind() == b.kind() && IsUneventful(a) == IsUneventful(b);
+}
 
 }  // namespace
 
@@ -67,6 +75,12 @@ proto::TaskState TaskBook::Ended(proto::TaskState task, const std::string& error
   return task;
 }
 
+proto::TaskState TaskBook::Cancelled(proto::TaskState task, const std::string& reason) {
+  task = Ended(std::move(task), reason);
+  task.set_state(static_cast<std::uint32_t>(TaskPhase::kCancelled));
+  return task;
+}
+
 void TaskBook::Put(StateBatch& batch, const proto::TaskState& task) {
   batch.Put(TaskKey(task.id()), task.SerializeAsString());
 }
@@ -74,17 +88,24 @@ void TaskBook::Put(StateBatch& batch, const proto::TaskState& task) {
 void TaskBook::Commit(const proto::TaskState& task) {
   std::scoped_lock lock(mutex_);
   tasks_[task.id()] = task;
+  if (task.ended_unix_s() != 0) ForgetOldest(task);
+}
+
+/// Of those that ended and are like this one.
+void TaskBook::ForgetOldest(const proto::TaskState& like) {
+  const std::size_t kept = IsUneventful(like) ? kUneventfulKept : kEndedKept;
+  const auto age = [](const proto::TaskState& task) {
+    return std::pair(task.ended_unix_s(), task.started_unix_ms());
+  };
   for (;;) {
     auto oldest = tasks_.end();
     std::size_t ended = 0;
     for (auto it = tasks_.begin(); it != tasks_.end(); ++it) {
-      if (it->second.ended_unix_s() == 0) continue;
+      if (it->second.ended_unix_s() == 0 || !AreAlike(it->second, like)) continue;
       ++ended;
-      const bool older =
-          oldest == tasks_.end() || it->second.ended_unix_s() < oldest->second.ended_unix_s();
-      if (older) oldest = it;
+      if (oldest == tasks_.end() || age(it->second) < age(oldest->second)) oldest = it;
     }
-    if (ended <= kEndedTasksKept) return;
+    if (ended <= kept) return;
     expired_keys_.push_back(TaskKey(oldest->first));
     if (failures_.erase(oldest->first) > 0) expired_keys_.push_back(FailuresKey(oldest->first));
     tasks_.erase(oldest);
@@ -102,8 +123,8 @@ Result<proto::TaskState> TaskBook::Get(const std::string& id) const {
   std::optional<proto::TaskState> task = Find(id);
   if (task) return std::move(*task);
   return Fail(Code::kNotFound,
-              fmt::format("no task '{}': of those that ended, the latest {} are kept", id,
-                          kEndedTasksKept));
+              fmt::format("no task '{}': of those that ended, the latest {} of each kind are kept",
+                          id, kEndedKept));
 }
 
 std::vector<proto::TaskState> TaskBook::All() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -21,6 +22,11 @@ enum class TaskPhase : std::uint8_t { kRunning = 0, kDone = 1, kFailed = 2, kCan
 class TaskBook {
  public:
   static constexpr int kFailuresKept = 1000;
+  /// Tasks that ended which are kept: the latest of each kind.
+  static constexpr std::size_t kEndedKept = 100;
+  /// Of periodic refreshes that found nothing new, which are counted apart: a link that is listed
+  /// every minute must not push out what somebody asked for.
+  static constexpr std::size_t kUneventfulKept = 10;
 
   /// Takes the persisted tasks. Blocks.
   Status Load(StateStore& store);
@@ -29,9 +35,12 @@ class TaskBook {
   static proto::TaskState Begin(std::string kind, std::string target);
   /// `task` as it is when it ended; `error` empty = done.
   static proto::TaskState Ended(proto::TaskState task, const std::string& error);
+  /// `task` as it is when somebody ended it; `reason` says who or what.
+  static proto::TaskState Cancelled(proto::TaskState task, const std::string& reason);
   static void Put(StateBatch& batch, const proto::TaskState& task);
 
-  /// Shows a task whose batch was written. Of those that ended the latest 100 are kept.
+  /// Shows a task whose batch was written, and forgets the oldest of those that ended, by the
+  /// bounds above.
   void Commit(const proto::TaskState& task);
 
   std::optional<proto::TaskState> Find(const std::string& id) const;
@@ -56,6 +65,7 @@ class TaskBook {
 
  private:
   Status LoadFailures(StateStore& store);
+  void ForgetOldest(const proto::TaskState& like);
 
   mutable std::mutex mutex_;
   std::map<std::string, proto::TaskState> tasks_;

@@ -75,21 +75,14 @@ Task<Result<RpcReply>> TaskService::ListTasks(RpcCall call) {
   co_return ReplyWith(reply);
 }
 
-/// A first listing ends with its link, which never was; a preload ends alone.
 Task<Status> TaskService::EndTask(proto::TaskState task) {
   if (task.kind() == "preload") {
     Result<bool> ended = co_await parts_.preloader.Cancel(task.id());
     if (!ended) co_return Fail(ended.error());
     co_return Status();
   }
-  for (const Link& link : parts_.links.All()) {
-    if (link.task_id != task.id() || link.generation) continue;
-    Result<Link> removed = co_await parts_.linker.Remove(link.spec.name);
-    if (!removed) co_return Fail(removed.error());
-    co_return Status();
-  }
-  co_return Fail(Code::kInvalid, fmt::format("task {} ({} of {}) cannot be cancelled", task.id(),
-                                             task.kind(), task.target()));
+  Status ended = co_await parts_.linker.Cancel(task.id());
+  co_return ended;
 }
 
 Task<Result<RpcReply>> TaskService::CancelTask(RpcCall call) {

@@ -18,7 +18,6 @@ class TaskService {
  public:
   struct Parts {
     TaskBook& tasks;
-    LinkRegistry& links;
     Linker& linker;
     Preloader& preloader;
     NameUploads& uploads;

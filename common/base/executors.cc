@@ -3,13 +3,16 @@
 #include <pthread.h>
 #include <spdlog/spdlog.h>
 
+#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/system/system_error.hpp>
 #include <cstdlib>
 #include <exception>
 #include <utility>
@@ -68,6 +71,17 @@ void AbortOnEscape(std::exception_ptr escaped) {
   }
   std::abort();
 }
+
+bool WasCancelled(const std::exception_ptr& escaped) {
+  if (!escaped) return false;
+  try {
+    std::rethrow_exception(escaped);
+  } catch (const boost::system::system_error& e) {
+    return e.code() == asio::error::operation_aborted;
+  } catch (...) {
+    return false;
+  }
+}
 }  // namespace
 
 void Spawn(asio::any_io_executor executor, Task<void> task) {
@@ -76,6 +90,16 @@ void Spawn(asio::any_io_executor executor, Task<void> task) {
 
 void Spawn(asio::io_context& context, Task<void> task) {
   asio::co_spawn(context, std::move(task), AbortOnEscape);
+}
+
+void Spawn(asio::any_io_executor executor, Task<void> task, asio::cancellation_slot cancel,
+           std::function<void()> ended) {
+  auto end = [ended = std::move(ended)](std::exception_ptr escaped) {
+    if (!WasCancelled(escaped)) AbortOnEscape(std::move(escaped));
+    ended();
+  };
+  asio::co_spawn(std::move(executor), std::move(task),
+                 asio::bind_cancellation_slot(cancel, std::move(end)));
 }
 
 }  // namespace forebay

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <atomic>
+#include <boost/asio/cancellation_signal.hpp>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -54,5 +56,10 @@ Task<bool> SleepFor(std::chrono::steady_clock::duration d);
 /// logged and aborts.
 void Spawn(asio::any_io_executor executor, Task<void> task);
 void Spawn(asio::io_context& context, Task<void> task);
+
+/// The same for a task that can be ended: what is emitted on `cancel`'s signal, on `executor`, ends
+/// its waits, and it may then throw operation_aborted. `ended` runs behind it.
+void Spawn(asio::any_io_executor executor, Task<void> task, asio::cancellation_slot cancel,
+           std::function<void()> ended);
 
 }  // namespace forebay

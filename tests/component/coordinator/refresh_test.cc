@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::uint32_t kTaskDone = 1;
 constexpr std::uint32_t kTaskFailed = 2;
+constexpr std::uint32_t kTaskCancelled = 3;
 
 class RefreshTest : public ClusterTest {
  protected:
@@ -54,6 +55,20 @@ class RefreshTest : public ClusterTest {
     if (!reply) return names;
     for (const proto::ListedEntry& entry : reply->entries()) names.push_back(entry.name());
     return names;
+  }
+
+  Result<proto::ChangeTaskReply> Cancel(const std::string& id) {
+    proto::ChangeTaskRequest request;
+    request.set_id(id);
+    return admin.Ask<proto::ChangeTaskReply>(address(), Method::kCancelTask, request);
+  }
+
+  /// Oldest first.
+  std::vector<proto::TaskState> Tasks() {
+    const auto reply =
+        admin.Ask<proto::ListTasksReply>(address(), Method::kListTasks, proto::ListTasksRequest());
+    if (!reply) return {};
+    return {reply->tasks().begin(), reply->tasks().end()};
   }
 
   void Fault(std::optional<Error> fault) {
@@ -172,6 +187,48 @@ TEST_F(RefreshTest, ASecondOneWaitsForTheFirstAndOneThatAStopInterruptsGoesOn) {
   EXPECT_EQ(NamesIn("data/val"), (std::vector<std::string>{"a", "deep", "new"}));
 }
 
+TEST_F(RefreshTest, ACancelledOneStopsAtOnceAndLeavesTheGeneration) {
+  store.Put("data/val/new", 1);
+  for (const char* target : {"data", "data/val"}) {
+    store.HangAfter(target == std::string("data") ? 0 : 1);
+    const auto started = Start(target);
+    ASSERT_TRUE(started.has_value() && started->started());
+    ASSERT_TRUE(store.WaitUntilHanging());
+    // S3 answers nothing all the while.
+    const auto cancelled = Cancel(started->task_id());
+    ASSERT_TRUE(cancelled.has_value()) << cancelled.error().message;
+    EXPECT_TRUE(cancelled->changed());
+    EXPECT_EQ(cancelled->task().state(), kTaskCancelled);
+    EXPECT_EQ(cancelled->task().error(), "it was cancelled");
+    EXPECT_EQ(Generation(), 1U);
+    EXPECT_EQ(GetLink("data")->error(), "") << "nothing failed";
+    const auto again = Cancel(started->task_id());
+    ASSERT_TRUE(again.has_value());
+    EXPECT_FALSE(again->changed());
+    store.Interrupt();
+  }
+  StopCoordinator();
+  StartCoordinator();
+  EXPECT_EQ(Generation(), 1U) << "it does not go on";
+  EXPECT_EQ(Refresh("data").added(), 1U);
+}
+
+TEST_F(RefreshTest, ALostListingThatIsMadeAgainCannotBeCancelled) {
+  StopCoordinator();
+  std::filesystem::remove_all(dir / "state" / "snapshots");
+  store.HangAfter(0);
+  StartCoordinator();
+  ASSERT_TRUE(store.WaitUntilHanging());
+  const std::string task = Tasks().back().id();
+  const auto refused = Cancel(task);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kInvalid);
+  EXPECT_NE(refused.error().message.find("forebay unlink data"), std::string::npos);
+  StopCoordinator();
+  StartCoordinator();
+  EXPECT_EQ(WaitForTask(task).state(), kTaskDone);
+}
+
 TEST_F(RefreshTest, APeriodicLinkListsItselfAgain) {
   proto::LinkRequest request = LinkRequestFor("often", "data/");
   request.set_refresh(static_cast<std::uint32_t>(RefreshPolicy::kPeriodic));
@@ -186,6 +243,9 @@ TEST_F(RefreshTest, APeriodicLinkListsItselfAgain) {
   while (NamesIn("often/val").size() != 3) {
     ASSERT_FALSE(deadline.Expired()) << "the new file does not show";
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  for (const proto::TaskState& task : Tasks()) {
+    EXPECT_EQ(task.periodic(), task.kind() == "refresh") << "nobody asked for one";
   }
 }
 

@@ -38,6 +38,44 @@ TEST(TaskBook, KeepsTheLatestHundredThatEndedAndAllThatRun) {
   EXPECT_TRUE(book.TakeExpiredKeys().empty());
 }
 
+/// Ended at `second`.
+proto::TaskState EndedAt(const std::string& kind, int second, bool periodic, std::uint64_t added) {
+  proto::TaskState task = TaskBook::Ended(TaskBook::Begin(kind, "x"), "");
+  task.set_ended_unix_s(second);
+  task.set_periodic(periodic);
+  task.set_added(added);
+  return task;
+}
+
+TEST(TaskBook, RefreshesPushOutNoPreload) {
+  TaskBook book;
+  const proto::TaskState preload = EndedAt("preload", 1, false, 0);
+  book.Commit(preload);
+  for (int i = 0; i < 150; ++i) book.Commit(EndedAt("refresh", 1000 + i, false, 0));
+  EXPECT_TRUE(book.Find(preload.id()).has_value());
+  EXPECT_EQ(book.All().size(), 101u);
+  EXPECT_EQ(book.TakeExpiredKeys().size(), 50u);
+}
+
+TEST(TaskBook, PeriodicRefreshesThatFoundNothingPushOutNoneThatDid) {
+  TaskBook book;
+  const proto::TaskState asked = EndedAt("refresh", 1, false, 0);
+  const proto::TaskState found = EndedAt("refresh", 2, true, 7);
+  proto::TaskState failed = EndedAt("refresh", 3, true, 0);
+  failed.set_state(static_cast<std::uint32_t>(TaskPhase::kFailed));
+  for (const proto::TaskState& task : {asked, found, failed}) book.Commit(task);
+  std::string newest;
+  for (int i = 0; i < 300; ++i) {
+    const proto::TaskState nothing = EndedAt("refresh", 1000 + i, true, 0);
+    newest = nothing.id();
+    book.Commit(nothing);
+  }
+  for (const proto::TaskState& task : {asked, found, failed})
+    EXPECT_TRUE(book.Find(task.id()).has_value());
+  EXPECT_TRUE(book.Find(newest).has_value());
+  EXPECT_EQ(book.All().size(), 3 + TaskBook::kUneventfulKept);
+}
+
 TEST(TaskBook, ListsTheOldestFirstAndShowsOnlyRunningOnesAnew) {
   TaskBook book;
   for (int i = 0; i < 3; ++i) {
