@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "cachenode/store/cache_directory.h"
@@ -15,79 +16,16 @@
 namespace forebay {
 namespace {
 
-constexpr char kBlockPrefix = 'b';
-constexpr char kPinPrefix = 'p';
-constexpr char kPinFormat = 1;
-constexpr char kPinsVersionPrefix = 'v';
-constexpr std::size_t kKeyBytes = 1 + 8 + 8 + 8 + 4;
-constexpr char kRowFormat = 1;
-constexpr std::size_t kRowBytes = 1 + 4 + 4;
 constexpr std::string_view kCompleteKey = "m/complete";
 constexpr std::string_view kNextSegmentKey = "m/next_segment";
 
-void AppendBig(std::string& out, std::uint64_t value, int bytes) {
-  for (int i = bytes - 1; i >= 0; --i) out.push_back(static_cast<char>(value >> (8 * i)));
-}
-
-void AppendLittle(std::string& out, std::uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
-}
-
-std::uint64_t ReadBig(const char* at, int bytes) {
-  std::uint64_t value = 0;
-  for (int i = 0; i < bytes; ++i) value = value << 8 | static_cast<std::uint8_t>(at[i]);
-  return value;
-}
-
-std::uint64_t ReadLittle(const char* at, int bytes) {
-  std::uint64_t value = 0;
-  for (int i = bytes - 1; i >= 0; --i) value = value << 8 | static_cast<std::uint8_t>(at[i]);
-  return value;
-}
-
-std::string KeyOf(const BlockId& block, char prefix = kBlockPrefix) {
-  std::string key;
-  key.reserve(kKeyBytes);
-  key.push_back(prefix);
-  AppendBig(key, block.version.high, 8);
-  AppendBig(key, block.version.low, 8);
-  AppendBig(key, block.offset, 8);
-  AppendBig(key, block.length, 4);
-  return key;
-}
-
-BlockId BlockOf(const char* key) {
-  return {{ReadBig(key + 1, 8), ReadBig(key + 9, 8)},
-          ReadBig(key + 17, 8),
-          static_cast<std::uint32_t>(ReadBig(key + 25, 4))};
-}
-
-std::string PinsVersionKey(const Uuid& link) {
-  std::string key(1, kPinsVersionPrefix);
-  key.append(link.bytes.begin(), link.bytes.end());
-  return key;
-}
-
-const std::string& PinRow() {
-  static const std::string row(1, kPinFormat);
-  return row;
-}
-
-std::string RowOf(const IndexedRecord& record) {
-  std::string row;
-  row.reserve(kRowBytes);
-  row.push_back(kRowFormat);
-  AppendLittle(row, record.segment, 4);
-  AppendLittle(row, record.unit, 4);
-  return row;
-}
-
-IndexedRecord RecordOf(const char* key, const char* row) {
-  return {BlockOf(key), static_cast<std::uint32_t>(ReadLittle(row + 1, 4)),
-          static_cast<std::uint32_t>(ReadLittle(row + 5, 4))};
-}
-
 rocksdb::Slice SliceOf(std::string_view text) { return {text.data(), text.size()}; }
+std::string_view ViewOf(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
+
+/// True while the iterator stands at a key that begins so.
+bool Among(const rocksdb::Iterator& rows, std::string_view prefix) {
+  return rows.Valid() && rows.key().starts_with(SliceOf(prefix));
+}
 
 Code CodeOf(const rocksdb::Status& status) {
   if (status.IsNoSpace()) return Code::kOverloaded;
@@ -215,35 +153,33 @@ Status IndexDb::MarkComplete() {
 Status IndexDb::Put(std::span<const IndexedRecord> records) {
   rocksdb::WriteBatch batch;
   for (const IndexedRecord& record : records) {
-    batch.Put(KeyOf(record.block), RowOf(record));
-    if (record.pinned) batch.Put(KeyOf(record.block, kPinPrefix), PinRow());
+    batch.Put(BlockKey(record.block), BlockRow(record));
+    if (record.pinned) batch.Put(PinKey(record.block), PinRow());
   }
   return Write(batch, false);
 }
 
 Status IndexDb::Delete(std::span<const BlockId> blocks, std::span<const BlockId> pinned) {
   rocksdb::WriteBatch batch;
-  for (const BlockId& block : blocks) batch.Delete(KeyOf(block));
-  for (const BlockId& block : pinned) batch.Delete(KeyOf(block, kPinPrefix));
+  for (const BlockId& block : blocks) batch.Delete(BlockKey(block));
+  for (const BlockId& block : pinned) batch.Delete(PinKey(block));
   return Write(batch, false);
 }
 
 Status IndexDb::PutPins(std::span<const BlockId> blocks) {
   rocksdb::WriteBatch batch;
-  for (const BlockId& block : blocks) batch.Put(KeyOf(block, kPinPrefix), PinRow());
+  for (const BlockId& block : blocks) batch.Put(PinKey(block), PinRow());
   return Write(batch, false);
 }
 
 Status IndexDb::EndPins(const Uuid& link, std::uint64_t version,
                         std::span<const BlockId> unpinned) {
   rocksdb::WriteBatch batch;
-  for (const BlockId& block : unpinned) batch.Delete(KeyOf(block, kPinPrefix));
+  for (const BlockId& block : unpinned) batch.Delete(PinKey(block));
   if (version == 0) {
     batch.Delete(PinsVersionKey(link));
   } else {
-    std::string value;
-    AppendLittle(value, version, 8);
-    batch.Put(PinsVersionKey(link), value);
+    batch.Put(PinsVersionKey(link), PinsVersionRow(version));
   }
   return Write(batch, false);
 }
@@ -251,14 +187,9 @@ Status IndexDb::EndPins(const Uuid& link, std::uint64_t version,
 Result<std::vector<std::pair<Uuid, std::uint64_t>>> IndexDb::PinsVersions() {
   std::vector<std::pair<Uuid, std::uint64_t>> versions;
   const std::unique_ptr<rocksdb::Iterator> rows(db_->NewIterator(rocksdb::ReadOptions()));
-  for (rows->Seek(rocksdb::Slice(&kPinsVersionPrefix, 1)); rows->Valid(); rows->Next()) {
-    const rocksdb::Slice key = rows->key();
-    Uuid link;
-    if (key[0] != kPinsVersionPrefix) break;
-    if (key.size() != 1 + link.bytes.size() || rows->value().size() != 8) continue;
-    for (std::size_t i = 0; i < link.bytes.size(); ++i)
-      link.bytes[i] = static_cast<std::uint8_t>(key[i + 1]);
-    versions.emplace_back(link, ReadLittle(rows->value().data(), 8));
+  for (rows->Seek(SliceOf(kPinsVersionRows)); Among(*rows, kPinsVersionRows); rows->Next()) {
+    const auto version = ReadPinsVersionRow(ViewOf(rows->key()), ViewOf(rows->value()));
+    if (version) versions.push_back(*version);
   }
   if (Status read = Checked(rows->status()); !read) return Fail(std::move(read.error()));
   return versions;
@@ -266,11 +197,9 @@ Result<std::vector<std::pair<Uuid, std::uint64_t>>> IndexDb::PinsVersions() {
 
 Status IndexDb::ForEachPin(const std::function<void(const BlockId&)>& visit) {
   const std::unique_ptr<rocksdb::Iterator> rows(db_->NewIterator(rocksdb::ReadOptions()));
-  for (rows->Seek(rocksdb::Slice(&kPinPrefix, 1)); rows->Valid(); rows->Next()) {
-    const rocksdb::Slice key = rows->key();
-    if (key[0] != kPinPrefix) break;
-    if (key.size() != kKeyBytes || rows->value() != PinRow()) continue;
-    visit(BlockOf(key.data()));
+  for (rows->Seek(SliceOf(kPinRows)); Among(*rows, kPinRows); rows->Next()) {
+    const auto block = ReadPinRow(ViewOf(rows->key()), ViewOf(rows->value()));
+    if (block) visit(*block);
   }
   return Checked(rows->status());
 }
@@ -279,12 +208,9 @@ Status IndexDb::ForEach(const std::function<void(const IndexedRecord&)>& visit) 
   rocksdb::ReadOptions options;
   options.readahead_size = 2 << 20;
   const std::unique_ptr<rocksdb::Iterator> rows(db_->NewIterator(options));
-  for (rows->Seek(rocksdb::Slice(&kBlockPrefix, 1)); rows->Valid(); rows->Next()) {
-    const rocksdb::Slice key = rows->key();
-    const rocksdb::Slice row = rows->value();
-    if (key[0] != kBlockPrefix) break;
-    if (key.size() != kKeyBytes || row.size() != kRowBytes || row[0] != kRowFormat) continue;
-    visit(RecordOf(key.data(), row.data()));
+  for (rows->Seek(SliceOf(kBlockRows)); Among(*rows, kBlockRows); rows->Next()) {
+    const auto record = ReadBlockRow(ViewOf(rows->key()), ViewOf(rows->value()));
+    if (record) visit(*record);
   }
   return Checked(rows->status());
 }
@@ -294,15 +220,14 @@ Result<std::uint32_t> IndexDb::NextSegment() {
   const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), SliceOf(kNextSegmentKey), &value);
   if (status.IsNotFound()) return 0;
   if (Status checked = Checked(status); !checked) return Fail(std::move(checked.error()));
-  if (value.size() != 4) return Fail(Code::kCorrupt, "index " + options_.path + ": a bad number");
-  return static_cast<std::uint32_t>(ReadLittle(value.data(), 4));
+  const std::optional<std::uint32_t> number = ReadNextSegmentRow(value);
+  if (!number) return Fail(Code::kCorrupt, "index " + options_.path + ": a bad number");
+  return *number;
 }
 
 Status IndexDb::SetNextSegment(std::uint32_t number) {
-  std::string value;
-  AppendLittle(value, number, 4);
   rocksdb::WriteBatch batch;
-  batch.Put(SliceOf(kNextSegmentKey), value);
+  batch.Put(SliceOf(kNextSegmentKey), NextSegmentRow(number));
   return Write(batch, false);
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cachenode/store/index_format.h"
 #include "common/base/result.h"
 #include "common/model/block_id.h"
 #include "common/model/object_version.h"
@@ -19,14 +20,6 @@ class WriteBatch;
 }  // namespace rocksdb
 
 namespace forebay {
-
-/// A row of the durable index.
-struct IndexedRecord {
-  BlockId block;
-  std::uint32_t segment = 0;
-  std::uint32_t unit = 0;  ///< Position in the segment / kRecordAlignment.
-  bool pinned = false;     ///< Only for Put: pins are read apart.
-};
 
 struct IndexDbOptions {
   std::string path;

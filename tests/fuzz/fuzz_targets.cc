@@ -1,0 +1,30 @@
+#include "tests/fuzz/fuzz_targets.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+namespace forebay {
+namespace {
+
+constexpr std::array<FuzzTarget, 4> kTargets = {{
+    {"wire", &RunWireInput, &WireSeeds},
+    {"record_header", &RunRecordHeaderInput, &RecordHeaderSeeds},
+    {"index_row", &RunIndexRowInput, &IndexRowSeeds},
+    {"segment", &RunSegmentInput, &SegmentSeeds},
+}};
+
+}  // namespace
+
+std::span<const FuzzTarget> FuzzTargets() { return kTargets; }
+
+const FuzzTarget* FindFuzzTarget(std::string_view name) {
+  const auto* const found = std::ranges::find(kTargets, name, &FuzzTarget::name);
+  return found == kTargets.end() ? nullptr : found;
+}
+
+void Require(bool rule) {
+  if (!rule) std::abort();
+}
+
+}  // namespace forebay

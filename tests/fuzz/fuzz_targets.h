@@ -1,0 +1,49 @@
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+// What is fuzzed: everything that reads bytes which somebody else wrote, or a disk gave back.
+namespace forebay {
+
+using Seeds = std::map<std::string, std::string>;  ///< First inputs, by name.
+
+struct FuzzTarget {
+  std::string_view name;
+  /// Feeds one input to the code. Aborts when a rule is broken; the sanitizers see the rest.
+  void (*run)(std::string_view input);
+  Seeds (*seeds)();
+};
+
+std::span<const FuzzTarget> FuzzTargets();
+/// Null when there is none of this name.
+const FuzzTarget* FindFuzzTarget(std::string_view name);
+
+/// Ends the program when a rule does not hold.
+void Require(bool rule);
+
+// wire_input.cc. The first byte chooses:
+//   0, 1   what comes over a connection at a server, at a client
+//   2, 3   the same, but the checksum of each frame is made right first
+//   n > 3  the bytes of a message: the (n - 4)th of all messages, modulo their number
+void RunWireInput(std::string_view input);
+Seeds WireSeeds();
+
+// record_input.cc. The first byte says what is made right before a header is read (bit 0: magic,
+// format and lengths; bit 1: the checksum); the header follows.
+void RunRecordHeaderInput(std::string_view input);
+Seeds RecordHeaderSeeds();
+
+// index_input.cc. The length of a key (1 byte), the key, and the value behind it.
+void RunIndexRowInput(std::string_view input);
+Seeds IndexRowSeeds();
+
+// segment_input.cc. A segment in pieces, each at the next multiple of 4,096: flags (1 byte; bit 0:
+// a hole before it, of as many pages as the upper four bits say; bit 1: the header is made right
+// for this place; bit 2: so are its cells' checksums), length (u16, little endian), bytes.
+void RunSegmentInput(std::string_view input);
+Seeds SegmentSeeds();
+
+}  // namespace forebay
