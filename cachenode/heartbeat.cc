@@ -269,6 +269,7 @@ proto::HeartbeatRequest Heartbeat::Compose() const {
     report.set_state(static_cast<std::uint32_t>(disk.state));
     report.set_used_bytes(disk.used_bytes);
     report.set_capacity_bytes(disk.capacity_bytes);
+    report.set_usable_bytes(disk.usable_bytes);
   }
   request.set_blocks(store_->BlockCount());
   request.set_checksum_failures(store_->counters().checksum_failures.load());
@@ -305,6 +306,7 @@ void Heartbeat::ComposeLinks(proto::HeartbeatRequest& request) const {
     links[link].set_cached_blocks(usage.blocks);
     links[link].set_cached_bytes(usage.bytes);
     links[link].set_pinned_bytes(usage.pinned_bytes);
+    links[link].set_in_use(usage.in_use);
   }
   for (const auto& [link, version] : store_->PinsVersions()) links[link].set_pins_version(version);
   for (auto& [link, counters] : links) {

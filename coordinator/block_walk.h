@@ -20,7 +20,8 @@ struct CacheTally {
   std::uint64_t cached_objects = 0;  ///< All blocks cached; an empty object has none and counts.
   std::uint64_t cached_bytes = 0;
   std::uint64_t cached_blocks = 0;
-  std::uint64_t unknown_blocks = 0;  ///< Only a node that could not be asked may hold them.
+  std::uint64_t cached_disk_bytes = 0;  ///< What these take on a node's disk.
+  std::uint64_t unknown_blocks = 0;     ///< Only a node that could not be asked may hold them.
   std::uint64_t unknown_bytes = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/model/limits.h"
+#include "common/model/record_size.h"
 #include "common/wire/messages.h"
 #include "proto/node.pb.h"
 
@@ -107,6 +108,7 @@ class CacheCensus::Presence {
       if (cached_[i]) {
         ++tally.cached_blocks;
         tally.cached_bytes += blocks[i].id.length;
+        tally.cached_disk_bytes += BlockDiskBytes(blocks[i].id.length);
       } else {
         complete_ = false;
         if (MayBeElsewhere(blocks[i].id)) {

@@ -221,6 +221,7 @@ void Coordinator::ServeTasks(NodeCaller call) {
                                                             .call = std::move(call),
                                                             .offload = offload_,
                                                             .uploads = *uploads_,
+                                                            .stats = *stats_,
                                                             .patience = options_.preload_patience});
   task_service_ = std::make_unique<TaskService>(TaskService::Parts{.tasks = tasks_,
                                                                    .linker = *linker_,

@@ -23,14 +23,20 @@ std::string RuleOf(const proto::PinRecord& pin) {
 
 std::uint64_t PinnedBytes(const std::vector<proto::PinRecord>& pins) {
   std::uint64_t bytes = 0;
+  for (const proto::PinRecord& pin : Uncovered(pins)) bytes += pin.bytes();
+  return bytes;
+}
+
+std::vector<proto::PinRecord> Uncovered(const std::vector<proto::PinRecord>& pins) {
+  std::vector<proto::PinRecord> uncovered;
   for (const proto::PinRecord& pin : pins) {
     const bool covered = std::ranges::any_of(pins, [&](const proto::PinRecord& other) {
       return other.link() == pin.link() && other.path() != pin.path() &&
              PinsCover({RuleOf(other)}, RuleOf(pin));
     });
-    if (!covered) bytes += pin.bytes();
+    if (!covered) uncovered.push_back(pin);
   }
-  return bytes;
+  return uncovered;
 }
 
 Status PinBook::Load() {

@@ -18,6 +18,8 @@ namespace forebay {
 
 /// Bytes that `pins` keep, each byte once however many pins cover it.
 std::uint64_t PinnedBytes(const std::vector<proto::PinRecord>& pins);
+/// Those of `pins` that no other one of them covers.
+std::vector<proto::PinRecord> Uncovered(const std::vector<proto::PinRecord>& pins);
 
 /// All pins, and with each change what the nodes are to know of them: LinkSpec::pins and
 /// pins_version. Persisted before it shows. Thread-safe; Put and Remove block (Offload).

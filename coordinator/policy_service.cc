@@ -11,6 +11,7 @@
 #include "common/base/wall_clock.h"
 #include "common/wire/messages.h"
 #include "coordinator/block_walk.h"
+#include "coordinator/pin_room.h"
 #include "coordinator/target.h"
 
 namespace forebay {
@@ -75,37 +76,46 @@ std::uint64_t PolicyService::PinnedBytesOf(const Uuid& link) const {
   return PinnedBytes(pins);
 }
 
-Status PolicyService::CheckRoom(const LocatedTarget& target, std::uint64_t bytes) const {
-  proto::PinRecord wanted;
-  wanted.set_link(BytesOf(target.link.id));
-  wanted.set_path(target.path);
-  wanted.set_folder(target.row.is_directory());
-  wanted.set_bytes(bytes);
+/// A walk over all that is pinned: what a block takes on disk, and where, goes by its size and id.
+Task<Status> PolicyService::CheckRoom(LocatedTarget target, proto::PinRecord wanted) {
   std::vector<proto::PinRecord> pins = parts_.pins.All();
   std::erase_if(pins, [&](const proto::PinRecord& pin) {
     return pin.link() == wanted.link() && pin.path() == wanted.path();
   });
   pins.push_back(wanted);
-  std::uint64_t capacity = 0;
+  Status in_quota = CheckQuota(target.link, pins);
+  if (!in_quota) co_return in_quota;
+  std::vector<PinnedTarget> targets;
+  for (const proto::PinRecord& pin : Uncovered(pins)) {
+    const std::optional<Link> link = parts_.links.FindById(UuidFromBytes(pin.link()));
+    if (!link || !link->generation) continue;
+    const auto generation = parts_.index.Find(link->spec.id, link->generation->generation());
+    if (!generation) continue;
+    const std::optional<SnapshotRow> row = generation->snapshot()->Resolve(pin.path());
+    if (row) targets.push_back({generation->snapshot(), *row});
+  }
+  auto place = [targets = std::move(targets), ring = parts_.membership.Table()] {
+    return PinnedDiskBytes(targets, *ring);
+  };
+  using Placed = Result<std::map<std::string, std::uint64_t>>;
+  const Placed placed = co_await parts_.offload.Run(std::move(place));
+  if (!placed) co_return Fail(placed.error());
+  std::vector<NodeSpace> nodes;
   for (const MemberView& member : parts_.membership.Members()) {
-    if (member.info.state != NodeState::kOut) capacity += member.info.capacity_bytes;
+    if (member.info.state == NodeState::kOut) continue;
+    nodes.push_back({member.info.id, parts_.stats.NodeUsable(member.info)});
   }
-  const std::uint64_t all = PinnedBytes(pins);
-  if (all > capacity) {
-    return Fail(Code::kInvalid,
-                fmt::format("with it {} would be pinned, and the nodes hold {}; nothing was pinned",
-                            HumanBytes(all), HumanBytes(capacity)));
-  }
-  std::erase_if(pins, [&](const auto& pin) { return pin.link() != wanted.link(); });
+  co_return CheckPinsFit(*placed, nodes);
+}
+
+Status PolicyService::CheckQuota(const LinkSpec& link, std::vector<proto::PinRecord> pins) const {
+  std::erase_if(pins, [&](const auto& pin) { return UuidFromBytes(pin.link()) != link.id; });
   const std::uint64_t of_link = PinnedBytes(pins);
-  if (target.link.quota_bytes != 0 && of_link > target.link.quota_bytes) {
-    return Fail(
-        Code::kInvalid,
-        fmt::format("with it {} of link '{}' would be pinned, and its quota is {}; nothing "
-                    "was pinned",
-                    HumanBytes(of_link), target.link.name, HumanBytes(target.link.quota_bytes)));
-  }
-  return {};
+  if (link.quota_bytes == 0 || of_link <= link.quota_bytes) return {};
+  return Fail(Code::kInvalid,
+              fmt::format("with it {} of link '{}' would be pinned, and its quota is {}; nothing "
+                          "was pinned",
+                          HumanBytes(of_link), link.name, HumanBytes(link.quota_bytes)));
 }
 
 Task<std::vector<std::string>> PolicyService::TellPins(Uuid link, Deadline deadline) {
@@ -158,8 +168,6 @@ Task<Result<RpcReply>> PolicyService::Pin(RpcCall call) {
   };
   Result<CacheTally> tally = co_await parts_.offload.Run(std::move(measure));
   if (!tally) co_return Fail(tally.error());
-  good = CheckRoom(*target, tally->bytes);
-  if (!good) co_return Fail(good.error());
   proto::PinRecord pin;
   pin.set_link(BytesOf(target->link.id));
   pin.set_path(target->path);
@@ -169,6 +177,8 @@ Task<Result<RpcReply>> PolicyService::Pin(RpcCall call) {
   pin.set_job(request.job());
   pin.set_objects(tally->objects);
   pin.set_bytes(tally->bytes);
+  good = co_await CheckRoom(*target, pin);
+  if (!good) co_return Fail(good.error());
   auto put = [this, pin] { return parts_.pins.Put(pin); };
   Result<bool> changed = co_await parts_.offload.Run(std::move(put));
   if (!changed) co_return Fail(changed.error());

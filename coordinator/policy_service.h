@@ -45,8 +45,9 @@ class PolicyService {
   Task<Result<RpcReply>> SetQuota(RpcCall call);
 
   Status CheckLease(const proto::PinRequest& request) const;
-  /// kInvalid with both numbers when `bytes` more do not fit.
-  Status CheckRoom(const LocatedTarget& target, std::uint64_t bytes) const;
+  /// kInvalid with both numbers when `wanted` does not fit beside the other pins.
+  Task<Status> CheckRoom(LocatedTarget target, proto::PinRecord wanted);
+  Status CheckQuota(const LinkSpec& link, std::vector<proto::PinRecord> pins) const;
   std::uint64_t PinnedBytesOf(const Uuid& link) const;
   /// Tells the nodes; those that do not know it yet.
   Task<std::vector<std::string>> TellPins(Uuid link, Deadline deadline);

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <functional>
 #include <optional>
 #include <utility>
 
+#include "common/model/record_size.h"
 #include "common/s3/list_parser.h"
 
 namespace forebay {
@@ -65,6 +67,7 @@ class PlanBuilder {
       ++plan_.objects;
       plan_.bytes += row->size;
       if (row->size > 0) plan_.blocks += PiecesOf(row->size, snapshot_.block_bytes());
+      plan_.disk_bytes += ObjectDiskBytes(row->size, snapshot_.block_bytes());
     }
     return true;
   }
@@ -175,6 +178,22 @@ Result<PreloadPlan> MakePreloadPlan(std::shared_ptr<const Snapshot> snapshot,
   }
   if (plan) plan->snapshot = std::move(snapshot);
   return plan;
+}
+
+PreloadNeed NeedOf(const PreloadPlan& plan, const CacheTally& cached, double share,
+                   const PreloadRoom& room) {
+  const auto missing = [share](std::uint64_t all, std::uint64_t there) {
+    const double part = share == 0 ? 1.0 : share;
+    const auto wanted = static_cast<std::uint64_t>(std::ceil(part * static_cast<double>(all)));
+    return wanted - std::min(wanted, there);
+  };
+  const std::uint64_t of_blocks = missing(plan.bytes, cached.cached_bytes);
+  const std::uint64_t in_quota = room.quota_bytes - std::min(room.quota_bytes, room.link_bytes);
+  if (room.quota_bytes != 0 && of_blocks > in_quota && in_quota < room.disk_bytes)
+    return {.needed_bytes = of_blocks, .room_bytes = in_quota, .quota_bound = true};
+  return {.needed_bytes = missing(plan.disk_bytes, cached.cached_disk_bytes),
+          .room_bytes = room.disk_bytes,
+          .quota_bound = false};
 }
 
 Result<bool> PreloadWalk::NextFile() {

@@ -8,6 +8,7 @@
 #include "common/base/result.h"
 #include "common/model/block_id.h"
 #include "common/snapshot/snapshot.h"
+#include "coordinator/block_walk.h"
 
 namespace forebay {
 
@@ -24,6 +25,7 @@ struct PreloadPlan {
   std::uint64_t objects = 0;
   std::uint64_t bytes = 0;
   std::uint64_t blocks = 0;
+  std::uint64_t disk_bytes = 0;  ///< What these take on nodes' disks.
 };
 
 /// Files of names, one on a line, relative to the target; "" = none. A name may be a folder.
@@ -37,6 +39,26 @@ struct NameFiles {
 /// blocks.
 Result<PreloadPlan> MakePreloadPlan(std::shared_ptr<const Snapshot> snapshot,
                                     const SnapshotRow& target, const NameFiles& files);
+
+/// What the nodes have for a preload.
+struct PreloadRoom {
+  std::uint64_t disk_bytes = 0;   ///< Free, or given away by idle links.
+  std::uint64_t quota_bytes = 0;  ///< Of the link; 0 = none.
+  std::uint64_t link_bytes = 0;   ///< Cached of the link.
+};
+
+/// What a preload needs of it. Bytes on disk or, where the quota is what bounds it, of blocks.
+struct PreloadNeed {
+  std::uint64_t needed_bytes = 0;
+  std::uint64_t room_bytes = 0;
+  bool quota_bound = false;
+
+  bool fits() const { return needed_bytes <= room_bytes; }
+};
+
+/// `share`: of the bytes, for --until; 0 = all. `cached` is what nodes hold of the plan.
+PreloadNeed NeedOf(const PreloadPlan& plan, const CacheTally& cached, double share,
+                   const PreloadRoom& room);
 
 /// One block of a plan; an empty object is a piece with a block of no bytes.
 struct PreloadPiece {

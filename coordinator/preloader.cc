@@ -105,6 +105,8 @@ Task<Result<proto::PreloadReply>> Preloader::Start(proto::PreloadRequest request
   } else {
     reply = Fail(prepared.error());
   }
+  // The start itself comes with the same uploads.
+  if (request.room_only() && reply) co_return reply;
   // What a task took over stays.
   auto discard = [this, names = request.names_upload(),
                   order = request.order_upload()]() -> Status {
@@ -123,13 +125,10 @@ Task<Result<proto::PreloadReply>> Preloader::StartPrepared(Prepared prepared,
   proto::PreloadReply reply;
   reply.set_link(prepared.target.link.name);
   Fill(reply, *prepared.plan, parts_.membership.UpNodes());
-  if (request.dry_run()) {
-    Result<CacheTally> cached = co_await CountCached(prepared.record, prepared.plan, deadline);
-    if (!cached) co_return Fail(cached.error());
-    reply.set_cached_objects(cached->cached_objects);
-    reply.set_cached_bytes(cached->cached_bytes);
-    reply.set_cached_blocks(cached->cached_blocks);
-    co_return reply;
+  if (request.dry_run() || request.room_only()) {
+    Result<proto::PreloadReply> looked =
+        co_await Look(std::move(prepared), std::move(reply), request.dry_run(), deadline);
+    co_return looked;
   }
   if (stopping_) co_return Fail(Code::kUnavailable, "the coordinator is stopping");
   const JobPtr same = FindSame(prepared.record);
@@ -148,6 +147,31 @@ Task<Result<proto::PreloadReply>> Preloader::StartPrepared(Prepared prepared,
   Status begun = co_await StoreAndBegin(job, prepared.plan);
   if (!begun) co_return Fail(begun.error());
   reply.set_task_id(job->task.id());
+  co_return reply;
+}
+
+Task<Result<proto::PreloadReply>> Preloader::Look(Prepared prepared, proto::PreloadReply reply,
+                                                  bool exactly, Deadline deadline) {
+  const std::vector<NodeInfo> up = parts_.membership.UpNodes();
+  const Uuid link = prepared.target.link.id;
+  const PreloadRoom room{.disk_bytes = parts_.stats.RoomFor(link, up),
+                         .quota_bytes = prepared.target.link.quota_bytes,
+                         .link_bytes = parts_.stats.CachedBytes(link, up)};
+  const double share = prepared.record.until_ratio();
+  CacheTally cached;
+  // For a large target the count takes long: where it fits in any case nobody needs it.
+  if (exactly || !NeedOf(*prepared.plan, cached, share, room).fits()) {
+    Result<CacheTally> counted = co_await CountCached(prepared.record, prepared.plan, deadline);
+    if (!counted) co_return Fail(counted.error());
+    cached = *counted;
+  }
+  const PreloadNeed need = NeedOf(*prepared.plan, cached, share, room);
+  reply.set_cached_objects(cached.cached_objects);
+  reply.set_cached_bytes(cached.cached_bytes);
+  reply.set_cached_blocks(cached.cached_blocks);
+  reply.set_needed_bytes(need.needed_bytes);
+  reply.set_room_bytes(need.room_bytes);
+  reply.set_quota_bound(need.quota_bound);
   co_return reply;
 }
 
@@ -210,6 +234,7 @@ Task<Result<CacheTally>> Preloader::CountCached(proto::PreloadRecord record, Pla
     sum.cached_objects += tally.cached_objects;
     sum.cached_bytes += tally.cached_bytes;
     sum.cached_blocks += tally.cached_blocks;
+    sum.cached_disk_bytes += tally.cached_disk_bytes;
   }
   co_return sum;
 }

@@ -20,6 +20,7 @@
 #include "coordinator/preload_plan.h"
 #include "coordinator/preload_run.h"
 #include "coordinator/state_store.h"
+#include "coordinator/stats.h"
 #include "coordinator/target_lookup.h"
 #include "coordinator/task_book.h"
 #include "proto/coordinator.pb.h"
@@ -49,6 +50,7 @@ class Preloader {
     NodeCaller call;
     Offload& offload;
     NameUploads& uploads;
+    ClusterStats& stats;
     Duration patience;  ///< With a node or S3 that does not answer.
   };
   Preloader(asio::io_context& context, Parts parts);
@@ -56,8 +58,9 @@ class Preloader {
   /// Goes on with every preload that runs. Called once, after everything is loaded.
   Task<Status> Resume();
 
-  /// kPreload. Fails, and changes nothing, where nothing matches the target, names are unknown, or
-  /// a listing runs.
+  /// kPreload: begins, or says what it would take (dry_run) or only whether it fits (room_only).
+  /// Fails, and changes nothing, where nothing matches the target, names are unknown, or a listing
+  /// runs.
   Task<Result<proto::PreloadReply>> Start(proto::PreloadRequest request, Deadline deadline);
 
   /// Ends a running preload; true when it has ended so. False: it ended by itself meanwhile.
@@ -87,6 +90,9 @@ class Preloader {
   Result<Prepared> Prepare(const proto::PreloadRequest& request);
   Task<Result<proto::PreloadReply>> StartPrepared(Prepared prepared, proto::PreloadRequest request,
                                                   Deadline deadline);
+  /// What is cached already and whether the rest finds room; begins nothing.
+  Task<Result<proto::PreloadReply>> Look(Prepared prepared, proto::PreloadReply reply, bool exactly,
+                                         Deadline deadline);
   JobPtr FindSame(const proto::PreloadRecord& record) const;
   Task<Result<CacheTally>> CountCached(proto::PreloadRecord record, PlanPtr plan,
                                        Deadline deadline);

@@ -119,6 +119,26 @@ std::map<Uuid, std::uint64_t> ClusterStats::NodePins(const std::string& node_id)
   return book_.NodePins(node_id);
 }
 
+std::uint64_t ClusterStats::NodeUsable(const NodeInfo& node) const {
+  std::scoped_lock lock(mutex_);
+  return book_.NodeUsable(node.id, node.capacity_bytes);
+}
+
+std::uint64_t ClusterStats::RoomFor(const Uuid& link, const std::vector<NodeInfo>& nodes) const {
+  std::scoped_lock lock(mutex_);
+  std::uint64_t room = 0;
+  for (const NodeInfo& node : nodes) room += book_.NodeRoom(node.id, node.capacity_bytes, link);
+  return room;
+}
+
+std::uint64_t ClusterStats::CachedBytes(const Uuid& link,
+                                        const std::vector<NodeInfo>& nodes) const {
+  std::set<std::string> ids;
+  for (const NodeInfo& node : nodes) ids.insert(node.id);
+  std::scoped_lock lock(mutex_);
+  return book_.LinkCached(link, ids).bytes;
+}
+
 void ClusterStats::Sample() {
   std::scoped_lock lock(mutex_);
   book_.Sample(Clock::now());

@@ -62,6 +62,10 @@ class ClusterStats {
   /// The job that read the link last.
   std::optional<JobActivity> LastReader(const Uuid& link) const;
   std::map<Uuid, std::uint64_t> NodePins(const std::string& node_id) const;
+  /// As StatsBook has them.
+  std::uint64_t NodeUsable(const NodeInfo& node) const;
+  std::uint64_t RoomFor(const Uuid& link, const std::vector<NodeInfo>& nodes) const;
+  std::uint64_t CachedBytes(const Uuid& link, const std::vector<NodeInfo>& nodes) const;
 
   /// Remembers the totals for windows; called every StatsBook::kSampleEvery.
   void Sample();

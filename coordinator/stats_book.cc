@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/model/limits.h"
+#include "common/model/record_size.h"
 #include "common/wire/messages.h"
 
 namespace forebay {
@@ -73,7 +75,8 @@ void StatsBook::Report(const proto::HeartbeatRequest& heartbeat, TimePoint now) 
     node.cached[link] = Cached{.blocks = row.cached_blocks(),
                                .bytes = row.cached_bytes(),
                                .pinned_bytes = row.pinned_bytes(),
-                               .pins_version = row.pins_version()};
+                               .pins_version = row.pins_version(),
+                               .in_use = row.in_use()};
   }
   if (heartbeat.checksum_failures() > node.live_checksum_failures) {
     node.live_checksum_failures = heartbeat.checksum_failures();
@@ -172,6 +175,44 @@ std::uint64_t StatsBook::NodeChecksumFailures(const std::string& node_id) const 
   const auto node = nodes_.find(node_id);
   if (node == nodes_.end()) return 0;
   return node->second.ended_checksum_failures + node->second.live_checksum_failures;
+}
+
+std::uint64_t StatsBook::NodeUsable(const std::string& node_id, std::uint64_t capacity) const {
+  const auto node = nodes_.find(node_id);
+  // An index takes less than this of any but the smallest capacity.
+  if (node == nodes_.end() || node->second.latest.disks.empty()) return capacity - capacity / 32;
+  std::uint64_t usable = 0;
+  std::uint64_t split = 0;  // between disks: the end of each that no whole record fits into
+  for (const proto::DiskReport& disk : node->second.latest.disks) {
+    if (disk.usable_bytes() == 0) continue;
+    if (usable > 0) split += RecordDiskBytes(kMaxBlockBytes);
+    usable += disk.usable_bytes();
+  }
+  return usable - std::min(usable, split);
+}
+
+std::uint64_t StatsBook::NodeRoom(const std::string& node_id, std::uint64_t capacity,
+                                  const Uuid& link) const {
+  const std::uint64_t usable = NodeUsable(node_id, capacity);
+  const auto found = nodes_.find(node_id);
+  if (found == nodes_.end()) return usable;
+  const Node& node = found->second;
+  std::uint64_t used = 0;
+  for (const proto::DiskReport& disk : node.latest.disks) {
+    if (disk.usable_bytes() > 0) used += disk.used_bytes();
+  }
+  used += node.latest.blocks * kIndexBytesPerBlock;
+  double cached = 0;
+  double idle = 0;
+  for (const auto& [id, of_link] : node.cached) {
+    cached += static_cast<double>(of_link.bytes);
+    const bool stays = of_link.in_use || id == link || of_link.pinned_bytes > of_link.bytes;
+    if (!stays) idle += static_cast<double>(of_link.bytes - of_link.pinned_bytes);
+  }
+  // On disk it is more, by what headers and padding add here on average.
+  const double evictable = cached > 0 ? idle / cached * static_cast<double>(used) : 0;
+  const double stays = static_cast<double>(used) - evictable;
+  return static_cast<std::uint64_t>(std::max(0.0, static_cast<double>(usable) - stays));
 }
 
 StatsBook::Latest StatsBook::NodeLatest(const std::string& node_id) const {

@@ -47,6 +47,7 @@ class StatsBook {
     std::uint64_t bytes = 0;
     std::uint64_t pinned_bytes = 0;
     std::uint64_t pins_version = 0;
+    bool in_use = false;
   };
   struct JobTotals {
     std::uint64_t reads = 0;
@@ -66,6 +67,12 @@ class StatsBook {
   Cached LinkCached(const Uuid& link, const std::set<std::string>& nodes) const;
   Totals NodeTotals(const std::string& node_id) const;  ///< Over all links.
   std::uint64_t NodeChecksumFailures(const std::string& node_id) const;
+  /// What blocks may take of the disks of a node with this capacity, as DiskReport has it; before
+  /// its first heartbeat a guess that is too small rather than too large.
+  std::uint64_t NodeUsable(const std::string& node_id, std::uint64_t capacity) const;
+  /// What an unpinned block of `link` finds there: what is free, and what idle links give away.
+  std::uint64_t NodeRoom(const std::string& node_id, std::uint64_t capacity,
+                         const Uuid& link) const;
   Latest NodeLatest(const std::string& node_id) const;  ///< Empty when it was never heard.
   /// What nodes counted, over all of their processes. Jobs leave after kJobsShown without a read,
   /// the oldest when there are more than kMaxJobsShown.

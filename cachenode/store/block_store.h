@@ -74,6 +74,7 @@ struct LinkUsage {
   std::uint64_t bytes =
       0;  ///< Block bytes, as a reader would get them (without headers and padding).
   std::uint64_t pinned_bytes = 0;  ///< Of these.
+  bool in_use = false;             ///< BlockStoreOptions::link_in_use_for has not passed.
 };
 
 enum class DiskState : std::uint8_t { kOk = 0, kReadOnly = 1, kQuarantined = 2 };
@@ -84,6 +85,9 @@ struct DiskUsage {
   std::uint64_t used_bytes =
       0;  ///< On disk: records with headers and padding, without punched holes.
   std::uint64_t capacity_bytes = 0;
+  /// Of the capacity, what blocks may take, each BlockDiskBytes: less what the index needs beside
+  /// its rows, and what others have taken of the file system. 0 on a disk that takes no blocks.
+  std::uint64_t usable_bytes = 0;
 };
 
 struct Evicted {

@@ -19,6 +19,11 @@ std::uint64_t IndexReserve(std::uint64_t index_bytes, std::uint64_t write_buffer
   return 2 * index_bytes + 4 * write_buffer + (1ULL << 20);
 }
 
+/// What Usage keeps back: the reserve of an index that has as yet no tables but two full buffers.
+std::uint64_t FixedReserve(std::uint64_t write_buffer) {
+  return IndexReserve(2 * write_buffer, write_buffer);
+}
+
 /// Left to others, and to the index, when others have filled the file system.
 constexpr std::uint64_t kSqueezeMargin = 4ULL << 20;
 constexpr std::chrono::seconds kUnsqueezeEvery{1};
@@ -92,10 +97,14 @@ std::vector<LinkUse> Disk::Links() const {
 }
 
 DiskUsage Disk::Usage() const {
+  const std::uint64_t reserve = FixedReserve(WriteBufferBytes());
+  const std::uint64_t own = capacity_ > reserve ? capacity_ - reserve : 0;
+  const std::uint64_t usable = std::min(own, squeezed_to_.load(std::memory_order_relaxed));
   return {.path = path_,
           .state = state(),
           .used_bytes = used_.load(std::memory_order_relaxed),
-          .capacity_bytes = capacity_};
+          .capacity_bytes = capacity_,
+          .usable_bytes = state() == DiskState::kOk ? usable : 0};
 }
 
 std::optional<BlockIndex::Found> Disk::BeginRemoveOldest(const Uuid& link) {

@@ -10,16 +10,14 @@
 #include "common/model/block_id.h"
 #include "common/model/limits.h"
 #include "common/model/object_version.h"
+#include "common/model/record_size.h"
 
 // The bytes of a record, as docs/STORE_FORMAT.md describes them. Pure.
 namespace forebay {
 
-/// Records begin at multiples of this: the unit in which file systems give space back.
-inline constexpr std::uint64_t kRecordAlignment = 4096;
 inline constexpr std::array<std::uint8_t, 8> kRecordMagic = {'F', 'B',  'R',  'E',
                                                              'C', '\r', '\n', 0x1A};
 inline constexpr std::uint32_t kRecordFormat = 1;
-inline constexpr std::uint32_t kRecordFixedBytes = 96;  ///< The header before the checksums.
 
 /// What stands before a block's bytes in a segment.
 struct RecordHeader {
@@ -32,19 +30,6 @@ struct RecordHeader {
 
   bool operator==(const RecordHeader&) const = default;
 };
-
-/// Bytes of the header of a block of `length` bytes; the block's data begins there.
-constexpr std::uint32_t RecordHeaderBytes(std::uint32_t length) {
-  const std::uint64_t cells = (std::uint64_t{length} + kCellBytes - 1) / kCellBytes;
-  return static_cast<std::uint32_t>(kRecordFixedBytes + 8 * cells + 8);
-}
-static_assert(RecordHeaderBytes(kMaxBlockBytes) <= kRecordAlignment, "a scan reads one page each");
-
-/// What a record occupies on disk: header and data, up to the next record's place.
-constexpr std::uint64_t RecordDiskBytes(std::uint32_t length) {
-  const std::uint64_t bytes = std::uint64_t{RecordHeaderBytes(length)} + length;
-  return (bytes + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment;
-}
 
 /// The seed of the header checksums of one cache directory. Derived from the directory's uuid,
 /// which never leaves the machine: neither a record of another directory nor bytes that somebody

@@ -404,6 +404,7 @@ void SegmentStore::ForgetOnLostDisk(const BlockId& block) {
 
 std::unordered_map<Uuid, LinkUsage> SegmentStore::UsageByLink() const {
   std::unordered_map<Uuid, LinkUsage> usage;
+  const TimePoint now = Clock::now();
   for (const auto& link : parts_.links.All()) {
     const std::uint64_t blocks = link->blocks.load(std::memory_order_relaxed);
     if (blocks > 0) {
@@ -412,7 +413,8 @@ std::unordered_map<Uuid, LinkUsage> SegmentStore::UsageByLink() const {
       usage[link->id] = {
           .blocks = blocks,
           .bytes = bytes,
-          .pinned_bytes = whole ? bytes : link->pinned_bytes.load(std::memory_order_relaxed)};
+          .pinned_bytes = whole ? bytes : link->pinned_bytes.load(std::memory_order_relaxed),
+          .in_use = now - link->LastUse() < options_.link_in_use_for};
     }
   }
   return usage;

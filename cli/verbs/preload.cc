@@ -49,7 +49,6 @@ class PreloadVerb final : public Verb {
     request.set_verify(verify_);
     request.set_bytes_per_second(rate_);
     request.set_until_ratio(share_);
-    request.set_dry_run(dry_run_);
     if (!names_.empty()) {
       auto upload = UploadNames(context.session, context.console, names_);
       if (!upload) return std::unexpected(upload.error());
@@ -60,13 +59,18 @@ class PreloadVerb final : public Verb {
       if (!upload) return std::unexpected(upload.error());
       request.set_order_upload(*upload);
     }
-    auto reply = Ask<proto::PreloadReply>(context.session, Method::kPreload, request);
-    if (!reply) return std::unexpected(reply.error());
-    WarnOfSize(context.console, *target, *reply);
+    request.set_dry_run(dry_run_);
+    request.set_room_only(!dry_run_);
+    auto look = Ask<proto::PreloadReply>(context.session, Method::kPreload, request);
+    if (!look) return std::unexpected(look.error());
+    WarnOfSize(context.console, *target, *look);
     if (dry_run_) {
-      PrintDryRun(context.console, *target, *reply);
+      PrintDryRun(context.console, *target, *look);
       return Exit::kDone;
     }
+    request.set_room_only(false);
+    auto reply = Ask<proto::PreloadReply>(context.session, Method::kPreload, request);
+    if (!reply) return std::unexpected(reply.error());
     return Follow(context, *target, *reply);
   }
 
@@ -87,15 +91,24 @@ class PreloadVerb final : public Verb {
     return {};
   }
 
+  /// Before anything has begun.
   static void WarnOfSize(const Console& console, const std::string& target,
-                         const proto::PreloadReply& reply) {
-    if (reply.bytes() <= reply.capacity_bytes()) return;
-    const std::string text =
-        fmt::format("'{}' has {} and the cache {}: what finds no room is not kept", target,
-                    HumanBytes(reply.bytes()), HumanBytes(reply.capacity_bytes()));
+                         const proto::PreloadReply& look) {
+    if (look.needed_bytes() <= look.room_bytes()) return;
+    const std::string room =
+        look.quota_bound()
+            ? fmt::format("the quota of link '{}' leaves {}", look.link(),
+                          HumanBytes(look.room_bytes()))
+            : fmt::format("{} is free or may be evicted for it", HumanBytes(look.room_bytes()));
+    const std::string text = fmt::format(
+        "'{}' needs {} that is not cached yet, and {}: about {} of it will not be kept (exit 3)",
+        target, HumanBytes(look.needed_bytes()), room,
+        HumanBytes(look.needed_bytes() - look.room_bytes()));
     if (console.json()) {
       boost::json::object line;
       PutBytes(line, "warning", text);
+      line["needed_bytes"] = look.needed_bytes();
+      line["room_bytes"] = look.room_bytes();
       console.err << JsonText(line) << '\n' << std::flush;
     } else {
       console.err << Escaped(text) << '\n' << std::flush;
@@ -136,6 +149,8 @@ class PreloadVerb final : public Verb {
       document["gets"] = gets;
       document["price_usd"] = dollars;
       document["capacity_bytes"] = reply.capacity_bytes();
+      document["needed_bytes"] = reply.needed_bytes();
+      document["room_bytes"] = reply.room_bytes();
       PrintDocument(console, document);
       return;
     }

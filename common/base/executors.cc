@@ -84,22 +84,21 @@ bool WasCancelled(const std::exception_ptr& escaped) {
 }
 }  // namespace
 
-void Spawn(asio::any_io_executor executor, Task<void> task) {
-  asio::co_spawn(std::move(executor), std::move(task), AbortOnEscape);
+void Spawn(const asio::any_io_executor& executor, Task<void> task) {
+  asio::co_spawn(executor, std::move(task), AbortOnEscape);
 }
 
 void Spawn(asio::io_context& context, Task<void> task) {
   asio::co_spawn(context, std::move(task), AbortOnEscape);
 }
 
-void Spawn(asio::any_io_executor executor, Task<void> task, asio::cancellation_slot cancel,
+void Spawn(const asio::any_io_executor& executor, Task<void> task, asio::cancellation_slot cancel,
            std::function<void()> ended) {
   auto end = [ended = std::move(ended)](std::exception_ptr escaped) {
     if (!WasCancelled(escaped)) AbortOnEscape(std::move(escaped));
     ended();
   };
-  asio::co_spawn(std::move(executor), std::move(task),
-                 asio::bind_cancellation_slot(cancel, std::move(end)));
+  asio::co_spawn(executor, std::move(task), asio::bind_cancellation_slot(cancel, std::move(end)));
 }
 
 }  // namespace forebay

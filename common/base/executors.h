@@ -54,12 +54,12 @@ Task<bool> SleepFor(std::chrono::steady_clock::duration d);
 
 /// Runs `task` on `executor` without waiting for it. An exception that escapes it is a bug: it is
 /// logged and aborts.
-void Spawn(asio::any_io_executor executor, Task<void> task);
+void Spawn(const asio::any_io_executor& executor, Task<void> task);
 void Spawn(asio::io_context& context, Task<void> task);
 
 /// The same for a task that can be ended: what is emitted on `cancel`'s signal, on `executor`, ends
 /// its waits, and it may then throw operation_aborted. `ended` runs behind it.
-void Spawn(asio::any_io_executor executor, Task<void> task, asio::cancellation_slot cancel,
+void Spawn(const asio::any_io_executor& executor, Task<void> task, asio::cancellation_slot cancel,
            std::function<void()> ended);
 
 }  // namespace forebay

@@ -67,7 +67,7 @@ class Admin(E2eTest):
         self.put({f"f{i}": os.urandom(30_000_000) for i in range(3)})
         self.start(nodes=["n1"], cache="64MiB")
         self.link()
-        self.refused("pin", "data", says=["85.8 MiB", "64.0 MiB", "nothing was pinned"])
+        self.refused("pin", "data", says=["85.9 MiB on disk", "62.0 MiB for blocks", "nothing was pinned"])
         self.cluster.cli("pin", "data/f0", "--ttl", "1h")
         self.refused("quota", "data", "20MB", says=["nothing was changed"])
         self.cluster.cli("quota", "data", "40MB")

@@ -127,6 +127,7 @@ std::vector<DiskUsage> MemoryBlockStore::Disks() const {
   DiskUsage disk;
   disk.path = "/memory";
   disk.capacity_bytes = 1 << 30;
+  disk.usable_bytes = disk.capacity_bytes;
   return {disk};
 }
 

@@ -186,6 +186,29 @@ TEST_F(PreloadTest, ADryRunBeginsNothing) {
   EXPECT_EQ(Fills(), 1u);
 }
 
+TEST_F(PreloadTest, ALookAtTheRoomBeginsNothingAndCountsWhatIsCachedOnlyWhereThatDecides) {
+  ASSERT_EQ(Run(Of("data/train/10000")).state(), kDone);
+  proto::PreloadRequest request = Of("data");
+  request.set_room_only(true);
+  auto look = Ask(request);
+  ASSERT_TRUE(look.has_value()) << look.error().message;
+  EXPECT_EQ(look->task_id(), "");
+  EXPECT_EQ(look->cached_blocks(), 0u) << "it fits in any case";
+  EXPECT_GE(look->needed_bytes(), kObjects * 4096);
+  EXPECT_GT(look->room_bytes(), 2ULL << 30);
+  proto::SetQuotaRequest quota;
+  quota.set_name("data");
+  quota.set_quota_bytes(10'000);
+  ASSERT_TRUE(admin.Call(address(), Method::kSetQuota, quota).has_value());
+  look = Ask(request);
+  ASSERT_TRUE(look.has_value()) << look.error().message;
+  EXPECT_TRUE(look->quota_bound());
+  EXPECT_EQ(look->cached_blocks(), 1u);
+  EXPECT_EQ(look->room_bytes(), 10'000u);
+  EXPECT_GT(look->needed_bytes(), look->room_bytes());
+  EXPECT_EQ(Fills(), 1u);
+}
+
 TEST_F(PreloadTest, WhatANodeThatDiesDidNotAnswerGoesToTheNextOwner) {
   Close();
   const std::string id = Start(Of("data"));

@@ -42,6 +42,32 @@ class StorePinsTest : public ::testing::Test {
   std::uint32_t hour_ = 490'000;
 };
 
+// What the coordinator promises when it takes a pin.
+TEST_F(StorePinsTest, PinsOfAllTheUsableBytesFit) {
+  for (const std::uint32_t length : {100U, 5000U, 1U << 20, 4U << 20}) {
+    fakes::TempDir dir;
+    BlockStoreOptions options = OneDirectory(dir / "cache", 64ULL << 20, 8ULL << 20);
+    options.link_in_use_for = 0s;
+    options.rules = {Pinned(1, {"a/"})};
+    TestStore store(options);
+    const std::uint64_t usable = store->Disks().front().usable_bytes;
+    EXPECT_GT(usable, 60ULL << 20);
+    // Others' blocks are in the way, and give way.
+    for (std::uint64_t i = 0; i < 70; ++i) (void)store.Admit(LinkNumber(2), Block(i));
+    const std::uint64_t count = usable / BlockDiskBytes(length);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const Status admitted = store.Admit(LinkNumber(1), BlockNumber(1000 + i, length), "a/f");
+      ASSERT_TRUE(admitted.has_value())
+          << i << " of " << count << " blocks of " << length << ": " << admitted.error().message;
+    }
+    EXPECT_EQ(store->UsageByLink()[LinkNumber(1)].blocks, count);
+    EXPECT_FALSE(store->UsageByLink()[LinkNumber(2)].in_use);
+    // It does not promise less than there is by much either.
+    EXPECT_LE(usable, store->Disks().front().capacity_bytes);
+    EXPECT_GE(count * BlockDiskBytes(length) + BlockDiskBytes(length), usable);
+  }
+}
+
 TEST_F(StorePinsTest, PinnedBlocksSurvivePressureAndARestartWithoutACoordinator) {
   const std::vector<LinkRule> rules = {Pinned(1, {"a/"})};
   {

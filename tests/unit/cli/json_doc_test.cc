@@ -250,10 +250,13 @@ proto::PreloadReply PreloadStarted() {
   reply.set_bytes(5'120'000);
   reply.set_blocks(5000);
   reply.set_capacity_bytes(10ULL << 30);
+  reply.set_needed_bytes(41'920'000);
+  reply.set_room_bytes(10'670'000'000);
   return reply;
 }
 
 TEST_F(JsonDoc, Preload) {
+  session_.Answer(Method::kPreload, PreloadStarted());
   session_.Answer(Method::kPreload, PreloadStarted());
   proto::TaskState task = SamplePreload(1);
   task.set_done(4990);
@@ -265,11 +268,13 @@ TEST_F(JsonDoc, Preload) {
   session_.Answer(Method::kGetTask, task);
   EXPECT_EQ(Run("preload", {"preload", "imagenet/train"}).exit, 3);
   session_.Answer(Method::kPreload, PreloadStarted());
+  session_.Answer(Method::kPreload, PreloadStarted());
   Run("preload --detach", {"preload", "imagenet/train", "--detach"});
   proto::PreloadReply reply = PreloadStarted();
   session_.Answer(Method::kPreload, reply);
   Run("preload --dry-run", {"preload", "imagenet/train", "--dry-run"});
-  reply.set_capacity_bytes(1 << 20);
+  reply.set_room_bytes(1 << 20);
+  session_.Answer(Method::kPreload, reply);
   session_.Answer(Method::kPreload, reply);
   Expect("preload of more than fits",
          RunForebay(session_, {"-o", "json", "preload", "imagenet/train", "--detach"}).err);

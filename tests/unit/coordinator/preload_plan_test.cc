@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/model/limits.h"
+#include "common/model/record_size.h"
 #include "tests/unit/coordinator/testing.h"
 
 namespace forebay {
@@ -51,6 +52,37 @@ class PreloadPlanTest : public testing::Test {
                     {"p/d/small", 10},
                     {"p/z", 1}});
 };
+
+TEST_F(PreloadPlanTest, NeedsWhatItsBlocksTakeOnDiskAndAreNotCached) {
+  const Result<PreloadPlan> plan = Make("d");
+  ASSERT_TRUE(plan.has_value());
+  // docs/STORE_FORMAT.md: 4 MiB and 4 KiB, and 4 KiB; an empty object costs nothing.
+  const std::uint64_t all = kDefaultBlockBytes + 4096 + 4096 + 2 * kIndexBytesPerBlock;
+  EXPECT_EQ(plan->disk_bytes, all);
+  const PreloadRoom room{.disk_bytes = all - 1};
+  PreloadNeed need = NeedOf(*plan, {}, 0, room);
+  EXPECT_EQ(need.needed_bytes, all);
+  EXPECT_FALSE(need.fits());
+  CacheTally cached;
+  cached.cached_bytes = 10;
+  cached.cached_disk_bytes = 4096 + kIndexBytesPerBlock;
+  need = NeedOf(*plan, cached, 0, room);
+  EXPECT_EQ(need.needed_bytes, all - cached.cached_disk_bytes);
+  EXPECT_TRUE(need.fits());
+  EXPECT_TRUE(NeedOf(*plan, {}, 0.5, room).fits()) << "--until 50%";
+}
+
+TEST_F(PreloadPlanTest, AQuotaBoundsTheNeedWhereItLeavesLessThanTheDisks) {
+  const Result<PreloadPlan> plan = Make("d");
+  ASSERT_TRUE(plan.has_value());
+  PreloadRoom room{.disk_bytes = 1ULL << 30, .quota_bytes = 1000, .link_bytes = 400};
+  const PreloadNeed need = NeedOf(*plan, {}, 0, room);
+  EXPECT_TRUE(need.quota_bound);
+  EXPECT_EQ(need.needed_bytes, kDefaultBlockBytes + 10);
+  EXPECT_EQ(need.room_bytes, 600u);
+  room.quota_bytes = 1ULL << 40;
+  EXPECT_TRUE(NeedOf(*plan, {}, 0, room).fits());
+}
 
 TEST_F(PreloadPlanTest, TakesEachObjectBelowTheTargetOnce) {
   const Result<PreloadPlan> all = Make("");

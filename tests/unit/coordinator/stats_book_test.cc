@@ -84,6 +84,27 @@ TEST_F(StatsBookTest, CachedBytesAreThoseOfPresentNodesAlone) {
   EXPECT_EQ(book.LinkCached(link, {"n1", "n2"}).bytes, 400u) << "a gauge is never folded";
 }
 
+TEST_F(StatsBookTest, RoomIsWhatIsFreeAndWhatIdleLinksGiveAway) {
+  const Uuid target = Uuid::Random();
+  EXPECT_EQ(book.NodeRoom("n1", 32'000, target), 31'000u) << "not heard of yet";
+  proto::HeartbeatRequest beat = Beat("n1", 1, link, 1, 500);
+  proto::DiskReport& disk = *beat.add_disks();
+  disk.set_capacity_bytes(2000);
+  disk.set_usable_bytes(1900);
+  disk.set_used_bytes(1000);  // twice the bytes of the blocks
+  proto::DiskReport& broken = *beat.add_disks();
+  broken.set_capacity_bytes(9000);
+  broken.set_used_bytes(9000);
+  beat.mutable_links(0)->set_pinned_bytes(100);
+  book.Report(beat, now);
+  EXPECT_EQ(book.NodeUsable("n1", 32'000), 1900u);
+  EXPECT_EQ(book.NodeRoom("n1", 32'000, target), 1900u - 200u) << "all but what is pinned";
+  EXPECT_EQ(book.NodeRoom("n1", 32'000, link), 900u) << "a link replaces nothing of its own";
+  beat.mutable_links(0)->set_in_use(true);
+  book.Report(beat, now);
+  EXPECT_EQ(book.NodeRoom("n1", 32'000, target), 900u);
+}
+
 TEST_F(StatsBookTest, AWindowBeginsAtTheYoungestSampleThatIsOldEnough) {
   EXPECT_TRUE(book.Begin(seconds(60), now).links.empty());
   for (std::uint64_t i = 0; i <= 20; ++i) {
