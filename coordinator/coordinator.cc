@@ -134,13 +134,15 @@ Status Coordinator::Serve() {
     return CallNode(std::move(node), method, std::move(request), deadline);
   };
   census_ = std::make_unique<CacheCensus>(call, offload_);
-  pin_keeper_ = std::make_unique<PinKeeper>(PinKeeper::Parts{.call = call,
-                                                             .pins = *pins_,
-                                                             .links = *links_,
-                                                             .index = *index_,
-                                                             .membership = *membership_,
-                                                             .stats = *stats_,
-                                                             .offload = offload_});
+  pin_keeper_ = std::make_unique<PinKeeper>(PinKeeper::Parts{
+      .call = call,
+      .pins = *pins_,
+      .links = *links_,
+      .index = *index_,
+      .offload = offload_,
+      .up_nodes = [this] { return membership_->UpNodes(); },
+      .node_pins = [this](const std::string& node) { return stats_->NodePins(node); },
+      .job_idle = [this](const std::string& job) { return stats_->JobIdle(job); }});
   linker_ = std::make_unique<Linker>(context, Linker::Parts{.store = origin_.store,
                                                             .complete_origin = origin_.complete,
                                                             .links = *links_,

@@ -9,10 +9,10 @@
 #include <optional>
 #include <random>
 
-#include "common/base/wall_clock.h"
 #include "common/model/limits.h"
 #include "common/wire/messages.h"
 #include "coordinator/block_walk.h"
+#include "coordinator/stats.h"
 #include "proto/node.pb.h"
 
 namespace forebay {
@@ -111,14 +111,15 @@ Task<std::vector<std::string>> PinKeeper::Tell(Uuid link, std::vector<NodeInfo> 
     }
     nodes = std::move(good);
   }
-  for (const NodeInfo& node : nodes) told_[{node.id, link}] = {version, Clock::now()};
+  for (const NodeInfo& node : nodes) told_[{node.id, link}] = {version, parts_.now()};
   co_return failed;
 }
 
 bool PinKeeper::IsOver(const proto::PinRecord& pin) const {
-  if (pin.until_unix_s() != 0 && pin.until_unix_s() <= UnixSeconds()) return true;
-  if (pin.job().empty() || Clock::now() - started_ < kJobEnds) return false;
-  return parts_.stats.JobIdle(pin.job()).value_or(Duration::max()) >= kJobEnds;
+  if (pin.until_unix_s() != 0 && pin.until_unix_s() <= parts_.unix_s()) return true;
+  // After a restart nobody knows yet who reads: as long as that takes to show, a job goes on.
+  if (pin.job().empty() || parts_.now() - started_ < kJobEnds) return false;
+  return parts_.job_idle(pin.job()).value_or(Duration::max()) >= kJobEnds;
 }
 
 Task<void> PinKeeper::EndPins() {
@@ -145,9 +146,9 @@ std::vector<PinKeeper::Work> PinKeeper::Behind() {
       wanted[link.spec.id] = link.spec.pins_version;
   }
   std::map<Uuid, std::vector<NodeInfo>> behind;
-  const TimePoint now = Clock::now();
-  for (const NodeInfo& node : parts_.membership.UpNodes()) {
-    std::map<Uuid, std::uint64_t> has = parts_.stats.NodePins(node.id);
+  const TimePoint now = parts_.now();
+  for (const NodeInfo& node : parts_.up_nodes()) {
+    std::map<Uuid, std::uint64_t> has = parts_.node_pins(node.id);
     for (const auto& [link, version] : wanted) has.try_emplace(link, 0);
     for (const auto& [link, version] : has) {
       const auto want = wanted.find(link);

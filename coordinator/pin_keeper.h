@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -11,12 +14,12 @@
 #include "common/base/notifier.h"
 #include "common/base/offload.h"
 #include "common/base/result.h"
+#include "common/base/wall_clock.h"
+#include "common/model/membership.h"
 #include "coordinator/link_registry.h"
-#include "coordinator/membership.h"
 #include "coordinator/namespace_index.h"
 #include "coordinator/node_calls.h"
 #include "coordinator/pin_book.h"
-#include "coordinator/stats.h"
 
 namespace forebay {
 
@@ -30,11 +33,15 @@ class PinKeeper {
     PinBook& pins;
     LinkRegistry& links;
     NamespaceIndex& index;
-    ClusterMembers& membership;
-    ClusterStats& stats;
     Offload& offload;
+    std::function<std::vector<NodeInfo>()> up_nodes;
+    /// ClusterStats::NodePins and JobIdle.
+    std::function<std::map<Uuid, std::uint64_t>(const std::string& node_id)> node_pins;
+    std::function<std::optional<Duration>(const std::string& job)> job_idle;
+    std::function<TimePoint()> now = Clock::now;
+    std::function<std::int64_t()> unix_s = UnixSeconds;
   };
-  explicit PinKeeper(Parts parts) : parts_(std::move(parts)), started_(Clock::now()) {}
+  explicit PinKeeper(Parts parts) : parts_(std::move(parts)), started_(parts_.now()) {}
 
   /// Once a second, one at a time.
   Task<void> Tick();
