@@ -6,6 +6,31 @@
 
 namespace forebay {
 
+/// What a batch still waits for. Nothing when its call ends: also when the caller goes away and the
+/// coroutine is dropped at a wait. A fill that has landed is let go at once, with its memory.
+class BatchFiller::Wishes {
+ public:
+  Wishes(Filler& filler, std::size_t blocks) : filler_(filler), fills_(blocks) {}
+  Wishes(const Wishes&) = delete;
+  Wishes& operator=(const Wishes&) = delete;
+  ~Wishes() {
+    for (std::size_t i = 0; i < fills_.size(); ++i) End(i);
+  }
+
+  Filler::Seat Take(std::size_t i, const ColdBlock& cold, bool unless_kept) {
+    Filler::Seat seat = filler_.JoinOrStart(cold, unless_kept);
+    fills_[i] = seat.fill;
+    return seat;
+  }
+  void End(std::size_t i) {
+    if (const std::shared_ptr<Fill> fill = std::exchange(fills_[i], nullptr)) filler_.Unwish(fill);
+  }
+
+ private:
+  Filler& filler_;
+  std::vector<std::shared_ptr<Fill>> fills_;
+};
+
 Task<Result<bool>> BatchFiller::IsKept(ColdBlock cold, bool verify) {
   if (!store_.Contains(cold.block)) co_return false;
   if (!verify) co_return true;
@@ -29,6 +54,7 @@ Task<std::vector<BatchFiller::Outcome>> BatchFiller::Fill(std::vector<ColdBlock>
                                                           bool verify, Deadline deadline) {
   std::vector<std::optional<Outcome>> outcomes(blocks.size());
   std::vector<Filler::Seat> seats(blocks.size());
+  Wishes wishes(filler_, blocks.size());
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const Result<bool> kept = co_await IsKept(blocks[i], verify);
     if (!kept) {
@@ -37,10 +63,10 @@ Task<std::vector<BatchFiller::Outcome>> BatchFiller::Fill(std::vector<ColdBlock>
       outcomes[i] = FillOutcome::kKept;
     } else {
       blocks[i].background = true;
-      seats[i] = filler_.JoinOrStart(blocks[i], true);
+      seats[i] = wishes.Take(i, blocks[i], true);
       // It is in memory alone, since the store had no room: it may have some now.
       const bool not_kept = !seats[i].fill && !store_.Contains(blocks[i].block);
-      if (not_kept) seats[i] = filler_.JoinOrStart(blocks[i], false);
+      if (not_kept) seats[i] = wishes.Take(i, blocks[i], false);
     }
   }
   std::vector<Outcome> answers;
@@ -51,6 +77,7 @@ Task<std::vector<BatchFiller::Outcome>> BatchFiller::Fill(std::vector<ColdBlock>
       continue;
     }
     Outcome outcome = co_await Join(std::move(seats[i]), blocks[i], deadline);
+    wishes.End(i);
     answers.push_back(std::move(outcome));
   }
   co_return answers;

@@ -22,12 +22,15 @@ class BatchFiller {
   using Outcome = Result<FillOutcome>;
 
   /// One outcome for each block, in their order, when all of them have one; kTimeout for those that
-  /// have none at `deadline` (their fills go on). kFilled: Contains is true at this moment.
+  /// have none at `deadline`. When it ends, also because it was cancelled, what nobody else wants
+  /// and S3 has not been asked for yet is not filled. kFilled: Contains is true at this moment.
   /// `verify`: what is in the store is read and compared with its checksums first; what does not
   /// match is dropped and fetched.
   Task<std::vector<Outcome>> Fill(std::vector<ColdBlock> blocks, bool verify, Deadline deadline);
 
  private:
+  class Wishes;
+
   Task<Result<bool>> IsKept(ColdBlock cold, bool verify);
   Task<Outcome> Join(Filler::Seat seat, ColdBlock cold, Deadline deadline);
 

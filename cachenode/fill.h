@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -29,6 +30,12 @@ class Fill final : public PeerSink {
       : block_(block), turn_(std::make_shared<FillSlots::Turn>(background)) {}
 
   const BlockId& block() const { return block_; }
+  /// Batches that want the block: a fill in the background that none wants any more is not begun.
+  void AddWish() { wishes_.fetch_add(1, std::memory_order_relaxed); }
+  /// True: it was the last one.
+  bool DropWish() { return wishes_.fetch_sub(1, std::memory_order_relaxed) == 1; }
+  bool is_wished() const { return wishes_.load(std::memory_order_relaxed) > 0; }
+
   /// Its place among the fills that wait for S3.
   const std::shared_ptr<FillSlots::Turn>& turn() const { return turn_; }
   /// The memory that this fill may use; given back when the fill and all its answers are gone.
@@ -78,6 +85,7 @@ class Fill final : public PeerSink {
 
   const BlockId block_;
   const std::shared_ptr<FillSlots::Turn> turn_;
+  std::atomic<int> wishes_{0};
   mutable std::mutex mutex_;
   // Below: guarded by mutex_.
   MemoryBudget::Reservation unused_memory_;

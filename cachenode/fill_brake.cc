@@ -17,6 +17,7 @@ constexpr std::size_t kMostWaiting = 65536;  ///< One waits for each cold block.
 
 struct FillBrake::Waiter {
   BlockId block;
+  bool dropped = false;
   Notifier called;
 };
 
@@ -97,7 +98,7 @@ Task<Status> FillBrake::Pass(BlockId block, bool background, Deadline deadline) 
     Deadline look_again = deadline;
     {
       const std::scoped_lock lock(mutex_);
-      if (closed_) break;
+      if (closed_ || waiter->dropped) break;
       const TimePoint now = Clock::now();
       expired = deadline.Expired(now);
       if (First() == waiter) {
@@ -114,8 +115,25 @@ Task<Status> FillBrake::Pass(BlockId block, bool background, Deadline deadline) 
     Forget(waiter);
   }
   WakeFirst();
+  // Nobody sets it any more: the waiter is out of the queues.
+  if (!passed && waiter->dropped)
+    co_return Fail(Code::kOverloaded, "nobody wants block " + block.ToString() + " any more");
   if (!passed) co_return Fail(Refusal());
   co_return Status();
+}
+
+void FillBrake::Drop(const BlockId& block) {
+  if (background_waiting_.load(std::memory_order_relaxed) == 0) return;
+  std::shared_ptr<Waiter> dropped;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found =
+        std::ranges::find(background_, block, [](const auto& w) { return w->block; });
+    if (found == background_.end()) return;
+    dropped = *found;
+    dropped->dropped = true;
+  }
+  dropped->called.NotifyAll();
 }
 
 void FillBrake::Promote(const BlockId& block) {

@@ -28,6 +28,8 @@ class FillBrake {
   Task<Status> Pass(BlockId block, bool background, Deadline deadline);
   /// A reader waits for a fill that was begun in the background.
   void Promote(const BlockId& block);
+  /// Nobody wants it any more: what waits for it in the background is refused with kOverloaded.
+  void Drop(const BlockId& block);
 
   /// True when another fill would pass at once.
   bool Open();

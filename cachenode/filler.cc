@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
+#include <functional>
 #include <thread>
 #include <utility>
 
@@ -19,6 +20,11 @@ constexpr std::size_t kMostWaiting = 65536;
 // Three quarters of the connections to S3, of which there are half as many as slots: a reader finds
 // a free one.
 std::size_t BackgroundShare(std::size_t slots) { return std::max<std::size_t>(1, slots * 3 / 8); }
+
+/// Whoever asks for it again begins anew.
+Error Unwanted(const BlockId& block) {
+  return Error{Code::kOverloaded, "nobody wants block " + block.ToString() + " any more"};
+}
 
 }  // namespace
 
@@ -45,6 +51,7 @@ Filler::Seat Filler::JoinOrStart(const ColdBlock& cold, bool unless_kept) {
     running_.fetch_add(1, std::memory_order_acq_rel);
     return std::make_shared<Fill>(cold.block, cold.background);
   });
+  if (seat.flight && cold.background) seat.flight->AddWish();
   if (seat.leads) {
     Spawn(pool_.Next(), Run(cold, seat.flight));
   } else if (seat.flight && !cold.background) {
@@ -52,6 +59,15 @@ Filler::Seat Filler::JoinOrStart(const ColdBlock& cold, bool unless_kept) {
     brake_.Promote(cold.block);
   }
   return Seat{std::move(seat.flight), seat.leads};
+}
+
+void Filler::Unwish(const std::shared_ptr<Fill>& fill) {
+  // One that has ended is not the one that may wait under the same block by now.
+  if (fill->DropWish() && flights_.Find(fill->block()) == fill) brake_.Drop(fill->block());
+}
+
+bool Filler::IsAbandoned(const ColdBlock& cold, const Fill& fill) const {
+  return cold.background && slots_.InBackground(*fill.turn()) && !fill.is_wished();
 }
 
 std::shared_ptr<Fill> Filler::Running(const BlockId& block) {
@@ -102,6 +118,7 @@ Task<Result<PeerFind>> Filler::FetchInPeerSlot(const ColdBlock& cold, Fill& fill
 }
 
 Task<Status> Filler::FetchFromS3(const ColdBlock& cold, Fill& fill, Deadline deadline) {
+  if (IsAbandoned(cold, fill)) co_return Fail(Unwanted(cold.block));
   // Before the slot: a fill that is held back must not stand in the way of others.
   Status passed = co_await brake_.Pass(cold.block, cold.background, deadline);
   if (!passed) co_return passed;
@@ -118,6 +135,7 @@ Task<Status> Filler::FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline dea
   if (stopping_.load(std::memory_order_acquire))
     co_return Fail(Code::kUnavailable, "this node is stopping");
   MemoryBudget::Reservation background;
+  if (IsAbandoned(cold, fill)) co_return Fail(Unwanted(cold.block));
   if (slots_.InBackground(*fill.turn())) {
     if (!full_.MayHaveRoom(cold.link->id, cold.block.length, Clock::now())) {
       fill.MarkNoRoom();
@@ -131,8 +149,13 @@ Task<Status> Filler::FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline dea
   if (!memory) co_return Fail(Code::kOverloaded, std::move(memory.error().message));
   fill.Hold(std::move(*memory));
   std::shared_ptr<LinkCount> count = counters_.OfLink(cold.link->id);
-  Status got =
-      co_await origin_.Get(cold.link, cold.object, cold.block, fill, std::move(count), deadline);
+  // The first GET has passed the brake; each further one is one more.
+  std::function<Task<Status>(Deadline)> before_retry = [this, block = cold.block,
+                                                        turn = fill.turn()](Deadline until) {
+    return brake_.Pass(block, slots_.InBackground(*turn), until);
+  };
+  Status got = co_await origin_.Get(cold.link, cold.object, cold.block, fill, std::move(count),
+                                    std::move(before_retry), deadline);
   // kUnavailable says "ask another node". S3 that does not answer is no reason to: another node
   // would only ask it a second time.
   const bool s3_is_away =

@@ -48,9 +48,12 @@ class Filler {
   };
   /// Joins the running fill of the block, or begins one; `unless_kept`: not when the block is in
   /// the store or in `recent` by now. Who joins with `cold.background` unset takes a fill out of
-  /// the background. A fill in the background costs no GET while the store has no room for its
-  /// link: it ends with kOverloaded, landed as kNoRoom.
+  /// the background; who joins with it follows with Unwish. A fill in the background costs no GET
+  /// while the store has no room for its link: it ends with kOverloaded, landed as kNoRoom.
   Seat JoinOrStart(const ColdBlock& cold, bool unless_kept);
+  /// Of a seat that was taken with `cold.background`: its batch does not want the block any more,
+  /// or has it. A fill that waits for S3 in the background ends when no batch wants it.
+  void Unwish(const std::shared_ptr<Fill>& fill);
   /// True when another fill would begin at once: what nobody waits for yet should not stand in line
   /// before what somebody waits for.
   bool HasFreeSlot() { return slots_.free() > 0 && brake_.Open(); }
@@ -73,6 +76,7 @@ class Filler {
   Task<Result<PeerFind>> FetchInPeerSlot(const ColdBlock& cold, Fill& fill, Deadline deadline);
   Task<Status> FetchFromS3(const ColdBlock& cold, Fill& fill, Deadline deadline);
   Task<Status> FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline deadline);
+  bool IsAbandoned(const ColdBlock& cold, const Fill& fill) const;
   Task<FillOutcome> Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill);
 
   const FillerOptions options_;

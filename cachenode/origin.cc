@@ -5,7 +5,8 @@
 namespace forebay {
 
 Task<Status> Origin::Get(std::shared_ptr<const LinkSpec> link, ObjectRef object, BlockId block,
-                         BodySink& sink, std::shared_ptr<LinkCount> count, Deadline deadline) {
+                         BodySink& sink, std::shared_ptr<LinkCount> count,
+                         std::function<Task<Status>(Deadline)> before_retry, Deadline deadline) {
   CallStats stats;
   GetRequest request;
   request.origin = link->origin;
@@ -15,6 +16,7 @@ Task<Status> Origin::Get(std::shared_ptr<const LinkSpec> link, ObjectRef object,
   request.offset = block.offset;
   request.length = block.length;
   request.stats = &stats;
+  request.before_retry = std::move(before_retry);
   Status got = co_await store_.Get(std::move(request), sink, deadline);
   if (stats.attempts > 1)
     count->s3_retries.fetch_add(stats.attempts - 1, std::memory_order_relaxed);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "cachenode/node_counters.h"
@@ -21,8 +22,10 @@ class Origin {
 
   /// Streams `block` of `object` into `sink`. Errors as ObjectStore::Get, but an object that is
   /// gone is kStale: the version that was asked for no longer exists. Counts into `count`.
+  /// `before_retry` as GetRequest has it.
   Task<Status> Get(std::shared_ptr<const LinkSpec> link, ObjectRef object, BlockId block,
-                   BodySink& sink, std::shared_ptr<LinkCount> count, Deadline deadline);
+                   BodySink& sink, std::shared_ptr<LinkCount> count,
+                   std::function<Task<Status>(Deadline)> before_retry, Deadline deadline);
 
  private:
   ObjectStore& store_;

@@ -159,15 +159,23 @@ void PreloadRun::Dispatch(TimePoint now) {
     std::optional<PieceBatch> batch = lanes_.NextBatch(most, now);
     if (!batch) return;
     rate_.Take(batch->bytes, now);
-    Spawn(executor_, Send(std::move(*batch)));
+    BeginSend(std::move(*batch));
   }
+}
+
+void PreloadRun::BeginSend(PieceBatch batch) {
+  const std::uint64_t number = next_send_++;
+  const auto cancel = std::make_shared<asio::cancellation_signal>();
+  cancels_.emplace(number, cancel);
+  Spawn(executor_, Send(std::move(batch)), cancel->slot(),
+        [self = shared_from_this(), cancel, number] { self->cancels_.erase(number); });
 }
 
 Task<void> PreloadRun::Send(PieceBatch batch) {
   const std::shared_ptr<PreloadRun> self = shared_from_this();
   auto sent = std::make_shared<PieceBatch>(std::move(batch));
   const Result<RpcReply> answer = co_await Ask(sent);
-  if (ended_) co_return;
+  if (ended_ || stopped_) co_return;
   Take(std::move(*sent), answer, Clock::now());
   changed_.NotifyAll();
 }
@@ -283,6 +291,9 @@ Task<void> PreloadRun::Pause(TimePoint now) {
 
 void PreloadRun::Stop() {
   stopped_ = true;
+  // A call that is cancelled is cancelled at its node, which begins nothing more for it.
+  const auto cancels = cancels_;
+  for (const auto& [number, cancel] : cancels) cancel->emit(asio::cancellation_type::terminal);
   changed_.NotifyAll();
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <boost/asio/cancellation_signal.hpp>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -68,7 +70,7 @@ class PreloadRun : public std::enable_shared_from_this<PreloadRun> {
   /// the link is gone. kCorrupt: its listing is damaged.
   Task<Status> Run();
 
-  /// Run ends soon, with kUnavailable; answers that are on their way count no more.
+  /// Run ends soon, with kUnavailable. The nodes are told to stop, and their answers count no more.
   void Stop();
 
   PreloadProgress progress() const;
@@ -78,6 +80,7 @@ class PreloadRun : public std::enable_shared_from_this<PreloadRun> {
   /// Adds pieces of the walk until enough of them wait.
   Task<Status> Refill();
   void Dispatch(TimePoint now);
+  void BeginSend(PieceBatch batch);
   Task<void> Send(PieceBatch batch);
   Task<Result<RpcReply>> Ask(std::shared_ptr<PieceBatch> batch);
   void Take(PieceBatch batch, const Result<RpcReply>& answer, TimePoint now);
@@ -98,6 +101,8 @@ class PreloadRun : public std::enable_shared_from_this<PreloadRun> {
   PreloadLanes lanes_;
   RateLimit rate_;
   asio::any_io_executor executor_;
+  std::map<std::uint64_t, std::shared_ptr<asio::cancellation_signal>> cancels_;  // of Sends
+  std::uint64_t next_send_ = 0;
   bool stopped_ = false;
   bool ended_ = false;
   TimePoint next_tick_;

@@ -17,7 +17,8 @@ class LimitVerb final : public Verb {
     options.Argument(
         "RATE",
         "bytes as 500MB/s, or requests as 2000/s; none takes the limit away. Each node "
-        "keeps to its part of it, by its capacity; what readers wait for goes first",
+        "keeps to its part of it, by its capacity; what readers wait for goes first. Retries "
+        "count; the LISTs of link and refresh do not",
         rate_);
   }
 

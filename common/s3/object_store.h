@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ struct GetRequest {
   std::uint64_t length =
       0;  ///< > 0; offset + length <= object_size. No Range header when it is the whole object.
   CallStats* stats = nullptr;  ///< Null = not wanted; must live until the task is done.
+  /// Waited for before each attempt but the first, which the caller has waited for itself: a retry
+  /// is a request like any other to whoever bounds them. Its error ends the call. May be empty.
+  std::function<Task<Status>(Deadline)> before_retry = {};
 };
 
 /// Receives a body. Called on the object store's own thread, one call at a time; must not block.

@@ -134,6 +134,7 @@ struct S3Client::Call {
   AnswerReader& reader;
   CallStats* stats;
   RetrySchedule& schedule;
+  const std::function<Task<Status>(Deadline)>* before_retry;  // null = none
 
   asio::any_io_executor executor = {};  // the caller's
   CredentialCache::Ptr credentials = nullptr;
@@ -311,6 +312,10 @@ Task<Status> S3Client::Run(Call& call, Deadline deadline) {
       if (stopped) co_return Fail(Code::kUnavailable, "the S3 client is stopping");
       if (!until.Expired()) co_return Fail(Code::kTimeout, "the S3 request was cancelled");
     }
+    if (call.before_retry != nullptr && *call.before_retry) {
+      Status may = co_await (*call.before_retry)(deadline);
+      if (!may) co_return may;
+    }
     const auto reason = static_cast<std::size_t>(call.failure->reason);
     counters_.retries[reason].fetch_add(1, std::memory_order_relaxed);
   }
@@ -324,8 +329,8 @@ Task<Status> S3Client::Get(GetRequest request, BodySink& sink, Deadline deadline
   if (built) {
     GetReader reader(request, sink);
     RetrySchedule schedule(options_.retry, TokensOf(request.origin), deadline, UniformRandom);
-    Call call{S3Operation::kGet, request.origin, request.key, *built, reader,
-              request.stats,     schedule};
+    Call call{S3Operation::kGet, request.origin, request.key,          *built, reader,
+              request.stats,     schedule,       &request.before_retry};
     status = co_await Run(call, deadline);
   } else {
     status = Fail(std::move(built.error()));
@@ -342,7 +347,7 @@ Task<Result<ListPage>> S3Client::List(ListRequest request, Deadline deadline) {
   if (built) {
     RetrySchedule schedule(options_.retry, TokensOf(request.origin), deadline, UniformRandom);
     Call call{S3Operation::kList, request.origin, request.prefix, *built, reader,
-              request.stats,      schedule};
+              request.stats,      schedule,       nullptr};
     status = co_await Run(call, deadline);
   } else {
     status = Fail(std::move(built.error()));
@@ -358,7 +363,7 @@ Task<Result<ObjectHead>> S3Client::Head(LinkOrigin origin, std::string key, Dead
   Status status;
   if (built) {
     RetrySchedule schedule(options_.retry, TokensOf(origin), deadline, UniformRandom);
-    Call call{S3Operation::kHead, origin, key, *built, reader, nullptr, schedule};
+    Call call{S3Operation::kHead, origin, key, *built, reader, nullptr, schedule, nullptr};
     status = co_await Run(call, deadline);
   } else {
     status = Fail(std::move(built.error()));

@@ -83,6 +83,10 @@ Task<Status> ScriptedObjectStore::Deliver(const GetRequest& request, const GetSc
     sink.OnAttempt();
     sink.OnData(wrong.view());
     if (request.stats != nullptr) request.stats->attempts = 2;
+    if (request.before_retry) {
+      Status may = co_await request.before_retry(deadline);
+      if (!may) co_return may;
+    }
   }
   sink.OnAttempt();
   bool held = false;

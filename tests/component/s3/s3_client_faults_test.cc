@@ -110,6 +110,11 @@ TEST_P(BadAnswerOnce, IsRetriedAndLeavesNoByteBehind) {
 INSTANTIATE_TEST_SUITE_P(S3ClientTest, BadAnswerOnce, testing::ValuesIn(kBadAnswers),
                          [](const auto& tested) { return tested.param.name; });
 
+Task<Status> MayRetry(bool may) {
+  if (may) co_return Status();
+  co_return Fail(Code::kTimeout, "not now");
+}
+
 TEST_F(S3ClientTest, AnAnswerThatStaysWrongIsCorruptAndNeverReachesTheSink) {
   const GetRequest request = Stored("k", Bytes(100), 10, 20);
   server_.SetHandler([&](const S3RequestSeen& seen) -> std::optional<S3Answer> {
@@ -156,6 +161,24 @@ TEST_F(S3ClientTest, ThrottlingIsOutlastedAndCounted) {
   EXPECT_EQ(stats_.throttled, 5U);
   EXPECT_EQ(Retries(RetryReason::kThrottled), 5U);
   EXPECT_EQ(Client().counters().succeeded[0], 1U);
+}
+
+TEST_F(S3ClientTest, EachRetryAsksItsCallerFirstAndARefusalEndsTheCall) {
+  GetRequest request = Stored("k", "0123456789", 0, 5);
+  for (int i = 0; i < 3; ++i) server_.Next(ScriptedS3::Error(503, "SlowDown"));
+  int asked = 0;
+  int allowed = 3;
+  request.before_retry = [&](Deadline) { return MayRetry(++asked <= allowed); };
+  TextSink sink;
+  ASSERT_TRUE(Get(request, sink));
+  EXPECT_EQ(asked, 3);
+  EXPECT_EQ(stats_.attempts, 4U);
+  server_.SetHandler([](const S3RequestSeen&) { return ScriptedS3::Error(503, "SlowDown"); });
+  asked = 0;
+  allowed = 1;
+  stats_ = {};
+  EXPECT_EQ(Get(request, sink).error().message, "not now");
+  EXPECT_EQ(stats_.attempts, 2U);
 }
 
 TEST_F(S3ClientTest, ThrottlingUntilTheDeadlineIsOverloaded) {

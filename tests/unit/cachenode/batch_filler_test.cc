@@ -1,7 +1,9 @@
 #include "cachenode/batch_filler.h"
 
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/use_future.hpp>
 #include <chrono>
 #include <future>
@@ -36,6 +38,10 @@ class BatchFillerTest : public ReaderRig {
   }
   std::vector<BatchFiller::Outcome> Fill(std::vector<ColdBlock> blocks, bool verify = false) {
     return StartFill(std::move(blocks), verify).get();
+  }
+  Task<void> FillAndForget(std::vector<ColdBlock> blocks) {
+    (void)co_await batches_.Fill(std::move(blocks), false,
+                                 Deadline::After(std::chrono::seconds(20)));
   }
   static int Count(const std::vector<BatchFiller::Outcome>& outcomes, FillOutcome wanted) {
     int count = 0;
@@ -83,6 +89,41 @@ TEST_F(BatchFillerTest, WhatFailsHasItsReasonAndTheOthersGoOn) {
   ASSERT_FALSE(outcomes[3].has_value());
   EXPECT_EQ(outcomes[3].error().code, Code::kStale);
   EXPECT_EQ(outcomes[3].error().message, "it is gone");
+}
+
+TEST_F(NarrowBatchTest, ABatchThatIsCancelledCostsNoGetThatWasNotUnderWay) {
+  s3_.OnGet([](const GetRequest&) { return GetScript{.hold_after = 0}; });
+  asio::cancellation_signal cancel;
+  std::promise<void> ended;
+  Spawn(pool_.At(0).get_executor(), FillAndForget(Batch(0, 50)), cancel.slot(),
+        [&ended] { ended.set_value(); });
+  ASSERT_TRUE(s3_.WaitForHeld(3));
+  auto other = StartFill(Batch(10, 12));
+  Settle();
+  auto reader = Start(Whole(20));
+  ASSERT_TRUE(s3_.WaitForHeld(4)) << "it does not wait behind the batch";
+  asio::post(pool_.At(0), [&cancel] { cancel.emit(asio::cancellation_type::terminal); });
+  ended.get_future().wait();
+  s3_.Release();
+  EXPECT_TRUE(AreRight(reader.get(), Whole(20)));
+  EXPECT_EQ(Count(other.get(), FillOutcome::kFilled), 2) << "another batch still wants these";
+  ASSERT_TRUE(Eventually([this] { return IsIdle(); }));
+  EXPECT_EQ(s3_.gets(), 3U + 1U + 2U);
+  // Whoever wants them later gets them.
+  EXPECT_EQ(Count(Fill(Batch(0, 50)), FillOutcome::kFilled), 50 - 6);
+}
+
+TEST_F(NarrowBatchTest, ACancelledBatchDoesNotUseUpTheLimit) {
+  filler_.brake().Set(FillLimits{.paused_since_unix_s = 1});
+  asio::cancellation_signal cancel;
+  std::promise<void> ended;
+  Spawn(pool_.At(0).get_executor(), FillAndForget(Batch(0, 50)), cancel.slot(),
+        [&ended] { ended.set_value(); });
+  Settle();
+  asio::post(pool_.At(0), [&cancel] { cancel.emit(asio::cancellation_type::terminal); });
+  ended.get_future().wait();
+  EXPECT_TRUE(Eventually([this] { return IsIdle(); })) << "also while fills are paused";
+  EXPECT_EQ(s3_.gets(), 0U);
 }
 
 TEST_F(NarrowBatchTest, AFullStoreIsNotPaidForWithAGetForEachBlock) {

@@ -51,6 +51,16 @@ TEST_F(NarrowFillerTest, NoMoreFillsRunAtOnceThanAllowed) {
   EXPECT_LE(s3_.most_at_once(), 2u);
 }
 
+TEST_F(FillerTest, ARetryCountsAgainstTheLimitLikeAnyRequest) {
+  filler_.brake().Set(FillLimits{.requests_per_s = 10});
+  ASSERT_TRUE(Read(Whole(0)).has_value());
+  // Of what five seconds allow.
+  EXPECT_DOUBLE_EQ(filler_.brake().UseRatio(Clock::now()), 1.0 / 50);
+  s3_.OnGet([](const GetRequest&) { return GetScript{.broken_attempt = 100}; });
+  ASSERT_TRUE(Read(Whole(1)).has_value());
+  EXPECT_DOUBLE_EQ(filler_.brake().UseRatio(Clock::now()), 3.0 / 50);
+}
+
 TEST_F(ImpatientFillerTest, AFillThatS3DoesNotAnswerEndsWithS3sReason) {
   s3_.OnGet([](const GetRequest&) { return GetScript{.hold_after = 0}; });
   const Result<Cells> cells = Read(Whole(0));
