@@ -11,7 +11,8 @@ namespace forebay {
 /// and is a hit.
 class BlockReader::Tally {
  public:
-  Tally(NodeCounters& counters, const CheckedRead& read) : counters_(counters), read_(read) {}
+  Tally(NodeCounters& counters, BlockHistory& history, const CheckedRead& read)
+      : counters_(counters), history_(history), read_(read) {}
   Tally(const Tally&) = delete;
   Tally& operator=(const Tally&) = delete;
 
@@ -29,6 +30,7 @@ class BlockReader::Tally {
       count.misses.fetch_add(1, std::memory_order_relaxed);
     }
     counters_.CountJob(read_.request.job, read_.link->id, hit);
+    if (bytes_ > 0) history_.NoteRead(read_.request.block, read_.request.job);
   }
 
   void Began(std::shared_ptr<const Fill> fill) { began_ = std::move(fill); }
@@ -44,6 +46,7 @@ class BlockReader::Tally {
   }
 
   NodeCounters& counters_;
+  BlockHistory& history_;
   const CheckedRead& read_;
   std::shared_ptr<const Fill> began_;
   Tier tier_ = Tier::kLocal;
@@ -86,7 +89,7 @@ Task<Result<Cells>> BlockReader::Decide(const CheckedRead& read, Tally& tally, D
 }
 
 Task<Result<Cells>> BlockReader::Read(CheckedRead read, Deadline deadline) {
-  Tally tally(counters_, read);
+  Tally tally(counters_, history_, read);
   Result<Cells> cells = co_await Decide(read, tally, deadline);
   if (cells) tally.Answer(*cells);
   co_return cells;

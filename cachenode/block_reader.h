@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "cachenode/block_history.h"
 #include "cachenode/filler.h"
 #include "cachenode/node_counters.h"
 #include "cachenode/store/block_store.h"
@@ -21,8 +22,8 @@ struct CheckedRead {
 /// 7).
 class BlockReader {
  public:
-  BlockReader(BlockStore& store, Filler& filler, NodeCounters& counters)
-      : store_(store), filler_(filler), counters_(counters) {}
+  BlockReader(BlockStore& store, Filler& filler, NodeCounters& counters, BlockHistory& history)
+      : store_(store), filler_(filler), counters_(counters), history_(history) {}
 
   /// Cells with their checksums, verified or just taken. Errors: as the fill's; kNotFound only for
   /// `peer_only`; kTimeout when the fill outlasts `deadline` (it goes on).
@@ -39,6 +40,7 @@ class BlockReader {
   BlockStore& store_;
   Filler& filler_;
   NodeCounters& counters_;
+  BlockHistory& history_;
 };
 
 }  // namespace forebay

@@ -29,13 +29,14 @@ Error Unwanted(const BlockId& block) {
 }  // namespace
 
 Filler::Filler(FillerOptions options, IoPool& pool, BlockStore& store, BlockPeers& peers,
-               Origin& origin, NodeCounters& counters)
+               Origin& origin, NodeCounters& counters, BlockHistory& history)
     : options_(options),
       pool_(pool),
       store_(store),
       peers_(peers),
       origin_(origin),
       counters_(counters),
+      history_(history),
       slots_(options.max_fills, BackgroundShare(options.max_fills), kMostWaiting),
       peer_slots_(options.max_fills, options.max_fills, kMostWaiting),
       memory_(options.memory_limit),
@@ -139,6 +140,7 @@ Task<Status> Filler::FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline dea
   if (slots_.InBackground(*fill.turn())) {
     if (!full_.MayHaveRoom(cold.link->id, cold.block.length, Clock::now())) {
       fill.MarkNoRoom();
+      history_.NoteLoss(cold.block, BlockLoss::kNoRoom);
       co_return Fail(Code::kOverloaded, "this node has no room for block " + cold.block.ToString());
     }
     auto share = co_await background_memory_.Reserve(cold.block.length, deadline);
@@ -175,7 +177,9 @@ Task<FillOutcome> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill
     co_return fill->is_from_peer() ? FillOutcome::kKept : FillOutcome::kFilled;
   }
   full_.NoteRefused(cold.link->id, cold.block.length, Clock::now());
-  if (kept.error().code != Code::kOverloaded) {
+  const bool no_room = kept.error().code == Code::kOverloaded;
+  history_.NoteLoss(cold.block, no_room ? BlockLoss::kNoRoom : BlockLoss::kUnwritable);
+  if (!no_room) {
     spdlog::warn("block {} is served but not kept: {}", cold.block.ToString(),
                  kept.error().message);
   }

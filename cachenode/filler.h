@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "cachenode/block_history.h"
 #include "cachenode/block_peers.h"
 #include "cachenode/cold_block.h"
 #include "cachenode/fill.h"
@@ -39,7 +40,7 @@ struct FillerOptions {
 class Filler {
  public:
   Filler(FillerOptions options, IoPool& pool, BlockStore& store, BlockPeers& peers, Origin& origin,
-         NodeCounters& counters);
+         NodeCounters& counters, BlockHistory& history);
 
   struct Seat {
     std::shared_ptr<Fill>
@@ -85,6 +86,7 @@ class Filler {
   BlockPeers& peers_;
   Origin& origin_;
   NodeCounters& counters_;
+  BlockHistory& history_;
   FillBrake brake_;
   FillSlots slots_;
   FillSlots peer_slots_;  // others' caches are not to wait for S3

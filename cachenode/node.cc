@@ -108,6 +108,9 @@ Status Node::OpenStore(std::stop_token stopping) {
   }
   BlockStoreOptions store_options = options_.store;
   store_options.rules = Rules();
+  store_options.on_loss = [this](const BlockId& block, BlockLoss loss) {
+    history_.NoteLoss(block, loss);
+  };
   Result<std::unique_ptr<BlockStore>> store =
       BlockStore::Open(std::move(store_options), cluster_.cluster(), offload_);
   if (!store) return Fail(store.error());
@@ -121,16 +124,18 @@ Status Node::Serve(bool restarted) {
   peers.self = id_;
   peers.credentials = OwnCredentials();
   peers_ = std::make_unique<PeerSource>(std::move(peers), cluster_);
-  filler_ = std::make_unique<Filler>(options_.filler, io_, *store_, *peers_, origin_, counters_);
+  filler_ = std::make_unique<Filler>(options_.filler, io_, *store_, *peers_, origin_, counters_,
+                                     history_);
   cluster_.OnChange([this] { ApplyDecisions(); });
   ApplyDecisions();
-  reader_ = std::make_unique<BlockReader>(*store_, *filler_, counters_);
+  reader_ = std::make_unique<BlockReader>(*store_, *filler_, counters_, history_);
   batches_ = std::make_unique<BatchFiller>(*store_, *filler_);
   Service::Parts parts{.cluster = cluster_,
                        .reader = *reader_,
                        .filler = *filler_,
                        .batches = *batches_,
                        .store = *store_,
+                       .history = history_,
                        .metrics = metrics_,
                        .refresh_links = [this] { heartbeat_->Hurry(); }};
   service_ = std::make_unique<Service>(std::move(parts));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cachenode/batch_filler.h"
+#include "cachenode/block_history.h"
 #include "cachenode/block_reader.h"
 #include "cachenode/cluster_view.h"
 #include "cachenode/filler.h"
@@ -86,6 +87,7 @@ class Node {
   std::string local_socket_;
   ClusterView cluster_;
   NodeCounters counters_;
+  BlockHistory history_;
   Offload offload_;
   Origin origin_;
   std::unique_ptr<Heartbeat> heartbeat_;

@@ -72,6 +72,8 @@ std::vector<MethodEntry> Service::Methods() {
                      [this](RpcCall call) { return CheckBlocks(std::move(call)); }});
   methods.push_back(
       {Method::kFillBlocks, masters, [this](RpcCall call) { return FillBlocks(std::move(call)); }});
+  methods.push_back({Method::kDescribeBlocks, masters,
+                     [this](RpcCall call) { return DescribeBlocks(std::move(call)); }});
   methods.push_back({Method::kVerifyBlocks, masters,
                      [this](RpcCall call) { return VerifyBlocks(std::move(call)); }});
   methods.push_back(
@@ -212,6 +214,26 @@ Task<Result<RpcReply>> Service::CheckBlocks(RpcCall call) {
   }
   proto::CheckBlocksReply reply;
   reply.set_present(std::move(present));
+  co_return ReplyWith(reply);
+}
+
+Task<Result<RpcReply>> Service::DescribeBlocks(RpcCall call) {
+  proto::DescribeBlocksRequest request;
+  Status good = ParseMessage(call.message, request);
+  if (!good) co_return Fail(good.error());
+  proto::DescribeBlocksReply reply;
+  reply.mutable_blocks()->Reserve(request.blocks_size());
+  for (const proto::BlockKey& key : request.blocks()) {
+    const BlockId block = FromProto(key);
+    const BlockEvents events = parts_.history.Find(block);
+    proto::BlockDescription& row = *reply.add_blocks();
+    row.set_cached(parts_.store.Contains(block));
+    row.set_since_unix_s(events.since_unix_s);
+    row.set_read_unix_s(events.read_unix_s);
+    row.set_job(events.job);
+    row.set_lost_unix_s(events.lost_unix_s);
+    row.set_loss(static_cast<std::uint32_t>(events.loss));
+  }
   co_return ReplyWith(reply);
 }
 

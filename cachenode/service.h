@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cachenode/batch_filler.h"
+#include "cachenode/block_history.h"
 #include "cachenode/block_reader.h"
 #include "cachenode/cluster_view.h"
 #include "cachenode/filler.h"
@@ -36,6 +37,7 @@ class Service {
     Filler& filler;
     BatchFiller& batches;
     BlockStore& store;
+    BlockHistory& history;
     Metrics& metrics;
     /// Asks the coordinator for its links now; any thread.
     std::function<void()> refresh_links;
@@ -49,6 +51,7 @@ class Service {
   Task<Result<RpcReply>> PrefetchBlock(RpcCall call);
   Task<Result<RpcReply>> FillBlocks(RpcCall call);
   Task<Result<RpcReply>> CheckBlocks(RpcCall call);
+  Task<Result<RpcReply>> DescribeBlocks(RpcCall call);
   Task<Result<RpcReply>> VerifyBlocks(RpcCall call);
   Task<Result<RpcReply>> PinBlocks(RpcCall call);
   Task<Status> WaitForLinks(std::uint64_t version);

@@ -23,7 +23,7 @@ const std::vector<VerbRow>& VerbTable() {
       {"check", "how much of a target is cached", MakeCheck, VerbKind::kList},
       {"evict", "frees what the nodes hold of a target", MakeEvict, VerbKind::kPlain, {"release"}},
       {"stats", "counters of links, nodes and jobs", MakeStats, VerbKind::kList},
-      {"explain", "where a job waits, and what would help", MakeExplain},
+      {"explain", "why a file or a job is slow, and what would help", MakeExplain},
       {"nodes", "the cache nodes and what they hold", MakeNodes, VerbKind::kList},
       {"completion", "a script that makes a shell complete what you type", MakeCompletion},
       {"pin", "keeps what is cached of a target, and what will be", MakePin},

@@ -46,6 +46,7 @@ std::vector<MethodEntry> AdminService::Methods() {
   add(Method::kListTarget, &AdminService::ListTarget);
   add(Method::kCheckTarget, &AdminService::CheckTarget);
   add(Method::kEvictTarget, &AdminService::EvictTarget);
+  add(Method::kExplain, &AdminService::Explain);
   add(Method::kStats, &AdminService::Stats);
   add(Method::kRefresh, &AdminService::Refresh);
   return methods;
@@ -196,6 +197,18 @@ Task<Result<RpcReply>> AdminService::EvictTarget(RpcCall call) {
   if (!evicted) co_return Fail(evicted.error());
   for (const proto::NodeEvicted& node : *evicted) *reply.add_nodes() = node;
   co_return ReplyWith(reply);
+}
+
+Task<Result<RpcReply>> AdminService::Explain(RpcCall call) {
+  proto::ExplainRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  Result<LocatedTarget> target = Locate(request.target().text());
+  if (!target) co_return Fail(target.error());
+  Result<proto::ExplainReply> reply = co_await parts_.explainer.Explain(
+      std::move(*target), parts_.membership.CurrentRoster(), BeforeCallers(call));
+  if (!reply) co_return Fail(reply.error());
+  co_return ReplyWith(*reply);
 }
 
 Task<Result<RpcReply>> AdminService::Stats(RpcCall call) {

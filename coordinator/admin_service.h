@@ -9,6 +9,7 @@
 #include "common/model/object_version.h"
 #include "common/wire/server.h"
 #include "coordinator/cache_census.h"
+#include "coordinator/explainer.h"
 #include "coordinator/fill_budget.h"
 #include "coordinator/link_registry.h"
 #include "coordinator/linker.h"
@@ -32,6 +33,7 @@ class AdminService {
     Linker& linker;
     NamespaceIndex& index;
     CacheCensus& census;
+    Explainer& explainer;
     ClusterStats& stats;
     Offload& offload;
   };
@@ -45,6 +47,7 @@ class AdminService {
   Task<Result<RpcReply>> ListTarget(RpcCall call);
   Task<Result<RpcReply>> CheckTarget(RpcCall call);
   Task<Result<RpcReply>> EvictTarget(RpcCall call);
+  Task<Result<RpcReply>> Explain(RpcCall call);
   Task<Result<RpcReply>> Stats(RpcCall call);
   Task<Result<RpcReply>> Refresh(RpcCall call);
 

@@ -134,6 +134,7 @@ Status Coordinator::Serve() {
     return CallNode(std::move(node), method, std::move(request), deadline);
   };
   census_ = std::make_unique<CacheCensus>(call, offload_);
+  explainer_ = std::make_unique<Explainer>(call, origin_.store, *pins_);
   pin_keeper_ = std::make_unique<PinKeeper>(PinKeeper::Parts{
       .call = call,
       .pins = *pins_,
@@ -181,6 +182,7 @@ void Coordinator::MakeServices() {
                                                                       .linker = *linker_,
                                                                       .index = *index_,
                                                                       .census = *census_,
+                                                                      .explainer = *explainer_,
                                                                       .stats = *stats_,
                                                                       .offload = offload_});
   policy_service_ = std::make_unique<PolicyService>(PolicyService::Parts{.membership = *membership_,

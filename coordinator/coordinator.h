@@ -19,6 +19,7 @@
 #include "coordinator/admin_service.h"
 #include "coordinator/cache_census.h"
 #include "coordinator/client_service.h"
+#include "coordinator/explainer.h"
 #include "coordinator/fill_budget.h"
 #include "coordinator/job_service.h"
 #include "coordinator/link_registry.h"
@@ -117,6 +118,7 @@ class Coordinator {
   std::unique_ptr<ClusterStats> stats_;
   std::unique_ptr<ClientPool> peers_;
   std::unique_ptr<CacheCensus> census_;
+  std::unique_ptr<Explainer> explainer_;
   std::unique_ptr<PinKeeper> pin_keeper_;
   std::unique_ptr<NodeService> node_service_;
   std::unique_ptr<ClientService> client_service_;

@@ -16,6 +16,7 @@
 #include "common/base/result.h"
 #include "common/base/wall_clock.h"
 #include "common/model/block_id.h"
+#include "common/model/block_loss.h"
 #include "common/model/block_source.h"
 #include "common/model/object_version.h"
 
@@ -67,6 +68,9 @@ struct BlockStoreOptions {
   std::function<std::uint32_t()> hour = [] {
     return static_cast<std::uint32_t>(UnixSeconds() / 3600);
   };
+  /// Told of each block that is gone from now on, and why; on any thread. Must not block.
+  std::function<void(const BlockId& block, BlockLoss loss)> on_loss = [](const BlockId&,
+                                                                         BlockLoss) {};
 };
 
 struct LinkUsage {

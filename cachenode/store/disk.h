@@ -30,11 +30,15 @@ namespace forebay {
 
 /// What the disks of a store share.
 struct StoreParts {
-  StoreParts(std::uint64_t segment_size, std::size_t open_files, std::function<Hour()> clock)
-      : segment_bytes(segment_size), hour(std::move(clock)), files(open_files) {}
+  StoreParts(const BlockStoreOptions& options, std::size_t open_files)
+      : segment_bytes(options.segment_bytes),
+        hour(options.hour),
+        on_loss(options.on_loss),
+        files(open_files) {}
 
   const std::uint64_t segment_bytes;
   const std::function<Hour()> hour;
+  const std::function<void(const BlockId&, BlockLoss)> on_loss;
   BlockIndex index;
   SegmentFiles files;
   LinkTable links;
@@ -89,7 +93,7 @@ class Disk {
     std::vector<BlockPlace> waiting;  ///< Not freed yet.
   };
   /// `leaving` come from BlockIndex::BeginRemove and lie on this disk.
-  Result<Removal> Remove(const std::vector<BlockIndex::Found>& leaving);
+  Result<Removal> Remove(const std::vector<BlockIndex::Found>& leaving, BlockLoss loss);
   /// The oldest block of a link that can still be removed, and is not pinned; begins its removal.
   std::optional<BlockIndex::Found> BeginRemoveOldest(const Uuid& link);
   /// BeginRemoveOldest begins again at the first block: what it passed over is pinned no more.

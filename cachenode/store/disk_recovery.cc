@@ -180,7 +180,7 @@ Status Disk::ShrinkSegment(std::uint32_t number, bool pinned_too) {
       oldest.push_back(*removal.found);
     }
     if (oldest.empty()) break;
-    const Result<Removal> removed = Remove(oldest);
+    const Result<Removal> removed = Remove(oldest, BlockLoss::kReplaced);
     if (!removed) return Fail(Code::kInvalid, removed.error().message);
     parts_.counters.evicted_blocks.fetch_add(removed->evicted.blocks, std::memory_order_relaxed);
     parts_.counters.evicted_bytes.fetch_add(removed->evicted.bytes, std::memory_order_relaxed);

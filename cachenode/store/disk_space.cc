@@ -139,7 +139,7 @@ void Disk::LookAgain(const Uuid& link) {
   }
 }
 
-Result<Disk::Removal> Disk::Remove(const std::vector<BlockIndex::Found>& leaving) {
+Result<Disk::Removal> Disk::Remove(const std::vector<BlockIndex::Found>& leaving, BlockLoss loss) {
   std::vector<BlockId> blocks;
   std::vector<BlockId> pinned;
   blocks.reserve(leaving.size());
@@ -164,6 +164,7 @@ Result<Disk::Removal> Disk::Remove(const std::vector<BlockIndex::Found>& leaving
     const std::uint64_t bytes = RecordDiskBytes(found.block.length);
     ++removal.evicted.blocks;
     removal.evicted.bytes += bytes;
+    parts_.on_loss(found.block, loss);
     Uncount(found);
     // Under the lock that Release takes: the last reader must find the place in `waiting_`.
     const std::scoped_lock lock(release_mutex_);

@@ -84,7 +84,7 @@ Result<std::unique_ptr<BlockStore>> BlockStore::Open(BlockStoreOptions options, 
 SegmentStore::SegmentStore(const BlockStoreOptions& options, Offload& offload)
     : options_(options),
       offload_(offload),
-      parts_(options.segment_bytes, kOpenSegments, options.hour),
+      parts_(options, kOpenSegments),
       policy_(std::make_unique<IdleLinksFirst>(options.link_in_use_for)) {}
 
 Result<std::unique_ptr<SegmentStore>> SegmentStore::Open(const BlockStoreOptions& options,
@@ -187,7 +187,7 @@ void SegmentStore::Drop(const BlockIndex::Found& found, RecordReader::Outcome ou
   const auto leaving = parts_.index.BeginRemove(found.handle, found.place.disk, found.place.segment,
                                                 {.pinned = false});
   if (!leaving.found) return;
-  if (const Result<Removed> removed = RemoveAll({*leaving.found}); !removed) {
+  if (const Result<Removed> removed = RemoveAll({*leaving.found}, BlockLoss::kDamaged); !removed) {
     spdlog::warn("a broken block could not be dropped: {}", removed.error().message);
   }
 }
@@ -379,7 +379,7 @@ bool SegmentStore::MakeRoomOn(Disk& disk, const std::vector<Uuid>& victims, std:
         leaving.push_back(*oldest);
       }
       if (leaving.empty()) break;
-      const Result<Disk::Removal> removed = disk.Remove(leaving);
+      const Result<Disk::Removal> removed = disk.Remove(leaving, BlockLoss::kReplaced);
       if (!removed) return false;
       const Evicted& evicted = removed->evicted;
       parts_.counters.evicted_blocks.fetch_add(evicted.blocks, std::memory_order_relaxed);

@@ -84,7 +84,7 @@ class SegmentStore final : public BlockStore {
     Evicted evicted;
     Waiting waiting;
   };
-  Result<Removed> RemoveAll(const std::vector<BlockIndex::Found>& leaving);
+  Result<Removed> RemoveAll(const std::vector<BlockIndex::Found>& leaving, BlockLoss loss);
   /// What an eviction spares.
   BlockIndex::Spare SpareOf(const EvictFilter& filter) const;
   /// Adds what `removal` says to `taken` or to the sums; with dry_run it is only counted.

@@ -18,15 +18,15 @@ constexpr seconds kLookAgainEvery{1};
 
 }  // namespace
 
-Result<SegmentStore::Removed> SegmentStore::RemoveAll(
-    const std::vector<BlockIndex::Found>& leaving) {
+Result<SegmentStore::Removed> SegmentStore::RemoveAll(const std::vector<BlockIndex::Found>& leaving,
+                                                      BlockLoss loss) {
   std::vector<std::vector<BlockIndex::Found>> by_disk(disks_.size());
   for (const BlockIndex::Found& found : leaving) by_disk[found.place.disk].push_back(found);
   Removed removed;
   std::optional<Error> failed;
   for (std::size_t i = 0; i < by_disk.size(); ++i) {
     if (by_disk[i].empty()) continue;
-    Result<Disk::Removal> one = disks_[i]->Remove(by_disk[i]);
+    Result<Disk::Removal> one = disks_[i]->Remove(by_disk[i], loss);
     if (!one) {
       failed = std::move(one.error());
       continue;
@@ -75,7 +75,7 @@ Result<SegmentStore::Removed> SegmentStore::RemoveBlocks(const std::vector<Block
     }
     Count(removal, filter.dry_run, taken, counted);
   }
-  Result<Removed> removed = RemoveAll(taken);
+  Result<Removed> removed = RemoveAll(taken, BlockLoss::kAsked);
   if (removed) removed->evicted += counted;
   return removed;
 }
@@ -95,7 +95,7 @@ Result<SegmentStore::Removed> SegmentStore::RemoveSegment(std::size_t disk, std:
                          : parts_.index.BeginRemove(blocks[next], number, segment, spare);
       Count(removal, filter.dry_run, taken, counted);
     }
-    Result<Removed> removed = RemoveAll(taken);
+    Result<Removed> removed = RemoveAll(taken, BlockLoss::kAsked);
     if (!removed) return removed;
     all.evicted += removed->evicted;
     all.evicted += counted;
@@ -199,7 +199,7 @@ std::uint64_t SegmentStore::TrimOn(Disk& disk, LinkState& link, std::uint64_t by
       leaving.push_back(*oldest);
     }
     const Result<Disk::Removal> removed =
-        leaving.empty() ? Result<Disk::Removal>() : disk.Remove(leaving);
+        leaving.empty() ? Result<Disk::Removal>() : disk.Remove(leaving, BlockLoss::kOverQuota);
     if (leaving.empty() || !removed) break;
     for (const BlockIndex::Found& found : leaving) gone += found.block.length;
     sum += removed->evicted;

@@ -40,6 +40,7 @@ enum class Method : std::uint16_t {
   kFillBlocks = 5,
   kVerifyBlocks = 11,
   kPinBlocks = 12,
+  kDescribeBlocks = 15,
   // Answered by nodes and the coordinator.
   kGetRing = 20,
   // Answered by the coordinator: to nodes…
@@ -59,6 +60,7 @@ enum class Method : std::uint16_t {
   kEvictTarget = 65,
   kStats = 66,
   kRefresh = 67,
+  kExplain = 68,
   kListTasks = 100,
   kCancelTask = 101,
   kRetryTask = 102,

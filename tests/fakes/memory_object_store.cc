@@ -36,6 +36,11 @@ void MemoryObjectStore::SetListFault(Fault fault) {
   fault_ = std::move(fault);
 }
 
+void MemoryObjectStore::FailHeads(std::optional<Error> error) {
+  std::scoped_lock lock(mutex_);
+  head_error_ = std::move(error);
+}
+
 void MemoryObjectStore::ListBackwards() {
   std::scoped_lock lock(mutex_);
   backwards_ = true;
@@ -151,6 +156,7 @@ Result<ListPage> MemoryObjectStore::Page(const ListRequest& request) {
 Task<Result<ObjectHead>> MemoryObjectStore::Head(LinkOrigin, std::string key, Deadline) {
   co_await Yield();
   std::scoped_lock lock(mutex_);
+  if (head_error_) co_return Fail(*head_error_);
   const auto object = objects_.find(key);
   if (object == objects_.end()) co_return Fail(Code::kNotFound, "there is no object '" + key + "'");
   ObjectHead head;

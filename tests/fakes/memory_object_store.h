@@ -25,6 +25,8 @@ class MemoryObjectStore final : public ObjectStore {
   /// Every LIST first asks `fault`; what it answers is the LIST's answer.
   using Fault = std::function<std::optional<Error>(const ListRequest&)>;
   void SetListFault(Fault fault);
+  /// Every HEAD from now on; nothing = as it should be.
+  void FailHeads(std::optional<Error> error);
   /// From the `lists`-th LIST on, calls wait for Interrupt, as behind an S3 that does not answer.
   void HangAfter(std::uint64_t lists);
   /// Ends hanging calls with kUnavailable; later ones are answered again.
@@ -50,6 +52,7 @@ class MemoryObjectStore final : public ObjectStore {
   mutable std::mutex mutex_;
   std::map<std::string, ListedObject> objects_;
   Fault fault_;
+  std::optional<Error> head_error_;
   bool backwards_ = false;
   std::optional<std::uint64_t> hang_after_;
   std::uint64_t interrupts_ = 0;

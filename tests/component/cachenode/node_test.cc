@@ -211,6 +211,40 @@ TEST_F(NodeTest, EvictingABlockMakesItCold) {
   EXPECT_EQ(s3_.gets(), 3u);
 }
 
+TEST_F(NodeTest, DescribesWhoReadABlockAndWhyItIsGone) {
+  StartNode();
+  const proto::ReadBlockRequest request = RequestFor("data/a", 39'000);
+  proto::DescribeBlocksRequest question;
+  *question.add_blocks() = request.block();
+  *question.add_blocks() = RequestFor("data/b", 39'000).block();
+  const auto describe = [&] {
+    const Result<RpcReply> reply = Call(admin_, Method::kDescribeBlocks, question);
+    proto::DescribeBlocksReply answer;
+    EXPECT_TRUE(reply && answer.ParseFromString(reply->message) && answer.blocks_size() == 2);
+    return answer;
+  };
+  proto::DescribeBlocksReply before = describe();
+  EXPECT_FALSE(before.blocks(0).cached());
+  EXPECT_EQ(before.blocks(0).read_unix_s(), 0);
+  EXPECT_GT(before.blocks(0).since_unix_s(), 0);
+  ASSERT_TRUE(Read(request).has_value());
+  ASSERT_TRUE(Eventually([&] { return IsCached(request.block()); }));
+  const proto::BlockDescription cached = describe().blocks(0);
+  EXPECT_TRUE(cached.cached());
+  EXPECT_EQ(cached.job(), "job");
+  EXPECT_GE(cached.read_unix_s(), cached.since_unix_s());
+  EXPECT_EQ(cached.lost_unix_s(), 0);
+  proto::EvictBlocksRequest evict;
+  *evict.add_blocks() = request.block();
+  ASSERT_TRUE(Call(admin_, Method::kEvictBlocks, evict).has_value());
+  const proto::DescribeBlocksReply after = describe();
+  EXPECT_FALSE(after.blocks(0).cached());
+  EXPECT_EQ(after.blocks(0).loss(), static_cast<std::uint32_t>(BlockLoss::kAsked));
+  EXPECT_GE(after.blocks(0).lost_unix_s(), cached.read_unix_s());
+  EXPECT_EQ(after.blocks(1).lost_unix_s(), 0) << "the other block has a memory of its own";
+  EXPECT_EQ(after.blocks(1).read_unix_s(), 0);
+}
+
 TEST_F(NodeTest, EvictingALinkTakesAllOfItAndNeedsItsName) {
   StartNode();
   const proto::ReadBlockRequest a = RequestFor("data/a", 39'000);

@@ -40,6 +40,7 @@ TEST_F(NodeTest, EachMethodIsForItsRolesAlone) {
       {Method::kPrefetchBlock, {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_ADMIN}},
       {Method::kCheckBlocks, {proto::ROLE_CLIENT, proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},
       {Method::kFillBlocks, {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},
+      {Method::kDescribeBlocks, {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},
       {Method::kEvictBlocks, {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},
       {Method::kGetRing, {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_ADMIN}},
   };

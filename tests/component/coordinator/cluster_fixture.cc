@@ -72,6 +72,8 @@ FakeNode::FakeNode(std::string node_id, std::string secret)
   std::vector<MethodEntry> methods;
   methods.push_back({Method::kCheckBlocks, coordinators,
                      [this](RpcCall call) { return CheckBlocks(std::move(call)); }});
+  methods.push_back({Method::kDescribeBlocks, coordinators,
+                     [this](RpcCall call) { return DescribeBlocks(std::move(call)); }});
   methods.push_back({Method::kEvictBlocks, coordinators,
                      [this](RpcCall call) { return EvictBlocks(std::move(call)); }});
   methods.push_back({Method::kFillBlocks, coordinators,
@@ -95,6 +97,11 @@ void FakeNode::Kill() {
 void FakeNode::OnFill(Fill fill) {
   const std::scoped_lock lock(mutex_);
   fill_ = std::move(fill);
+}
+
+void FakeNode::OnDescribe(Memory memory) {
+  const std::scoped_lock lock(mutex_);
+  memory_ = std::move(memory);
 }
 
 proto::FillResult FakeNode::Keep(const BlockId& block) {
@@ -144,6 +151,21 @@ Task<Result<RpcReply>> FakeNode::CheckBlocks(RpcCall call) {
     byte = static_cast<char>(static_cast<unsigned char>(byte) | (1U << (i % 8)));
   }
   reply.set_present(std::move(present));
+  co_return ReplyWith(reply);
+}
+
+Task<Result<RpcReply>> FakeNode::DescribeBlocks(RpcCall call) {
+  proto::DescribeBlocksRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  proto::DescribeBlocksReply reply;
+  const std::scoped_lock lock(mutex_);
+  for (const proto::BlockKey& key : request.blocks()) {
+    const BlockId block = FromProto(key);
+    proto::BlockDescription& row = *reply.add_blocks();
+    if (memory_) row = memory_(block);
+    if (kept_.contains(block)) row.set_cached(true);
+  }
   co_return ReplyWith(reply);
 }
 

@@ -82,6 +82,9 @@ class FakeNode {
   /// is asked for.
   using Fill = std::function<proto::FillResult(const proto::FillObject&, const BlockId&)>;
   void OnFill(Fill fill);
+  /// What it says to one block of kDescribeBlocks; without one it knows what it keeps.
+  using Memory = std::function<proto::BlockDescription(const BlockId&)>;
+  void OnDescribe(Memory memory);
   /// Keeps the block; kKept when it did so before.
   proto::FillResult Keep(const BlockId& block);
   std::set<BlockId> kept() const;
@@ -97,11 +100,13 @@ class FakeNode {
 
  private:
   Task<Result<RpcReply>> CheckBlocks(RpcCall call);
+  Task<Result<RpcReply>> DescribeBlocks(RpcCall call);
   Task<Result<RpcReply>> EvictBlocks(RpcCall call);
   Task<Result<RpcReply>> FillBlocks(RpcCall call);
 
   mutable std::mutex mutex_;
   Fill fill_;
+  Memory memory_;
   std::set<BlockId> kept_;
   std::atomic<std::uint64_t> fills_{0};
   IoPool io_;

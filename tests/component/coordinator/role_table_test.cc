@@ -25,7 +25,8 @@ constexpr Row kTable[] = {
     {Method::kPreload, false, false, true},      {Method::kFillBlocks, false, false, false},
     {Method::kReadBlock, false, false, false},   {Method::kCheckBlocks, false, false, false},
     {Method::kReportJobs, true, false, false},   {Method::kDescribeJob, false, false, true},
-    {Method::kEvictBlocks, false, false, false},
+    {Method::kEvictBlocks, false, false, false}, {Method::kDescribeBlocks, false, false, false},
+    {Method::kExplain, false, false, true},
 };
 
 class RoleTableTest : public ClusterTest {};

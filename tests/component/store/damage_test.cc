@@ -12,7 +12,7 @@ namespace {
 /// One block of four cells and a bit, alone in its segment.
 class StoreDamageTest : public ::testing::Test {
  protected:
-  StoreDamageTest() : store_(OneDirectory(dir_ / "cache")) {
+  StoreDamageTest() : store_(Options()) {
     EXPECT_TRUE(store_.Admit(LinkNumber(1), block_).has_value());
     const auto segments = SegmentsBelow(dir_ / "cache");
     EXPECT_EQ(segments.size(), 1U);
@@ -27,10 +27,18 @@ class StoreDamageTest : public ::testing::Test {
     file.put(static_cast<char>(was ^ (1U << bit)));
   }
 
+  BlockStoreOptions Options() {
+    BlockStoreOptions options = OneDirectory(dir_ / "cache");
+    options.on_loss = [this](const BlockId& block, BlockLoss loss) {
+      lost_.push_back({block, loss});
+    };
+    return options;
+  }
   std::uint64_t failures() { return store_->counters().checksum_failures.load(); }
 
   const BlockId block_ = BlockNumber(5, 4 * kCellBytes + 100);
   fakes::TempDir dir_;
+  std::vector<std::pair<BlockId, BlockLoss>> lost_;
   TestStore store_;
   std::filesystem::path segment_;
 };
@@ -45,6 +53,8 @@ TEST_F(StoreDamageTest, FlippedBitInTheDataIsAMissAndCounted) {
   EXPECT_FALSE(store_->Contains(block_)) << "dropped";
   EXPECT_FALSE(store_.Serves(block_));
   EXPECT_EQ(failures(), 1U) << "counted once";
+  const std::vector<std::pair<BlockId, BlockLoss>> lost = {{block_, BlockLoss::kDamaged}};
+  EXPECT_EQ(lost_, lost);
   EXPECT_EQ(store_->Disks()[0].used_bytes, 0U);
   EXPECT_TRUE(store_.Admit(LinkNumber(1), block_).has_value()) << "repaired by the next fill";
   EXPECT_TRUE(store_.Serves(block_));

@@ -20,6 +20,12 @@ class DiskTest : public ::testing::Test {
     Admit(other_);  // so that the segment stays when the first block leaves it
   }
 
+  static BlockStoreOptions Options() {
+    BlockStoreOptions options = OneDirectory("", 0, 4ULL << 20);
+    options.hour = [] { return Hour{1}; };
+    return options;
+  }
+
   void Admit(const BlockId& block) {
     const auto data = BytesOf(block);
     const Result<Disk::Place> place = disk_->Reserve(parts_.links.Get(LinkNumber(1)), block.length);
@@ -35,7 +41,7 @@ class DiskTest : public ::testing::Test {
   }
 
   fakes::TempDir dir_;
-  StoreParts parts_{4ULL << 20, 16, [] { return Hour{1}; }};
+  StoreParts parts_{Options(), 16};
   std::unique_ptr<Disk> disk_;
   const BlockId block_ = BlockNumber(1, 300'000);
   const BlockId other_ = BlockNumber(2, 10);
@@ -47,7 +53,7 @@ TEST_F(DiskTest, SpaceOfABlockIsFreedByItsLastReaderAndNotBefore) {
   const auto second = parts_.index.Acquire(block_, 1);
   const auto leaving = parts_.index.BeginRemove(block_);
   ASSERT_TRUE(first && second && leaving);
-  const Result<Disk::Removal> removal = disk_->Remove({*leaving});
+  const Result<Disk::Removal> removal = disk_->Remove({*leaving}, BlockLoss::kAsked);
   ASSERT_TRUE(removal.has_value());
   ASSERT_EQ(removal->waiting, (std::vector<BlockPlace>{first->place}));
   EXPECT_FALSE(parts_.index.Find(block_)) << "nobody finds it any more";
@@ -70,7 +76,7 @@ TEST_F(DiskTest, SpaceOfABlockIsFreedByItsLastReaderAndNotBefore) {
 TEST_F(DiskTest, BlockThatComesBackWhileItsOldRecordIsReadIsAnother) {
   const auto reader = parts_.index.Acquire(block_, 1);
   ASSERT_TRUE(reader);
-  ASSERT_TRUE(disk_->Remove({*parts_.index.BeginRemove(block_)}).has_value());
+  ASSERT_TRUE(disk_->Remove({*parts_.index.BeginRemove(block_)}, BlockLoss::kAsked).has_value());
   Admit(block_);
   const auto again = parts_.index.Acquire(block_, 1);
   ASSERT_TRUE(again);

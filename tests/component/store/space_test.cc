@@ -2,6 +2,8 @@
 #include <sys/stat.h>
 
 #include <fstream>
+#include <map>
+#include <mutex>
 
 #include "tests/component/store/store_fixture.h"
 
@@ -42,7 +44,19 @@ class StoreSpaceTest : public ::testing::Test {
     return 0;
   }
 
+  /// As Options, and what is lost is counted by its reason.
+  BlockStoreOptions CountingOptions(std::chrono::seconds in_use_for) {
+    BlockStoreOptions options = Options(in_use_for);
+    options.on_loss = [this](const BlockId&, BlockLoss loss) {
+      const std::scoped_lock lock(mutex_);
+      ++lost_[loss];
+    };
+    return options;
+  }
+
   fakes::TempDir dir_;
+  std::mutex mutex_;
+  std::map<BlockLoss, std::uint64_t> lost_;
 };
 
 TEST_F(StoreSpaceTest, LinkInUseIsNotReplacedAndItsNewcomersAreNotKept) {
@@ -70,6 +84,28 @@ TEST_F(StoreSpaceTest, IdleLinkGivesWayOldestBlocksFirst) {
   }
   EXPECT_EQ(store->EvictedBytesByLink().at(LinkNumber(1)), store->counters().evicted_bytes.load());
   EXPECT_LE(store->Disks()[0].used_bytes, store->Disks()[0].capacity_bytes);
+}
+
+TEST_F(StoreSpaceTest, SaysOfEachBlockThatGoesWhyItWent) {
+  TestStore store(CountingOptions(0s));
+  Fill(store, LinkNumber(1), 0);
+  EXPECT_TRUE(lost_.empty()) << "a refusal is no loss of the store's";
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(store.Admit(LinkNumber(2), BlockNumber(5000 + i, kLength)).has_value());
+  }
+  std::map<BlockLoss, std::uint64_t> expected = {
+      {BlockLoss::kReplaced, store->counters().evicted_blocks.load()}};
+  EXPECT_EQ(lost_, expected);
+  ASSERT_TRUE(store->SetRules({{.link = LinkNumber(2), .max_bytes = 3ULL * kLength}}));
+  ASSERT_EQ(fakes::RunTask(store->TrimToQuotas())->blocks, 1U);
+  expected[BlockLoss::kOverQuota] = 1;
+  EXPECT_EQ(lost_, expected);
+  EXPECT_EQ(store.Evict({BlockNumber(5003, kLength)}, {.dry_run = true})->blocks, 1U);
+  EXPECT_EQ(lost_, expected);
+  EXPECT_EQ(store.Evict({BlockNumber(5003, kLength)})->blocks, 1U);
+  EXPECT_EQ(store.EvictLink(LinkNumber(2))->blocks, 2U);
+  expected[BlockLoss::kAsked] = 3;
+  EXPECT_EQ(lost_, expected);
 }
 
 TEST_F(StoreSpaceTest, LongestUnusedLinkGivesWayFirst) {

@@ -130,6 +130,8 @@ TEST_F(NarrowBatchTest, AFullStoreIsNotPaidForWithAGetForEachBlock) {
   store_.RefuseAdmissions(Error{Code::kOverloaded, "no space that may be freed"});
   EXPECT_EQ(Count(Fill(Batch(0, 200)), FillOutcome::kNoRoom), 200);
   EXPECT_LT(s3_.gets(), 20u);
+  for (const ColdBlock& cold : Batch(0, 200))
+    EXPECT_EQ(history_.Find(cold.block).loss, BlockLoss::kNoRoom) << "with or without a GET";
   store_.RefuseAdmissions(std::nullopt);
   // Room that comes back is found by a probe; what failed for want of room is asked for again.
   EXPECT_TRUE(
@@ -140,6 +142,7 @@ TEST_F(NarrowBatchTest, AFullStoreIsNotPaidForWithAGetForEachBlock) {
 TEST_F(BatchFillerTest, ADiskThatRefusesToWriteIsNoRoomEither) {
   store_.RefuseAdmissions(Error{Code::kInternal, "the disk is read-only"});
   EXPECT_EQ(Count(Fill(Batch(0, 1)), FillOutcome::kNoRoom), 1);
+  EXPECT_EQ(history_.Find(Batch(0, 1).front().block).loss, BlockLoss::kUnwritable);
 }
 
 TEST_F(BatchFillerTest, VerifyFetchesWhatDoesNotMatch) {

@@ -48,6 +48,24 @@ TEST_F(BlockReaderTest, AMissFillsFromS3AndTheNextReadIsAHit) {
   EXPECT_EQ(count().s3_bytes, kBlock);
 }
 
+TEST_F(BlockReaderTest, RemembersWhoReadABlockButNotWhatAPeerAskedOrFailed) {
+  CheckedRead read = Cell(1);
+  read.request.job = "job-1";
+  CheckedRead peer = Cell(1);
+  peer.request.job = "job-2";
+  peer.request.peer_only = true;
+  EXPECT_FALSE(Read(peer).has_value()) << "not here yet";
+  EXPECT_EQ(history_.Find(read.request.block).read_unix_s, 0);
+  s3_.OnGet([](const GetRequest&) { return GetScript{.error = Error{Code::kStale, "gone"}}; });
+  EXPECT_FALSE(Read(read).has_value());
+  s3_.OnGet([](const GetRequest&) { return GetScript{}; });
+  EXPECT_EQ(history_.Find(read.request.block).read_unix_s, 0);
+  EXPECT_TRUE(AreRight(Read(read), read));
+  EXPECT_TRUE(AreRight(Read(peer), peer));
+  EXPECT_EQ(history_.Find(read.request.block).job, "job-1");
+  EXPECT_GT(history_.Find(read.request.block).read_unix_s, 0);
+}
+
 TEST_F(BlockReaderTest, TheGetAsksForOneRangeOfOneVersion) {
   const ObjectRef object = TestObject("data/big", 2ULL * kBlock + 1000);
   const CheckedRead read = ReadOf(object, 2ULL * kBlock, {0, 1000});

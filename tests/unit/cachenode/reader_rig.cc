@@ -55,8 +55,8 @@ bool Eventually(const std::function<bool()>& condition) {
 
 ReaderRig::ReaderRig(FillerOptions options)
     : link_(std::make_shared<const LinkSpec>(TestLink())),
-      filler_(options, pool_, store_, peers_, origin_, counters_),
-      reader_(store_, filler_, counters_) {
+      filler_(options, pool_, store_, peers_, origin_, counters_, history_),
+      reader_(store_, filler_, counters_, history_) {
   pool_.Start();
 }
 

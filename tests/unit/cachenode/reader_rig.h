@@ -55,6 +55,7 @@ class ReaderRig : public ::testing::Test {
   fakes::ScriptedPeers peers_;
   fakes::ScriptedObjectStore s3_;
   NodeCounters counters_;
+  BlockHistory history_;
   Origin origin_{s3_};
   Filler filler_;
   BlockReader reader_;

@@ -12,6 +12,7 @@
 #include "cli/json.h"
 #include "cli/verb_table.h"
 #include "common/base/version.h"
+#include "common/model/block_loss.h"
 #include "tests/unit/cli/scripted_session.h"
 
 namespace forebay::testing {
@@ -334,6 +335,49 @@ TEST_F(JsonDoc, Check) {
   silent.set_blocks(3);
   session_.Answer(Method::kCheckTarget, reply);
   EXPECT_EQ(Run("check", {"check", "imagenet"}).exit, 3);
+}
+
+TEST_F(JsonDoc, ExplainFile) {
+  proto::ExplainReply reply;
+  reply.set_link("imagenet");
+  reply.set_path("train/a.jpg");
+  reply.set_bucket("bucket");
+  reply.set_key("imagenet/train/a.jpg");
+  reply.set_generation(3);
+  reply.set_listed_unix_s(1'767'315'845);
+  reply.set_size(4096);
+  reply.set_etag("abc");
+  reply.mutable_now()->set_size(4096);
+  reply.mutable_now()->set_etag("abc");
+  proto::ExplainedPin& pin = *reply.add_pins();
+  pin.set_target("imagenet/train");
+  pin.set_job("job-17");
+  reply.set_blocks(1);
+  reply.set_ring_epoch(7);
+  proto::UnknownNode& silent = *reply.add_silent();
+  silent.set_node_id("n3");
+  silent.set_reason("suspect: it is silent and was not asked");
+  proto::ExplainedBlock& block = *reply.add_described();
+  block.set_length(4096);
+  block.add_owners("n1");
+  block.add_owners("n2");
+  proto::EarlierOwner& earlier = *block.add_earlier();
+  earlier.set_node_id("n3");
+  earlier.set_until_epoch(6);
+  earlier.set_left_unix_s(1'767'319'445);
+  proto::BlockAtNode& owner = *block.add_nodes();
+  owner.set_node_id("n1");
+  owner.set_cached(true);
+  owner.set_since_unix_s(1'767'315'845);
+  owner.set_read_unix_s(1'767'322'985);
+  owner.set_job("job-17");
+  proto::BlockAtNode& other = *block.add_nodes();
+  other.set_node_id("n2");
+  other.set_since_unix_s(1'767'315'845);
+  other.set_lost_unix_s(1'767'319'445);
+  other.set_loss(static_cast<std::uint32_t>(BlockLoss::kReplaced));
+  session_.Answer(Method::kExplain, reply);
+  EXPECT_EQ(Run("explain", {"explain", "imagenet/train/a.jpg"}).exit, 3);
 }
 
 TEST_F(JsonDoc, ExplainJob) {

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+
+namespace forebay {
+
+/// Why a block is in a store no more, or did not come into it. The values travel on the wire
+/// (BlockDescription) and never change their meaning.
+enum class BlockLoss : std::uint8_t {
+  kNone = 0,
+  kReplaced = 1,    ///< Evicted: the disk was full, and other blocks came.
+  kOverQuota = 2,   ///< Evicted: its link was above its quota.
+  kAsked = 3,       ///< Evicted: somebody said so (`evict`, `unlink --evict`).
+  kDamaged = 4,     ///< Dropped: it could not be read as what it was when it was filled.
+  kNoRoom = 5,      ///< Not kept: no space may be freed for it, or its link is at its quota.
+  kUnwritable = 6,  ///< Not kept: the disks refuse to write.
+};
+
+}  // namespace forebay
