@@ -47,6 +47,8 @@ NodeOptions NodeOptionsOf(const NodeConfig& config, const S3Config& s3) {
   options.threads = config.threads;
   options.filler.s3_timeout = config.s3_timeout;
   options.filler.memory_limit = config.memory_limit;
+  options.disks.scrub_bytes_per_s = config.scrub_rate;
+  options.verify_bytes_per_s = config.verify_rate;
   options.filler.max_fills = 2 * s3.max_connections;
   return options;
 }

@@ -39,6 +39,7 @@ Node::Node(NodeOptions options, NodeOrigin origin, Metrics& metrics)
       metrics_(metrics),
       offload_(kDiskThreads, kDiskQueue),
       origin_(origin_options_.store),
+      verify_pace_(options_.verify_bytes_per_s),
       io_("node", options_.threads) {}
 
 Result<std::unique_ptr<Node>> Node::Start(NodeOptions options, NodeOrigin origin, Metrics& metrics,
@@ -136,6 +137,7 @@ Status Node::Serve(bool restarted) {
                        .batches = *batches_,
                        .store = *store_,
                        .history = history_,
+                       .verify_pace = verify_pace_,
                        .metrics = metrics_,
                        .refresh_links = [this] { heartbeat_->Hurry(); }};
   service_ = std::make_unique<Service>(std::move(parts));
@@ -145,6 +147,8 @@ Status Node::Serve(bool restarted) {
   server_ = std::make_unique<RpcServer>(
       io_, std::move(options), service_->Methods(), [this] { return cluster_.ring_epoch(); },
       [this](std::uint64_t epoch) { heartbeat_->NoticeEpoch(epoch); });
+  disks_ = std::make_unique<DiskKeeper>(*store_, options_.disks);
+  disks_->Start(io_);
   io_.Start();
   peers_->Start(restarted);
   return server_->Start();
@@ -193,6 +197,7 @@ void Node::Observe() {
       samples.Set(metric::kCacheUsedBytes, {disk.path}, static_cast<double>(disk.used_bytes));
       samples.Set(metric::kCacheCapacityBytes, {disk.path},
                   static_cast<double>(disk.capacity_bytes));
+      samples.Set(metric::kScrubbedBytes, {disk.path}, static_cast<double>(disk.scrubbed_bytes));
     }
     ReportRpc(server_->counters(), samples);
     const BlockStore::Counters& counters = store_->counters();

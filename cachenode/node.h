@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <stop_token>
@@ -9,7 +10,9 @@
 #include "cachenode/batch_filler.h"
 #include "cachenode/block_history.h"
 #include "cachenode/block_reader.h"
+#include "cachenode/byte_pace.h"
 #include "cachenode/cluster_view.h"
+#include "cachenode/disk_keeper.h"
 #include "cachenode/filler.h"
 #include "cachenode/heartbeat.h"
 #include "cachenode/link_rules.h"
@@ -38,6 +41,8 @@ struct NodeOptions {
   std::string secret;
   std::size_t threads = 1;
   FillerOptions filler;
+  DiskKeeperOptions disks;
+  std::uint64_t verify_bytes_per_s = 0;  ///< For `check --verify`; 0 = no bound.
 };
 
 /// How the node reaches S3.
@@ -95,7 +100,9 @@ class Node {
   std::unique_ptr<Filler> filler_;
   std::unique_ptr<BlockReader> reader_;
   std::unique_ptr<BatchFiller> batches_;
+  BytePace verify_pace_;
   std::unique_ptr<Service> service_;
+  std::unique_ptr<DiskKeeper> disks_;
   IoPool io_;  // after all that a reply or a coroutine left behind on it may refer to
   std::unique_ptr<PeerSource> peers_;  // its coroutines hold those that wait for them on io_
   std::unique_ptr<RpcServer> server_;

@@ -243,7 +243,10 @@ Task<Result<RpcReply>> Service::VerifyBlocks(RpcCall call) {
   if (!good) co_return Fail(good.error());
   proto::VerifyBlocksReply reply;
   for (const proto::BlockKey& key : request.blocks()) {
-    Status matches = co_await parts_.store.Verify(FromProto(key));
+    const BlockId block = FromProto(key);
+    if (!parts_.store.Contains(block)) continue;
+    co_await parts_.verify_pace.Pass(block.length);
+    Status matches = co_await parts_.store.Verify(block);
     if (matches) {
       reply.set_verified(reply.verified() + 1);
     } else if (matches.error().code == Code::kCorrupt) {

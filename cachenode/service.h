@@ -7,6 +7,7 @@
 #include "cachenode/batch_filler.h"
 #include "cachenode/block_history.h"
 #include "cachenode/block_reader.h"
+#include "cachenode/byte_pace.h"
 #include "cachenode/cluster_view.h"
 #include "cachenode/filler.h"
 #include "cachenode/store/block_store.h"
@@ -38,6 +39,7 @@ class Service {
     BatchFiller& batches;
     BlockStore& store;
     BlockHistory& history;
+    BytePace& verify_pace;
     Metrics& metrics;
     /// Asks the coordinator for its links now; any thread.
     std::function<void()> refresh_links;

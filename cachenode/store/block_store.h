@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "common/base/asio.h"
 #include "common/base/buffer.h"
+#include "common/base/deadline.h"
 #include "common/base/offload.h"
 #include "common/base/result.h"
 #include "common/base/wall_clock.h"
@@ -92,6 +94,22 @@ struct DiskUsage {
   /// Of the capacity, what blocks may take, each BlockDiskBytes: less what the index needs beside
   /// its rows, and what others have taken of the file system. 0 on a disk that takes no blocks.
   std::uint64_t usable_bytes = 0;
+  std::uint64_t scrubbed_bytes = 0;  ///< Read by Scrub since Open.
+};
+
+/// What a step of a scrub has read.
+struct Scrubbed {
+  std::uint64_t blocks = 0;   ///< That match …
+  std::uint64_t dropped = 0;  ///< … and that do not.
+  std::uint64_t bytes = 0;    ///< Of both, on disk.
+  bool pass_ended = false;    ///< All blocks of the disk have been read; the next step begins anew.
+
+  Scrubbed& operator+=(const Scrubbed& other) {
+    blocks += other.blocks;
+    dropped += other.dropped;
+    bytes += other.bytes;
+    return *this;
+  }
 };
 
 struct Evicted {
@@ -137,8 +155,19 @@ class BlockStore {
                              std::vector<std::uint64_t> checksums, std::string path) = 0;
 
   /// Reads the whole block from its disk, past the page cache, and compares it with its checksums.
-  /// kNotFound: not here. kCorrupt: it does not match; dropped and counted. No use of its link.
+  /// kNotFound: not here. kCorrupt: it does not match, and not when it is read once more; dropped
+  /// and counted. No use of its link.
   virtual Task<Status> Verify(BlockId block) = 0;
+
+  /// A step of reading and comparing all blocks of a disk, in turn, as Verify does: at least
+  /// `bytes` unless the pass ends before. `disk` is a place in Disks(). One call at a time for each
+  /// disk.
+  virtual Task<Result<Scrubbed>> Scrub(std::size_t disk, std::uint64_t bytes) = 0;
+
+  /// Probes a disk of Disks() that is quarantined or read-only when that is due at `now`, and takes
+  /// it back into service after enough clean probes. To be called about once a second; one call at
+  /// a time for each disk.
+  virtual Task<Status> Tend(std::size_t disk, TimePoint now) = 0;
 
   virtual bool Contains(const BlockId& block) const = 0;
 

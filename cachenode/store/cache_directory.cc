@@ -20,6 +20,7 @@ constexpr const char* kIdentityFile = "FOREBAY";
 constexpr const char* kNewIdentityFile = "FOREBAY.new";
 constexpr const char* kLockFile = "lock";
 constexpr const char* kSegments = "segments";
+constexpr const char* kProbeFile = "probe";
 constexpr std::uint64_t kDirectoryFormat = 1;
 constexpr std::size_t kMaxIdentityBytes = 4096;
 constexpr std::size_t kNumberDigits = 10;  // of 2^32 - 1, so that names sort by number
@@ -280,6 +281,13 @@ Result<std::vector<SegmentOnDisk>> CacheDirectory::ListSegments() const {
   std::ranges::sort(segments, {}, &SegmentOnDisk::number);
   return segments;
 }
+
+FileDescriptor CacheDirectory::CreateProbe() const {
+  return FileDescriptor(
+      ::openat(root_.get(), kProbeFile, O_RDWR | O_CREAT | O_TRUNC | kNoFollow, 0600));
+}
+
+bool CacheDirectory::RemoveProbe() const { return ::unlinkat(root_.get(), kProbeFile, 0) == 0; }
 
 Result<CacheDirectory::Space> CacheDirectory::FileSystemSpace() const {
   struct statvfs space;

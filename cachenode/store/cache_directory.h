@@ -73,6 +73,10 @@ class CacheDirectory {
   /// In ascending order of their numbers. Foreign files are left alone and not listed.
   Result<std::vector<SegmentOnDisk>> ListSegments() const;
 
+  /// A file of its own for probing the disk; what an earlier probe left is overwritten.
+  FileDescriptor CreateProbe() const;
+  bool RemoveProbe() const;
+
   struct Space {
     std::uint64_t size = 0;       ///< Of the file system.
     std::uint64_t available = 0;  ///< What we may still write.

@@ -18,6 +18,7 @@
 #include "cachenode/store/block_store.h"
 #include "cachenode/store/cache_directory.h"
 #include "cachenode/store/disk_health.h"
+#include "cachenode/store/disk_probation.h"
 #include "cachenode/store/eviction.h"
 #include "cachenode/store/index_db.h"
 #include "cachenode/store/link_table.h"
@@ -102,7 +103,8 @@ class Disk {
   void Release(const BlockPlace& place, std::uint32_t length);
   void FreeReleased();
   bool IsFreed(const BlockPlace& place) const;
-  /// Takes a leaving block out of memory alone: the disk below is not to be touched.
+  /// Takes a leaving block out of the memory of a quarantined disk, which is not to be touched: its
+  /// row and its space go when the disk comes back. Of a disk that is back already it is removed.
   void Forget(const BlockIndex::Found& leaving);
 
   // --- Looking through a link, segment by segment.
@@ -130,6 +132,20 @@ class Disk {
   std::shared_ptr<const SegmentFile> OpenSegment(std::uint32_t segment);
   /// Counts an I/O error; one too many quarantines the disk.
   void IoFailed();
+  /// Probes a disk that is out of service, when that is due at `now`: a page is written, made
+  /// durable and read back. After enough clean probes (DiskProbation) the disk is in service again.
+  /// One call at a time.
+  void Tend(TimePoint now);
+
+  // --- Scrubbing. One user at a time, but for CountScrubbed.
+
+  /// The next block to be read and compared; goes on where it was before a restart. Empty: a pass
+  /// over all segments has ended, and the next call begins another.
+  std::optional<BlockId> NextToScrub();
+  void CountScrubbed(std::uint64_t bytes) { scrubbed_.fetch_add(bytes, std::memory_order_relaxed); }
+  /// For reading what the disk has, not the kernel's copy of it. Empty: errno says why; EINVAL: the
+  /// file system cannot.
+  FileDescriptor OpenPastCache(std::uint32_t segment) const;
 
   // --- Space. Only HasRoom may block.
 
@@ -182,6 +198,15 @@ class Disk {
   void CountWriteError(int error);
   Status WriteFailed(int error, const std::string& step);
 
+  // disk_return.cc
+  void SealAll();
+  Status ComeBack();
+  bool Owe(std::span<const Freed> freed);
+
+  // disk_scrub.cc
+  std::optional<std::uint32_t> SegmentFrom(std::uint64_t number) const;
+  void NoteScrub(std::uint32_t segment);
+
   // disk_space.cc
   std::uint64_t WriteBufferBytes() const;
   std::uint64_t Limit() const;
@@ -190,6 +215,7 @@ class Disk {
   void Unsqueeze();
   void Free(std::span<const Freed> freed);
   void Uncount(const BlockIndex::Found& leaving);
+  Status DeleteRows(const std::vector<BlockIndex::Found>& gone);
   bool Detach(const Freed& freed, std::shared_ptr<Segment>& segment);
   void ForgetSegment(const Segment& segment);
   void Drop(const std::shared_ptr<Segment>& segment);
@@ -218,6 +244,18 @@ class Disk {
   std::unordered_map<Uuid, std::shared_ptr<Segment>> open_;
   std::unordered_map<Uuid, std::uint64_t> pins_versions_;
   std::uint32_t next_segment_ = 0;
+
+  // NextToScrub's alone: the blocks of one segment, and which segments come after it.
+  std::uint64_t scrub_from_ = 0;
+  std::vector<BlockId> scrub_blocks_;
+  std::size_t scrub_next_ = 0;
+  std::atomic<std::uint64_t> scrubbed_{0};
+
+  DiskProbation probation_;  ///< Tend's alone.
+  // What a quarantined disk is owed. It comes back in the moment in which no row is owed any more.
+  std::mutex owed_mutex_;
+  std::vector<BlockIndex::Found> owed_rows_;
+  std::vector<Freed> owed_space_;
 
   mutable std::mutex release_mutex_;
   std::set<std::pair<std::uint32_t, std::uint32_t>> waiting_;  // (segment, unit) with readers

@@ -84,6 +84,7 @@ Status Disk::Recover() {
     spdlog::info("{}: {} blocks recovered{}, {} dropped", path_, recovered->kept,
                  recovered->rebuilt ? " from their segments" : "", recovered->dropped);
   }
+  scrub_from_ = db_->ScrubPlace().value_or(0);
   if (Status pins = RecoverPins(); !pins) {
     spdlog::warn("{}: which blocks are pinned is not known until the coordinator says so: {}",
                  path_, pins.error().message);

@@ -104,7 +104,8 @@ DiskUsage Disk::Usage() const {
           .state = state(),
           .used_bytes = used_.load(std::memory_order_relaxed),
           .capacity_bytes = capacity_,
-          .usable_bytes = state() == DiskState::kOk ? usable : 0};
+          .usable_bytes = state() == DiskState::kOk ? usable : 0,
+          .scrubbed_bytes = scrubbed_.load(std::memory_order_relaxed)};
 }
 
 std::optional<BlockIndex::Found> Disk::BeginRemoveOldest(const Uuid& link) {
@@ -140,15 +141,8 @@ void Disk::LookAgain(const Uuid& link) {
 }
 
 Result<Disk::Removal> Disk::Remove(const std::vector<BlockIndex::Found>& leaving, BlockLoss loss) {
-  std::vector<BlockId> blocks;
-  std::vector<BlockId> pinned;
-  blocks.reserve(leaving.size());
-  for (const BlockIndex::Found& found : leaving) {
-    blocks.push_back(found.block);
-    if (found.pinned) pinned.push_back(found.block);
-  }
   // The index first, so that no entry ever points at freed space.
-  if (Status deleted = db_->Delete(blocks, pinned); !deleted) {
+  if (Status deleted = DeleteRows(leaving); !deleted) {
     const std::scoped_lock lock(mutex_);
     for (const BlockIndex::Found& found : leaving) {
       parts_.index.CancelRemove(found.handle);
@@ -179,17 +173,23 @@ Result<Disk::Removal> Disk::Remove(const std::vector<BlockIndex::Found>& leaving
   return removal;
 }
 
+Status Disk::DeleteRows(const std::vector<BlockIndex::Found>& gone) {
+  std::vector<BlockId> blocks;
+  std::vector<BlockId> pinned;
+  blocks.reserve(gone.size());
+  for (const BlockIndex::Found& found : gone) {
+    blocks.push_back(found.block);
+    if (found.pinned) pinned.push_back(found.block);
+  }
+  return db_->Delete(blocks, pinned);
+}
+
 void Disk::Uncount(const BlockIndex::Found& leaving) {
   const std::scoped_lock lock(mutex_);
   LinkState& link = *segments_.at(leaving.place.segment)->link;
   link.blocks.fetch_sub(1, std::memory_order_relaxed);
   link.bytes.fetch_sub(leaving.block.length, std::memory_order_relaxed);
   if (leaving.pinned) link.pinned_bytes.fetch_sub(leaving.block.length, std::memory_order_relaxed);
-}
-
-void Disk::Forget(const BlockIndex::Found& leaving) {
-  Uncount(leaving);
-  parts_.index.FinishRemove(leaving.handle);
 }
 
 void Disk::Release(const BlockPlace& place, std::uint32_t length) {
@@ -242,8 +242,7 @@ bool Disk::Detach(const Freed& freed, std::shared_ptr<Segment>& segment) {
 }
 
 void Disk::Free(std::span<const Freed> freed) {
-  // A quarantined disk is left alone; its next recovery frees what no entry points at.
-  if (state() == DiskState::kQuarantined) return;
+  if (Owe(freed)) return;
   FileDescriptor fd;
   std::uint32_t fd_of = 0;
   for (const Freed& one : freed) {

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::string_view kCompleteKey = "m/complete";
 constexpr std::string_view kNextSegmentKey = "m/next_segment";
+constexpr std::string_view kScrubKey = "m/scrub";
 
 rocksdb::Slice SliceOf(std::string_view text) { return {text.data(), text.size()}; }
 std::string_view ViewOf(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
@@ -215,21 +216,29 @@ Status IndexDb::ForEach(const std::function<void(const IndexedRecord&)>& visit) 
   return Checked(rows->status());
 }
 
-Result<std::uint32_t> IndexDb::NextSegment() {
+Result<std::uint32_t> IndexDb::Number(std::string_view key) {
   std::string value;
-  const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), SliceOf(kNextSegmentKey), &value);
+  const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), SliceOf(key), &value);
   if (status.IsNotFound()) return 0;
   if (Status checked = Checked(status); !checked) return Fail(std::move(checked.error()));
-  const std::optional<std::uint32_t> number = ReadNextSegmentRow(value);
+  const std::optional<std::uint32_t> number = ReadNumberRow(value);
   if (!number) return Fail(Code::kCorrupt, "index " + options_.path + ": a bad number");
   return *number;
 }
 
-Status IndexDb::SetNextSegment(std::uint32_t number) {
+Status IndexDb::SetNumber(std::string_view key, std::uint32_t number) {
   rocksdb::WriteBatch batch;
-  batch.Put(SliceOf(kNextSegmentKey), NextSegmentRow(number));
+  batch.Put(SliceOf(key), NumberRow(number));
   return Write(batch, false);
 }
+
+Result<std::uint32_t> IndexDb::NextSegment() { return Number(kNextSegmentKey); }
+
+Status IndexDb::SetNextSegment(std::uint32_t number) { return SetNumber(kNextSegmentKey, number); }
+
+Result<std::uint32_t> IndexDb::ScrubPlace() { return Number(kScrubKey); }
+
+Status IndexDb::SetScrubPlace(std::uint32_t segment) { return SetNumber(kScrubKey, segment); }
 
 Status IndexDb::Sync() { return Checked(db_->SyncWAL()); }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -61,6 +62,10 @@ class IndexDb {
   Result<std::uint32_t> NextSegment();
   Status SetNextSegment(std::uint32_t number);
 
+  /// The segment that was being scrubbed; 0 = none.
+  Result<std::uint32_t> ScrubPlace();
+  Status SetScrubPlace(std::uint32_t segment);
+
   /// Makes all writes so far durable.
   Status Sync();
   /// As Sync, and writes the log into tables, so that the next Open is quick.
@@ -73,6 +78,9 @@ class IndexDb {
   IndexDb(const IndexDbOptions& options, std::unique_ptr<rocksdb::DB> db);
   static Result<std::unique_ptr<IndexDb>> OpenAt(const IndexDbOptions& options, bool create);
   Status Write(rocksdb::WriteBatch& batch, bool sync);
+  /// 0 when there is no such row.
+  Result<std::uint32_t> Number(std::string_view key);
+  Status SetNumber(std::string_view key, std::uint32_t number);
   Status Checked(const rocksdb::Status& status) const;
 
   const IndexDbOptions options_;

@@ -91,9 +91,9 @@ std::optional<std::pair<Uuid, std::uint64_t>> ReadPinsVersionRow(std::string_vie
   return std::pair(link, ReadLittle(row));
 }
 
-std::string NextSegmentRow(std::uint32_t number) { return Little(number, 4); }
+std::string NumberRow(std::uint32_t number) { return Little(number, 4); }
 
-std::optional<std::uint32_t> ReadNextSegmentRow(std::string_view row) {
+std::optional<std::uint32_t> ReadNumberRow(std::string_view row) {
   if (row.size() != 4) return std::nullopt;
   return static_cast<std::uint32_t>(ReadLittle(row));
 }

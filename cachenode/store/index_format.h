@@ -39,7 +39,7 @@ std::string PinsVersionRow(std::uint64_t version);
 std::optional<std::pair<Uuid, std::uint64_t>> ReadPinsVersionRow(std::string_view key,
                                                                  std::string_view row);
 
-std::string NextSegmentRow(std::uint32_t number);
-std::optional<std::uint32_t> ReadNextSegmentRow(std::string_view row);
+std::string NumberRow(std::uint32_t number);
+std::optional<std::uint32_t> ReadNumberRow(std::string_view row);
 
 }  // namespace forebay

@@ -5,6 +5,8 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include "cachenode/store/segment_file.h"
@@ -31,6 +33,28 @@ RecordReader::Outcome RecordReader::Read(int fd, bool nowait) {
       error = ReadExactly(fd, {&data, 1}, first, nowait);
     }
   }
+  return Judge(error);
+}
+
+RecordReader::Outcome RecordReader::ReadDirect(int fd) {
+  struct Freer {
+    void operator()(std::byte* bytes) const { std::free(bytes); }
+  };
+  const std::uint64_t size = RecordDiskBytes(expected_.block.length);
+  const std::unique_ptr<std::byte, Freer> record(
+      static_cast<std::byte*>(std::aligned_alloc(kRecordAlignment, size)));
+  if (!record) return Outcome::kIoError;
+  const int error = ReadDirectly(fd, record.get(), size, expected_.position,
+                                 header_.size() + expected_.block.length);
+  if (error == 0) {
+    std::memcpy(header_.data(), record.get(), header_.size());
+    std::memcpy(data_->data(), record.get() + header_.size(), data_->size());
+  }
+  return Judge(error);
+}
+
+/// What has been read, or why it could not be.
+RecordReader::Outcome RecordReader::Judge(int error) {
   if (error == EAGAIN) return Outcome::kNotInMemory;
   if (error == ENODATA) return Outcome::kMismatch;
   if (error != 0) return Outcome::kIoError;

@@ -40,6 +40,9 @@ class RecordReader {
   /// May be called again after any answer but kOk.
   Outcome Read(int fd, bool nowait);
 
+  /// Reads the whole record from a file that is open for direct reads; `range` is the whole block.
+  Outcome ReadDirect(int fd);
+
   /// Asks the kernel to forget its copy, so that the next Read asks the disk.
   void DropFromMemory(int fd) const;
 
@@ -47,6 +50,7 @@ class RecordReader {
   Cells Take();
 
  private:
+  Outcome Judge(int error);
   bool HeaderMatches();
 
   const ExpectedRecord expected_;

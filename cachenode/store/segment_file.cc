@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 
+#include "cachenode/store/segment_format.h"
 #include "common/base/failpoint.h"
 
 namespace forebay {
@@ -100,6 +102,21 @@ int ReadExactly(int fd, std::span<iovec> parts, std::uint64_t position, bool now
     parts = Advance(parts, static_cast<std::size_t>(n));
     // A short answer means that the next page is not in memory.
     if (nowait && !parts.empty()) return EAGAIN;
+  }
+  return 0;
+}
+
+int ReadDirectly(int fd, std::byte* to, std::uint64_t bytes, std::uint64_t position,
+                 std::uint64_t needed) {
+  if (failpoint("store.read_io_error")) return EIO;
+  for (std::uint64_t done = 0; done < needed;) {
+    const ssize_t n = ::pread(fd, to + done, bytes - done, static_cast<off_t>(position + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno;
+    if (n == 0) return ENODATA;
+    done += static_cast<std::uint64_t>(n);
+    // Only the end of the file lies elsewhere than at a multiple.
+    if (done < needed && done % kRecordAlignment != 0) return ENODATA;
   }
   return 0;
 }

@@ -58,6 +58,12 @@ int WriteRecord(int fd, ByteView header, ByteView data, std::uint64_t position);
 /// not all of it is in the page cache, or this file system cannot say.
 int ReadExactly(int fd, std::span<iovec> parts, std::uint64_t position, bool nowait);
 
+/// Reads at least `needed` bytes at `position` into `to`, which has room for `bytes`, from a file
+/// that is open for direct reads: address, position and `bytes` are multiples of kRecordAlignment.
+/// ENODATA: the file ends before.
+int ReadDirectly(int fd, std::byte* to, std::uint64_t bytes, std::uint64_t position,
+                 std::uint64_t needed);
+
 /// Gives the space back. EOPNOTSUPP: the file system cannot.
 int PunchHole(int fd, std::uint64_t position, std::uint64_t bytes);
 

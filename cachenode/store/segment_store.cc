@@ -192,39 +192,6 @@ void SegmentStore::Drop(const BlockIndex::Found& found, RecordReader::Outcome ou
   }
 }
 
-Task<Status> SegmentStore::Verify(BlockId block) {
-  const std::optional<BlockIndex::Found> found = parts_.index.Acquire(block, 0);
-  if (!found || disks_[found->place.disk]->state() == DiskState::kQuarantined) {
-    if (found) parts_.index.Release(found->handle);
-    co_return Fail(Absent(block).error());
-  }
-  ReadPin pin(*this, *found);
-  auto work = [this, record = *found] { return VerifyOnDisk(record); };
-  Status verified = co_await offload_.Run(std::move(work));
-  if (pin.Release()) {
-    auto free = [&disk = *disks_[found->place.disk]]() -> Status {
-      disk.FreeReleased();
-      return {};
-    };
-    co_await offload_.Run(std::move(free));
-  }
-  co_return verified;
-}
-
-Status SegmentStore::VerifyOnDisk(const BlockIndex::Found& found) {
-  Disk& disk = *disks_[found.place.disk];
-  const auto file = disk.OpenSegment(found.place.segment);
-  auto outcome = RecordReader::Outcome::kIoError;
-  if (file) {
-    RecordReader reader(disk.Expect(found, file->link->id), BlockRange{0, found.block.length});
-    reader.DropFromMemory(file->fd.get());
-    outcome = reader.Read(file->fd.get(), false);
-  }
-  if (outcome == RecordReader::Outcome::kOk) return {};
-  Drop(found, outcome);
-  return Fail(Code::kCorrupt, "block " + found.block.ToString() + " did not match and is dropped");
-}
-
 bool SegmentStore::Contains(const BlockId& block) const {
   const std::optional<BlockPlace> place = parts_.index.Find(block);
   return place && disks_[place->disk]->state() != DiskState::kQuarantined;

@@ -25,6 +25,8 @@ class SegmentStore final : public BlockStore {
   Task<Status> Admit(Uuid link, BlockId block, Slice data, std::vector<std::uint64_t> checksums,
                      std::string path) override;
   Task<Status> Verify(BlockId block) override;
+  Task<Result<Scrubbed>> Scrub(std::size_t disk, std::uint64_t bytes) override;
+  Task<Status> Tend(std::size_t disk, TimePoint now) override;
   bool Contains(const BlockId& block) const override;
   Task<Result<Evicted>> Evict(std::vector<BlockId> blocks, EvictFilter filter) override;
   Task<Result<Evicted>> EvictLink(Uuid link, EvictFilter filter) override;
@@ -62,7 +64,10 @@ class SegmentStore final : public BlockStore {
   // Reading.
   Result<Cells> ReadFromDisk(const BlockIndex::Found& found, BlockRange range,
                              std::unique_ptr<RecordReader> reader);
+  Status VerifyNow(const BlockId& block);
   Status VerifyOnDisk(const BlockIndex::Found& found);
+  RecordReader::Outcome ReadPastCache(const BlockIndex::Found& found);
+  Scrubbed ScrubNow(Disk& disk, std::uint64_t bytes);
   void Drop(const BlockIndex::Found& found, RecordReader::Outcome outcome);
   Result<Cells> Absent(const BlockId& block) const;
 

@@ -155,6 +155,16 @@ const CounterMetric kChecksumFailures{{
             "disk, a cable or a memory is bad.",
 }};
 
+const CounterMetric kScrubbedBytes{{
+    .name = "forebay_scrubbed_bytes_total",
+    .kind = MetricKind::kCounter,
+    .unit = "bytes",
+    .labels = {"disk"},
+    .programs = "node",
+    .help = "Bytes that were read from a cache directory in the background and compared with their "
+            "checksums. What did not match is counted in forebay_checksum_failures_total.",
+}};
+
 const GaugeMetric kRpcConnections{{
     .name = "forebay_rpc_connections",
     .kind = MetricKind::kGauge,
@@ -227,7 +237,7 @@ const GaugeMetric kCoordinatorIsLeader{{
 }  // namespace metric
 
 std::span<const MetricDefinition* const> AllMetrics() {
-  static const std::array<const MetricDefinition*, 22> all = {
+  static const std::array<const MetricDefinition*, 23> all = {
       &metric::kBuildInfo,
       &metric::kReadBytes,
       &metric::kReadDuration,
@@ -243,6 +253,7 @@ std::span<const MetricDefinition* const> AllMetrics() {
       &metric::kEvictedBytes,
       &metric::kIndexEntries,
       &metric::kChecksumFailures,
+      &metric::kScrubbedBytes,
       &metric::kRpcConnections,
       &metric::kRpcRequests,
       &metric::kRpcRefused,

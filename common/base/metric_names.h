@@ -50,6 +50,7 @@ extern const GaugeMetric kCacheCapacityBytes;
 extern const CounterMetric kEvictedBytes;
 extern const GaugeMetric kIndexEntries;
 extern const CounterMetric kChecksumFailures;
+extern const CounterMetric kScrubbedBytes;
 
 extern const GaugeMetric kRpcConnections;
 extern const CounterMetric kRpcRequests;

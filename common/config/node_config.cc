@@ -45,6 +45,18 @@ void AddCache(ConfigSection& section, NodeConfig& config) {
               "cannot be had. Until then a reader waits.");
 }
 
+void AddCare(ConfigSection& section, NodeConfig& config) {
+  section.Add("scrub_rate", Size(config.scrub_rate),
+              "How many bytes a second are read from each cache directory, when nobody asks for "
+              "them, to find damage before a reader does: each block is compared with its "
+              "checksums, and one that does not match is dropped and fetched again when it is "
+              "asked for. At 16MiB a second 10TB take a week. A pass begins a day after the one "
+              "before it has ended. 0 switches it off.");
+  section.Add("verify_rate", Size(config.verify_rate),
+              "How many bytes a second `forebay check --verify` reads from a node's disks at most, "
+              "so that readers are not held up. 0 sets no bound.");
+}
+
 void AddNetwork(ConfigSection& section, NodeConfig& config) {
   section.Add("coordinator", AddressList(config.coordinator),
               "Where the coordinator is. Without it a node starts with the members that it knew "
@@ -104,6 +116,7 @@ std::string FormatCacheDir(const CacheDir& dir) {
 ConfigSection NodeSection(NodeConfig& config) {
   ConfigSection section("node", "Options of a cache node, forebay-node.");
   AddCache(section, config);
+  AddCare(section, config);
   AddNetwork(section, config);
   AddIdentity(section, config);
   section.finish = [&config](const Environment&) { return CheckCacheDirs(config); };

@@ -69,6 +69,12 @@ Task<Status> MemoryBlockStore::Admit(Uuid link, BlockId block, Slice data,
   co_return Status();
 }
 
+Task<Result<Scrubbed>> MemoryBlockStore::Scrub(std::size_t /*disk*/, std::uint64_t /*bytes*/) {
+  co_return Scrubbed{.pass_ended = true};
+}
+
+Task<Status> MemoryBlockStore::Tend(std::size_t /*disk*/, TimePoint /*now*/) { co_return Status(); }
+
 bool MemoryBlockStore::Contains(const BlockId& block) const {
   const std::scoped_lock lock(mutex_);
   return blocks_.contains(block);

@@ -25,6 +25,9 @@ class MemoryBlockStore final : public BlockStore {
   Task<Status> Admit(Uuid link, BlockId block, Slice data, std::vector<std::uint64_t> checksums,
                      std::string path) override;
   Task<Status> Verify(BlockId block) override;
+  /// It has no disk to look after.
+  Task<Result<Scrubbed>> Scrub(std::size_t disk, std::uint64_t bytes) override;
+  Task<Status> Tend(std::size_t disk, TimePoint now) override;
   bool Contains(const BlockId& block) const override;
   Task<Result<Evicted>> Evict(std::vector<BlockId> blocks, EvictFilter filter) override;
   Task<Result<Evicted>> EvictLink(Uuid link, EvictFilter filter) override;

@@ -30,7 +30,7 @@ void RunIndexRowInput(std::string_view input) {
     Require(PinsVersionKey(version->first) == key && PinsVersionRow(version->second) == row);
   }
   Require(kinds <= 1);
-  if (const auto number = ReadNextSegmentRow(row)) Require(NextSegmentRow(*number) == row);
+  if (const auto number = ReadNumberRow(row)) Require(NumberRow(*number) == row);
 }
 
 Seeds IndexRowSeeds() {
@@ -39,7 +39,7 @@ Seeds IndexRowSeeds() {
   return {{"block", SeedOf(BlockKey(block), BlockRow({.block = block, .segment = 3, .unit = 4}))},
           {"pin", SeedOf(PinKey(block), PinRow())},
           {"pins-version", SeedOf(PinsVersionKey(link), PinsVersionRow(5))},
-          {"next-segment", SeedOf("m/next_segment", NextSegmentRow(6))},
+          {"next-segment", SeedOf("m/next_segment", NumberRow(6))},
           {"short-row", SeedOf(BlockKey(block), "\1")},
           {"short-key", SeedOf("b", BlockRow({}))}};
 }

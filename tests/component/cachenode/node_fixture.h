@@ -73,7 +73,9 @@ class NodeTest : public ::testing::Test {
   std::vector<std::string> coordinators_;
   fakes::ScriptedObjectStore s3_;
   Duration s3_timeout_ = std::chrono::seconds(20);  // of the nodes that are started from now on
-  std::string node_id_;                             // "" = the node makes one
+  DiskKeeperOptions disks_;
+  std::uint64_t verify_bytes_per_s_ = 0;
+  std::string node_id_;  // "" = the node makes one
   Metrics metrics_;
   std::unique_ptr<Node> node_;
   Caller client_{proto::ROLE_CLIENT};

@@ -1,0 +1,74 @@
+#include <filesystem>
+#include <fstream>
+
+#include "common/wire/rpc.h"
+#include "tests/component/cachenode/node_fixture.h"
+
+// What a node does for its disks when nobody reads.
+namespace forebay {
+namespace {
+
+class NodeDisksTest : public NodeTest {
+ protected:
+  /// Reads a small object and waits until it is kept.
+  proto::ReadBlockRequest Cache(const std::string& key) {
+    const proto::ReadBlockRequest request = RequestFor(key, 39'000);
+    EXPECT_TRUE(Read(request).has_value());
+    EXPECT_TRUE(Eventually([&] { return IsCached(request.block()); }));
+    return request;
+  }
+
+  /// Writes over the data of the first record of every segment.
+  void Damage() {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(dir_ / "cache/segments")) {
+      if (entry.path().extension() != ".seg") continue;
+      std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(1000);
+      file.put('x').put('y');
+    }
+  }
+
+  proto::VerifyBlocksReply Verify(const std::vector<proto::ReadBlockRequest>& blocks) {
+    proto::VerifyBlocksRequest request;
+    for (const proto::ReadBlockRequest& block : blocks) *request.add_blocks() = block.block();
+    proto::VerifyBlocksReply reply;
+    const Result<RpcReply> answer = Call(admin_, Method::kVerifyBlocks, request);
+    EXPECT_TRUE(answer && ParseMessage(answer->message, reply));
+    return reply;
+  }
+};
+
+TEST_F(NodeDisksTest, AScrubDropsWhatIsDamagedBeforeAReaderComes) {
+  disks_.first_pass_after = std::chrono::milliseconds(1);
+  disks_.pass_every = std::chrono::milliseconds(50);
+  StartNode();
+  const proto::ReadBlockRequest request = Cache("data/a");
+  Damage();
+  EXPECT_TRUE(Eventually([&] { return !IsCached(request.block()); }));
+  EXPECT_NE(metrics_.Render().find("forebay_scrubbed_bytes_total{disk="), std::string::npos);
+  EXPECT_EQ(Read(request), Tier::kS3) << "repaired";
+}
+
+TEST_F(NodeDisksTest, VerifyReadsEachBlockThatIsHereAndCountsDamage) {
+  StartNode();
+  const std::vector<proto::ReadBlockRequest> blocks = {Cache("data/a"), Cache("data/b"),
+                                                       RequestFor("data/not-here", 39'000)};
+  EXPECT_EQ(Verify(blocks).verified(), 2u);
+  Damage();
+  const proto::VerifyBlocksReply reply = Verify(blocks);
+  EXPECT_EQ(reply.verified(), 1u);
+  EXPECT_EQ(reply.corrupt(), 1u);
+}
+
+TEST_F(NodeDisksTest, WhatIsNotHereCostsNothingOfTheRateOfVerify) {
+  // The first block leaves a debt of half a day behind it.
+  verify_bytes_per_s_ = 1;
+  StartNode();
+  const proto::ReadBlockRequest here = Cache("data/a");
+  const proto::ReadBlockRequest absent = RequestFor("data/not-here", 39'000);
+  EXPECT_EQ(Verify({absent, here, absent}).verified(), 1u);
+}
+
+}  // namespace
+}  // namespace forebay
