@@ -90,13 +90,15 @@ Task<Result<Cells>> BlockReader::Decide(const CheckedRead& read, Tally& tally, D
 
 Task<Result<Cells>> BlockReader::Read(CheckedRead read, Deadline deadline) {
   Tally tally(counters_, history_, read);
+  if (!read.request.peer_only) store_.NoteRead(read.link->id, read.request.block, read.request.job);
   Result<Cells> cells = co_await Decide(read, tally, deadline);
   if (cells) tally.Answer(*cells);
   co_return cells;
 }
 
-bool BlockReader::Prefetch(const ColdBlock& cold) {
+bool BlockReader::Prefetch(const ColdBlock& cold, std::string_view job) {
   if (store_.Contains(cold.block) || !filler_.HasFreeSlot()) return false;
+  store_.NoteRead(cold.link->id, cold.block, job);
   ColdBlock behind = cold;
   behind.background = true;
   return filler_.JoinOrStart(behind, true).leads;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "cachenode/block_history.h"
 #include "cachenode/filler.h"
@@ -29,9 +30,9 @@ class BlockReader {
   /// `peer_only`; kTimeout when the fill outlasts `deadline` (it goes on).
   Task<Result<Cells>> Read(CheckedRead read, Deadline deadline);
 
-  /// Begins to fill a block behind demand; false when it is cached or on its way already, or when
-  /// demand takes all that S3 gives.
-  bool Prefetch(const ColdBlock& cold);
+  /// Begins to fill a block that `job` will soon read, behind demand; false when it is cached or on
+  /// its way already, or when demand takes all that S3 gives.
+  bool Prefetch(const ColdBlock& cold, std::string_view job);
 
  private:
   class Tally;

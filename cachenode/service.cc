@@ -136,7 +136,7 @@ Task<Result<RpcReply>> Service::PrefetchBlock(RpcCall call) {
   proto::PrefetchBlockReply reply;
   const ColdBlock cold{read->link, read->request.object, read->request.block,
                        read->request.passed_over};
-  reply.set_started(parts_.reader.Prefetch(cold));
+  reply.set_started(parts_.reader.Prefetch(cold, read->request.job));
   co_return ReplyWith(reply);
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cachenode/store/block_hash.h"
+
 namespace forebay {
 namespace {
 
@@ -46,15 +48,6 @@ constexpr int kSlotBits = 26;
 constexpr std::uint32_t kMaxSlots = 1U << kSlotBits;
 constexpr std::size_t kFirstTable = 64;
 
-/// std::hash is what maps need; shard and slot take its top and low bits, so mix it once more
-/// (the finaliser of MurmurHash3).
-std::uint64_t Mix(const BlockId& block) {
-  std::uint64_t h = std::hash<BlockId>()(block);
-  h = (h ^ (h >> 33)) * 0xFF51AFD7ED558CCDULL;
-  h = (h ^ (h >> 33)) * 0xC4CEB9FE1A85EC53ULL;
-  return h ^ (h >> 33);
-}
-
 }  // namespace
 
 struct alignas(64) BlockIndex::Shard {
@@ -90,16 +83,16 @@ struct alignas(64) BlockIndex::Shard {
     for (const std::uint32_t slot : old) {
       if (slot == 0) continue;
       const BlockId block = At(slot - 1).block();
-      table[Probe(block, Mix(block))] = slot;
+      table[Probe(block, MixedHash(block))] = slot;
     }
   }
 
   void EraseFromTable(const BlockId& block) {
     const std::size_t mask = table.size() - 1;
-    std::size_t hole = Probe(block, Mix(block));
+    std::size_t hole = Probe(block, MixedHash(block));
     // Whatever a probe reached across the hole moves into it, so that no tombstones are needed.
     for (std::size_t at = (hole + 1) & mask; table[at] != 0; at = (at + 1) & mask) {
-      const std::size_t home = Mix(At(table[at] - 1).block()) & mask;
+      const std::size_t home = MixedHash(At(table[at] - 1).block()) & mask;
       if (((at - home) & mask) < ((at - hole) & mask)) continue;
       table[hole] = table[at];
       hole = at;
@@ -147,7 +140,7 @@ BlockIndex::Shard& BlockIndex::ShardOfHandle(BlockHandle handle) const {
 }
 
 std::optional<BlockIndex::Found> BlockIndex::Acquire(const BlockId& block, Hour now) {
-  const std::uint64_t hash = Mix(block);
+  const std::uint64_t hash = MixedHash(block);
   Shard& shard = ShardOf(hash);
   const std::scoped_lock lock(shard.mutex);
   const std::uint32_t found = shard.table[shard.Probe(block, hash)];
@@ -170,7 +163,7 @@ bool BlockIndex::Release(BlockHandle handle) {
 }
 
 std::optional<BlockPlace> BlockIndex::Find(const BlockId& block) const {
-  const std::uint64_t hash = Mix(block);
+  const std::uint64_t hash = MixedHash(block);
   const Shard& shard = ShardOf(hash);
   const std::scoped_lock lock(shard.mutex);
   const Entry* entry = shard.Find(block, hash);
@@ -178,8 +171,17 @@ std::optional<BlockPlace> BlockIndex::Find(const BlockId& block) const {
   return entry->place();
 }
 
+std::optional<BlockIndex::Found> BlockIndex::Pick(std::uint64_t random) const {
+  const Shard& shard = (*shards_)[random >> 58];
+  const std::scoped_lock lock(shard.mutex);
+  const auto slot = static_cast<std::uint32_t>((random & UINT32_MAX) * shard.slots >> 32);
+  if (slot >= shard.slots || !shard.At(slot).Is(State::kLive)) return std::nullopt;
+  const Entry& entry = shard.At(slot);
+  return Found{shard.HandleOf(slot), entry.block(), entry.place(), entry.pinned != 0};
+}
+
 bool BlockIndex::Occupied(const BlockId& block) const {
-  const std::uint64_t hash = Mix(block);
+  const std::uint64_t hash = MixedHash(block);
   const Shard& shard = ShardOf(hash);
   const std::scoped_lock lock(shard.mutex);
   return shard.Find(block, hash) != nullptr;
@@ -188,7 +190,7 @@ bool BlockIndex::Occupied(const BlockId& block) const {
 std::optional<BlockHandle> BlockIndex::Insert(const BlockId& block, BlockPlace place, Hour now,
                                               bool pinned) {
   if (block.offset > kMaxOffset) return std::nullopt;
-  const std::uint64_t hash = Mix(block);
+  const std::uint64_t hash = MixedHash(block);
   Shard& shard = ShardOf(hash);
   const std::scoped_lock lock(shard.mutex);
   std::size_t at = shard.Probe(block, hash);
@@ -228,7 +230,7 @@ BlockIndex::Removal BlockIndex::Shard::Judge(std::uint32_t slot, const Spare& sp
 }
 
 BlockIndex::Removal BlockIndex::BeginRemove(const BlockId& block, const Spare& spare) {
-  const std::uint64_t hash = Mix(block);
+  const std::uint64_t hash = MixedHash(block);
   Shard& shard = ShardOf(hash);
   const std::scoped_lock lock(shard.mutex);
   const std::uint32_t found = shard.table[shard.Probe(block, hash)];
@@ -250,7 +252,7 @@ BlockIndex::Removal BlockIndex::BeginRemove(BlockHandle handle, std::uint8_t dis
 }
 
 BlockIndex::Removal BlockIndex::LookAt(const BlockId& block, const Spare& spare) const {
-  const std::uint64_t hash = Mix(block);
+  const std::uint64_t hash = MixedHash(block);
   const Shard& shard = ShardOf(hash);
   const std::scoped_lock lock(shard.mutex);
   const std::uint32_t found = shard.table[shard.Probe(block, hash)];
@@ -266,8 +268,16 @@ BlockIndex::Removal BlockIndex::LookAt(BlockHandle handle, std::uint8_t disk, st
   return shard.Judge(handle & (kMaxSlots - 1), spare);
 }
 
+bool BlockIndex::LiesIn(BlockHandle handle, std::uint8_t disk, std::uint32_t segment) const {
+  const Shard& shard = ShardOfHandle(handle);
+  const std::scoped_lock lock(shard.mutex);
+  const Entry& entry = shard.AtHandle(handle);
+  const bool there = entry.Is(State::kLive) || entry.Is(State::kLeaving);
+  return there && entry.disk == disk && entry.segment == segment;
+}
+
 std::optional<BlockIndex::Found> BlockIndex::Pin(const BlockId& block) {
-  const std::uint64_t hash = Mix(block);
+  const std::uint64_t hash = MixedHash(block);
   Shard& shard = ShardOf(hash);
   const std::scoped_lock lock(shard.mutex);
   const std::uint32_t found = shard.table[shard.Probe(block, hash)];

@@ -75,6 +75,10 @@ class BlockIndex {
 
   std::optional<BlockPlace> Find(const BlockId& block) const;
 
+  /// A live block that `random` (64 random bits) chooses among all that are there; empty when it
+  /// meets a place without one.
+  std::optional<Found> Pick(std::uint64_t random) const;
+
   /// Makes the block live. Empty when it is there already, live or leaving, or the index is full
   /// (2^32 blocks), or it lies beyond every object (offset 2^44). Counts as its use.
   std::optional<BlockHandle> Insert(const BlockId& block, BlockPlace place, Hour now,
@@ -98,6 +102,9 @@ class BlockIndex {
   /// Leaving -> gone. True: nobody reads it, the caller frees its space now. False: the last
   /// Release will answer true.
   bool FinishRemove(BlockHandle handle);
+
+  /// Whether the handle still names a block, live or leaving, of this segment.
+  bool LiesIn(BlockHandle handle, std::uint8_t disk, std::uint32_t segment) const;
 
   // Pins are set anew by mark and sweep, link by link: Unmark all, Pin those that are to be pinned,
   // UnpinUnmarked the rest. Calls by handle do nothing if the entry lies elsewhere by now.

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -63,8 +64,9 @@ struct BlockStoreOptions {
   /// What holds from the first moment on, as the node knew it when it stopped.
   std::vector<LinkRule> rules;
   std::uint64_t segment_bytes = 256ULL << 20;
-  /// A link with a read or an admission in this time is in use: its blocks are not replaced by
-  /// others of its own, nor by those of other links. After a start every link counts as used then.
+  /// A link with a read or an admission in this time is in use: of its blocks only those make way
+  /// that its jobs want less than the new one (VictimChoice), and none before a job has read any.
+  /// After a start every link counts as used then.
   std::chrono::seconds link_in_use_for{600};
   /// Hours since 1970: when blocks were used last.
   std::function<std::uint32_t()> hour = [] {
@@ -142,6 +144,10 @@ class BlockStore {
   static Result<std::unique_ptr<BlockStore>> Open(BlockStoreOptions options, Uuid cluster,
                                                   Offload& offload);
   virtual ~BlockStore() = default;
+
+  /// `job` reads the block, through `link`: what a full cache keeps follows from the reads of all
+  /// jobs. Before Read, and before the Admit that the read leads to.
+  virtual void NoteRead(const Uuid& link, const BlockId& block, std::string_view job) = 0;
 
   /// The cells that enclose `range`, verified. kNotFound: not here (also after a mismatch: one
   /// re-read, then the record is dropped and counted). Counts as a use of the block's link.

@@ -127,6 +127,7 @@ Status Disk::Commit(const Place& place, const BlockId& block, Hour now, bool pin
   const auto handle =
       parts_.index.Insert(block, {number_, place.segment->number, record.unit}, now, pinned);
   if (handle) {
+    parts_.history.SetCached(block, true);
     const std::scoped_lock lock(mutex_);
     place.segment->blocks.push_back(*handle);
   }

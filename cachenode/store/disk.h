@@ -22,6 +22,7 @@
 #include "cachenode/store/eviction.h"
 #include "cachenode/store/index_db.h"
 #include "cachenode/store/link_table.h"
+#include "cachenode/store/read_history.h"
 #include "cachenode/store/record_reader.h"
 #include "cachenode/store/segment_file.h"
 #include "common/base/notifier.h"
@@ -41,6 +42,7 @@ struct StoreParts {
   const std::function<Hour()> hour;
   const std::function<void(const BlockId&, BlockLoss)> on_loss;
   BlockIndex index;
+  ReadHistory history;
   SegmentFiles files;
   LinkTable links;
   BlockStore::Counters counters;
@@ -219,6 +221,7 @@ class Disk {
   bool Detach(const Freed& freed, std::shared_ptr<Segment>& segment);
   void ForgetSegment(const Segment& segment);
   void Drop(const std::shared_ptr<Segment>& segment);
+  void DropStaleHandles(Segment& segment) const;
 
   const std::string path_;
   const std::uint8_t number_;

@@ -121,6 +121,7 @@ void Disk::Forget(const BlockIndex::Found& leaving) {
     return;
   }
   Uncount(leaving);
+  parts_.history.SetCached(leaving.block, false);
   {
     const std::scoped_lock lock(release_mutex_);
     if (!parts_.index.FinishRemove(leaving.handle)) {

@@ -28,6 +28,9 @@ std::uint64_t FixedReserve(std::uint64_t write_buffer) {
 constexpr std::uint64_t kSqueezeMargin = 4ULL << 20;
 constexpr std::chrono::seconds kUnsqueezeEvery{1};
 
+/// Handles of removed blocks that a segment may keep beside as many as it has live ones.
+constexpr std::size_t kStaleHandles = 64;
+
 }  // namespace
 
 /// RocksDB's own lower bound is 64 KiB; more than 16 MiB gains nothing for rows of 40 bytes.
@@ -160,6 +163,7 @@ Result<Disk::Removal> Disk::Remove(const std::vector<BlockIndex::Found>& leaving
     removal.evicted.bytes += bytes;
     parts_.on_loss(found.block, loss);
     Uncount(found);
+    parts_.history.SetCached(found.block, false);
     // Under the lock that Release takes: the last reader must find the place in `waiting_`.
     const std::scoped_lock lock(release_mutex_);
     if (parts_.index.FinishRemove(found.handle)) {
@@ -228,6 +232,24 @@ void Disk::ForgetSegment(const Segment& segment) {
   segments_.erase(segment.number);
 }
 
+/// Victims are scattered, and a segment lives until its last block has gone: without this it would
+/// remember all that it ever held. Under the mutex.
+void Disk::DropStaleHandles(Segment& segment) const {
+  if (segment.blocks.size() < 2 * segment.live_blocks + kStaleHandles) return;
+  std::vector<BlockHandle> kept;
+  kept.reserve(segment.live_blocks);
+  std::size_t spared = 0;
+  for (std::size_t i = 0; i < segment.blocks.size(); ++i) {
+    if (i >= segment.spared && i < segment.oldest) continue;  // the evictor has them
+    if (!parts_.index.LiesIn(segment.blocks[i], number_, segment.number)) continue;
+    kept.push_back(segment.blocks[i]);
+    if (i < segment.spared) ++spared;
+  }
+  segment.blocks = std::move(kept);
+  segment.spared = spared;
+  segment.oldest = spared;
+}
+
 /// Takes the record out of its segment's counts. True: the segment is empty and nobody's any more;
 /// the record's space goes with it.
 bool Disk::Detach(const Freed& freed, std::shared_ptr<Segment>& segment) {
@@ -235,6 +257,7 @@ bool Disk::Detach(const Freed& freed, std::shared_ptr<Segment>& segment) {
   segment = segments_.at(freed.place.segment);
   --segment->live_blocks;
   segment->live_bytes -= freed.bytes;
+  DropStaleHandles(*segment);
   if (segment->live_blocks > 0 || segment->writers > 0) return false;
   segment->slack_bytes += freed.bytes;
   ForgetSegment(*segment);

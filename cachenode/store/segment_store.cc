@@ -105,6 +105,10 @@ Result<std::unique_ptr<SegmentStore>> SegmentStore::Open(const BlockStoreOptions
 
 // --- Reading
 
+void SegmentStore::NoteRead(const Uuid& link, const BlockId& block, std::string_view job) {
+  parts_.history.NoteRead(link, job, block, parts_.index.Find(block).has_value());
+}
+
 Result<Cells> SegmentStore::Absent(const BlockId& block) const {
   return Fail(Code::kNotFound, "block " + block.ToString() + " is not cached here");
 }
@@ -276,7 +280,7 @@ Status SegmentStore::AdmitWithinQuota(const NewBlock& block, const std::shared_p
   for (int attempt = 0; attempt < kRoomAttempts; ++attempt) {
     status = AdmitWithoutEvicting(block, link, path_pinned);
     if (status || status.error().code != Code::kOverloaded) break;
-    if (!MakeRoom({link->id, link->LastUse(), pinned}, block.block.length)) break;
+    if (!MakeRoom({link->id, link->LastUse(), pinned}, block.block)) break;
   }
   link->ReturnRoom(block.block.length);
   return status;
@@ -324,38 +328,6 @@ Status SegmentStore::AdmitWithoutEvicting(const NewBlock& block,
     if (refused.error().code != Code::kOverloaded) refused = std::move(stored);
   }
   return refused;
-}
-
-bool SegmentStore::MakeRoom(const LinkUse& newcomer, std::uint32_t length) {
-  const std::uint64_t bytes = RecordDiskBytes(length);
-  for (Disk* disk : WritableDisks()) {
-    const std::vector<Uuid> victims = policy_->VictimLinks(newcomer, disk->Links(), Clock::now());
-    if (MakeRoomOn(*disk, victims, bytes)) return true;
-  }
-  return false;
-}
-
-bool SegmentStore::MakeRoomOn(Disk& disk, const std::vector<Uuid>& victims, std::uint64_t bytes) {
-  for (const Uuid& victim : victims) {
-    while (!disk.HasRoom(bytes)) {
-      std::vector<BlockIndex::Found> leaving;
-      for (std::uint64_t gain = 0; gain < bytes && leaving.size() < kRemoveAtOnce;) {
-        const auto oldest = disk.BeginRemoveOldest(victim);
-        if (!oldest) break;
-        gain += RecordDiskBytes(oldest->block.length);
-        leaving.push_back(*oldest);
-      }
-      if (leaving.empty()) break;
-      const Result<Disk::Removal> removed = disk.Remove(leaving, BlockLoss::kReplaced);
-      if (!removed) return false;
-      const Evicted& evicted = removed->evicted;
-      parts_.counters.evicted_blocks.fetch_add(evicted.blocks, std::memory_order_relaxed);
-      parts_.counters.evicted_bytes.fetch_add(evicted.bytes, std::memory_order_relaxed);
-      parts_.links.Get(victim)->evicted_bytes.fetch_add(evicted.bytes, std::memory_order_relaxed);
-    }
-    if (disk.HasRoom(bytes)) return true;
-  }
-  return disk.HasRoom(bytes);
 }
 
 /// A block on a quarantined disk counts as absent; its entry makes way for the new one.

@@ -9,6 +9,7 @@
 #include "cachenode/store/block_store.h"
 #include "cachenode/store/disk.h"
 #include "cachenode/store/eviction.h"
+#include "cachenode/store/victim_choice.h"
 #include "common/base/notifier.h"
 #include "common/base/single_flight.h"
 
@@ -21,6 +22,7 @@ class SegmentStore final : public BlockStore {
   static Result<std::unique_ptr<SegmentStore>> Open(const BlockStoreOptions& options,
                                                     const Uuid& cluster, Offload& offload);
 
+  void NoteRead(const Uuid& link, const BlockId& block, std::string_view job) override;
   Task<Result<Cells>> Read(BlockId block, BlockRange range) override;
   Task<Status> Admit(Uuid link, BlockId block, Slice data, std::vector<std::uint64_t> checksums,
                      std::string path) override;
@@ -78,7 +80,9 @@ class SegmentStore final : public BlockStore {
   bool HoldRoom(LinkState& link, std::uint32_t length, bool pinned);
   Status AdmitWithoutEvicting(const NewBlock& block, const std::shared_ptr<LinkState>& link,
                               bool path_pinned);
-  bool MakeRoom(const LinkUse& newcomer, std::uint32_t length);
+  bool MakeRoom(const LinkUse& newcomer, const BlockId& block);
+  bool MakeRoomByWorth(const Uuid& link, const BlockId& block);
+  Result<Disk::Removal> Evict(Disk& disk, const std::vector<BlockIndex::Found>& leaving);
   bool MakeRoomOn(Disk& disk, const std::vector<Uuid>& victims, std::uint64_t bytes);
   void ForgetOnLostDisk(const BlockId& block);
   std::vector<Disk*> WritableDisks() const;
@@ -111,6 +115,7 @@ class SegmentStore final : public BlockStore {
   Offload& offload_;
   StoreParts parts_;
   const std::unique_ptr<const EvictionPolicy> policy_;
+  VictimChoice choice_{parts_.index, parts_.history};
   std::vector<std::unique_ptr<Disk>> disks_;
   SingleFlight<BlockId, Flight> admissions_;
 };

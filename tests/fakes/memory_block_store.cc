@@ -26,6 +26,16 @@ void MemoryBlockStore::RefuseReads(std::optional<Error> why) {
   no_reads_ = std::move(why);
 }
 
+void MemoryBlockStore::NoteRead(const Uuid& /*link*/, const BlockId& block, std::string_view job) {
+  const std::scoped_lock lock(mutex_);
+  noted_reads_.emplace_back(job, block);
+}
+
+std::vector<std::pair<std::string, BlockId>> MemoryBlockStore::noted_reads() const {
+  const std::scoped_lock lock(mutex_);
+  return noted_reads_;
+}
+
 Result<Cells> MemoryBlockStore::Find(const BlockId& block, BlockRange range) const {
   const std::scoped_lock lock(mutex_);
   if (no_reads_) return Fail(*no_reads_);

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cachenode/store/block_store.h"
@@ -20,6 +22,10 @@ class MemoryBlockStore final : public BlockStore {
   void RefuseReads(std::optional<Error> why);
   std::uint64_t admissions() const { return counters_.admitted_blocks; }
   std::uint64_t refused() const { return counters_.refused_blocks; }
+
+  /// Of all jobs; it evicts nothing by them.
+  void NoteRead(const Uuid& /*link*/, const BlockId& block, std::string_view job) override;
+  std::vector<std::pair<std::string, BlockId>> noted_reads() const;
 
   Task<Result<Cells>> Read(BlockId block, BlockRange range) override;
   Task<Status> Admit(Uuid link, BlockId block, Slice data, std::vector<std::uint64_t> checksums,
@@ -54,6 +60,7 @@ class MemoryBlockStore final : public BlockStore {
   mutable std::mutex mutex_;
   std::unordered_map<BlockId, Kept> blocks_;
   std::unordered_map<Uuid, std::uint64_t> pins_versions_;
+  std::vector<std::pair<std::string, BlockId>> noted_reads_;
   std::optional<Error> no_admissions_;
   std::optional<Error> no_reads_;
   Counters counters_;

@@ -267,9 +267,9 @@ TEST_F(BlockReaderTest, ACancelledReaderDoesNotEndTheFillAndIsCounted) {
 
 TEST_F(BlockReaderTest, PrefetchFillsWithoutBeingARead) {
   const ColdBlock cold = ColdOf(Cell(0));
-  EXPECT_TRUE(reader_.Prefetch(cold));
+  EXPECT_TRUE(reader_.Prefetch(cold, "job"));
   ASSERT_TRUE(Eventually([this] { return store_.admissions() == 1; }));
-  EXPECT_FALSE(reader_.Prefetch(cold)) << "it is in the store";
+  EXPECT_FALSE(reader_.Prefetch(cold, "job")) << "it is in the store";
   EXPECT_EQ(count().reads, 0u);
   EXPECT_EQ(count().s3_gets, 1u);
   EXPECT_TRUE(AreRight(Read(Cell(2)), Cell(2)));
@@ -278,9 +278,22 @@ TEST_F(BlockReaderTest, PrefetchFillsWithoutBeingARead) {
 
 TEST_F(BlockReaderTest, PrefetchOfARunningFillBeginsNothing) {
   s3_.OnGet([](const GetRequest&) { return GetScript{.hold_after = 0}; });
-  EXPECT_TRUE(reader_.Prefetch(ColdOf(Cell(0))));
-  EXPECT_FALSE(reader_.Prefetch(ColdOf(Cell(0))));
+  EXPECT_TRUE(reader_.Prefetch(ColdOf(Cell(0)), "job"));
+  EXPECT_FALSE(reader_.Prefetch(ColdOf(Cell(0)), "job"));
   s3_.Release();
+}
+
+TEST_F(BlockReaderTest, StoreHearsOfTheReadsOfJobsAndNotOfThoseOfNodes) {
+  CheckedRead of_node = Cell(1);
+  of_node.request.peer_only = true;
+  EXPECT_FALSE(Read(of_node).has_value());
+  EXPECT_TRUE(store_.noted_reads().empty());
+  EXPECT_TRUE(Read(Cell(0)).has_value());
+  EXPECT_TRUE(Read(Cell(1)).has_value());
+  const auto noted = store_.noted_reads();
+  ASSERT_EQ(noted.size(), 2u) << "hit or miss";
+  EXPECT_EQ(noted[1].first, "job");
+  EXPECT_EQ(noted[1].second, Cell(1).request.block);
 }
 
 TEST_F(BlockReaderTest, ReadsOfJobsAreCountedApart) {
