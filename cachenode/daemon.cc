@@ -13,6 +13,7 @@
 #include "common/config/programs.h"
 #include "common/config/s3_config.h"
 #include "common/config/sections.h"
+#include "common/s3/auth/default_chain.h"
 #include "common/s3/s3_client.h"
 #include "common/s3/s3_metrics.h"
 #include "common/wire/handshake.h"
@@ -22,12 +23,12 @@ namespace {
 
 constexpr std::string_view kProgram = kNodeProgram.name;
 
-S3Options S3OptionsOf(const S3Config& config) {
+S3Options S3OptionsOf(const S3Config& config, const std::string& ca_bundle) {
   S3Options options;
   options.http.max_connections = config.max_connections;
   options.http.first_byte_timeout = config.first_byte_timeout;
   options.http.stall_timeout = config.stall_timeout;
-  options.http.ca_bundle = config.ca_bundle;
+  options.http.ca_bundle = ca_bundle;
   options.http.user_agent = std::string("forebay/") + std::string(Version());
   return options;
 }
@@ -60,7 +61,9 @@ class NodeDaemon final : public Daemon {
       : config_(config),
         s3_config_(s3),
         services_(services),
-        s3_(S3OptionsOf(s3), CredentialChain::Default(AwsEnvironment::OfProcess())) {}
+        environment_(AwsEnvironment::OfProcess()),
+        ca_bundle_(CaBundleOf(s3.ca_bundle, environment_)),
+        s3_(S3OptionsOf(s3, ca_bundle_), DefaultCredentialChain(environment_, ca_bundle_)) {}
 
   Status Start() override {
     Result<std::string> secret = LoadOrCreateSecret();
@@ -84,6 +87,8 @@ class NodeDaemon final : public Daemon {
     s3_.Stop();
   }
 
+  void Reload() override { s3_.ReloadCredentials(); }
+
   std::vector<std::pair<std::string, std::string>> Addresses() const override {
     return {{"listen", node_->address()}, {"id", node_->id()}};
   }
@@ -92,6 +97,8 @@ class NodeDaemon final : public Daemon {
   const NodeConfig& config_;
   const S3Config& s3_config_;
   ProgramServices& services_;
+  const AwsEnvironment environment_;
+  const std::string ca_bundle_;
   S3Client s3_;
   std::unique_ptr<Node> node_;
   Metrics::Registration s3_metrics_;

@@ -88,6 +88,16 @@ void LinkWish::Declare(Options& options) {
                Into(options_, &Wish::set_profile<const std::string&>));
   options.Switch("--force-path-style", "write the bucket into the path of requests", path_style_);
   options.Switch("--requester-pays", "accept to be charged for the requests", requester_pays_);
+  options.Flag("--expected-bucket-owner", "ACCOUNT",
+               "refuse the bucket when another account owns it: twelve digits",
+               [this](const std::string& text) -> Status {
+                 if (!IsAccountId(text)) {
+                   return Fail(Code::kInvalid,
+                               fmt::format("\"{}\" is no account of twelve digits", text));
+                 }
+                 options_.set_expected_owner(text);
+                 return {};
+               });
   options.Switch("--no-sign-request", "read a public bucket without credentials", no_sign_);
 }
 

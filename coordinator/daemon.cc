@@ -13,6 +13,8 @@
 #include "common/config/programs.h"
 #include "common/config/s3_config.h"
 #include "common/config/sections.h"
+#include "common/s3/auth/default_chain.h"
+#include "common/s3/auth/region_lookup.h"
 #include "common/s3/endpoint.h"
 #include "common/s3/s3_client.h"
 #include "common/s3/s3_metrics.h"
@@ -24,12 +26,12 @@ namespace {
 
 constexpr std::string_view kProgram = kCoordinatorProgram.name;
 
-S3Options S3OptionsOf(const S3Config& config) {
+S3Options S3OptionsOf(const S3Config& config, const std::string& ca_bundle) {
   S3Options options;
   options.http.max_connections = config.max_connections;
   options.http.first_byte_timeout = config.first_byte_timeout;
   options.http.stall_timeout = config.stall_timeout;
-  options.http.ca_bundle = config.ca_bundle;
+  options.http.ca_bundle = ca_bundle;
   options.http.user_agent = std::string("forebay/") + std::string(Version());
   return options;
 }
@@ -41,7 +43,8 @@ class CoordinatorDaemon final : public Daemon {
       : config_(config),
         services_(services),
         environment_(AwsEnvironment::OfProcess()),
-        s3_(S3OptionsOf(s3), CredentialChain::Default(environment_)) {}
+        ca_bundle_(CaBundleOf(s3.ca_bundle, environment_)),
+        s3_(S3OptionsOf(s3, ca_bundle_), DefaultCredentialChain(environment_, ca_bundle_)) {}
 
   Status Start() override {
     Result<std::string> secret = LoadOrCreateSecret();
@@ -55,8 +58,9 @@ class CoordinatorDaemon final : public Daemon {
     CoordinatorOrigin origin{.store = s3_,
                              .complete =
                                  [this](LinkOrigin partial, std::optional<bool> path_style) {
-                                   return CompleteOrigin(std::move(partial), path_style,
-                                                         environment_);
+                                   return CompleteOrigin(
+                                       std::move(partial), path_style, environment_,
+                                       NetworkRegionSources(environment_, ca_bundle_));
                                  },
                              .interrupt = [this] { s3_.Stop(); }};
     Result<std::unique_ptr<Coordinator>> coordinator =
@@ -76,6 +80,8 @@ class CoordinatorDaemon final : public Daemon {
     s3_.Stop();
   }
 
+  void Reload() override { s3_.ReloadCredentials(); }
+
   std::vector<std::pair<std::string, std::string>> Addresses() const override {
     return {{"listen", coordinator_->address()}};
   }
@@ -84,6 +90,7 @@ class CoordinatorDaemon final : public Daemon {
   const CoordinatorConfig& config_;
   ProgramServices& services_;
   const AwsEnvironment environment_;
+  const std::string ca_bundle_;
   S3Client s3_;
   std::unique_ptr<Coordinator> coordinator_;
   Metrics::Registration coordinator_metrics_;

@@ -67,6 +67,10 @@ Result<LinkOptions> ValidateLinkRequest(const proto::LinkRequest& request) {
   if (!refresh) return Fail(refresh.error());
   Result<std::optional<bool>> path_style = PathStyle(request.path_style());
   if (!path_style) return Fail(path_style.error());
+  if (!request.expected_owner().empty() && !IsAccountId(request.expected_owner())) {
+    return Fail(Code::kInvalid, fmt::format("'{}' is no account: write its twelve digits",
+                                            request.expected_owner()));
+  }
   if (request.replicas() > 1) {
     return Fail(Code::kInvalid, "this version keeps one copy of a block: give --replicas 1");
   }
@@ -82,7 +86,8 @@ Result<LinkOptions> ValidateLinkRequest(const proto::LinkRequest& request) {
                            .profile = request.profile(),
                            .path_style = false,
                            .requester_pays = request.requester_pays(),
-                           .sign = !request.no_sign()};
+                           .sign = !request.no_sign(),
+                           .expected_owner = request.expected_owner()};
   spec.block_bytes = *block_bytes;
   spec.replicas = 1;
   spec.quota_bytes = request.quota_bytes();

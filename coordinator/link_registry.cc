@@ -82,6 +82,8 @@ std::string DescribeDifference(const LinkSpec& existing, const LinkSpec& wanted)
   compare("path style", a.path_style, b.path_style);
   compare("requester pays", a.requester_pays, b.requester_pays);
   compare("signed requests", a.sign, b.sign);
+  compare("expected bucket owner", fmt::format("'{}'", a.expected_owner),
+          fmt::format("'{}'", b.expected_owner));
   compare("block size", existing.block_bytes, wanted.block_bytes);
   compare("replicas", existing.replicas, wanted.replicas);
   compare("refresh", RefreshName(existing.refresh), RefreshName(wanted.refresh));

@@ -10,12 +10,13 @@ ConfigSection S3Section(S3Config& config) {
   constexpr std::chrono::minutes kLongest{5};
   ConfigSection section("s3",
                         "How the coordinator and the nodes reach S3. Credentials, region and "
-                        "endpoint come from the standard AWS settings of their environment.");
+                        "endpoint come from the standard AWS settings of their environment "
+                        "(S3.md).");
   section
       .Add("ca_bundle", Path(config.ca_bundle, "FILE"),
            "The certificates that may vouch for an S3 endpoint, in PEM.")
       .Flag("--s3-ca-bundle")
-      .Default("the system's");
+      .Default("AWS_CA_BUNDLE, else ca_bundle of the AWS profile, else the system's");
   section
       .Add("max_connections", Number(config.max_connections, 1, kMostConnections),
            "The most connections to S3 that this process has open at once. More requests wait. "

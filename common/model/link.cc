@@ -35,6 +35,12 @@ Result<S3Location> ParseS3Location(std::string_view text) {
   S3Location location;
   location.bucket = std::string(rest.substr(0, slash));
   if (slash != std::string_view::npos) location.prefix = std::string(rest.substr(slash + 1));
+  if (location.bucket.starts_with("arn:")) {
+    return Fail(Code::kInvalid,
+                "'" + std::string(text) +
+                    "' names an ARN, which Forebay does not read: link the bucket by its name, or "
+                    "an access point by its alias");
+  }
   if (!IsBucketName(location.bucket)) {
     return Fail(Code::kInvalid,
                 "'" + location.bucket + "' in '" + std::string(text) +
@@ -45,6 +51,11 @@ Result<S3Location> ParseS3Location(std::string_view text) {
                 "the prefix in '" + std::string(text) + "' is longer than an S3 key (1024 bytes)");
   }
   return location;
+}
+
+bool IsAccountId(std::string_view text) {
+  return text.size() == 12 &&
+         std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
 Status ValidateLinkName(std::string_view name) {

@@ -25,7 +25,8 @@ struct LinkOrigin {
   std::string profile;  ///< Name of the credential; "" = the default chain.
   bool path_style = false;
   bool requester_pays = false;
-  bool sign = true;  ///< false = anonymous (`--no-sign-request`).
+  bool sign = true;                 ///< false = anonymous (`--no-sign-request`).
+  std::string expected_owner = {};  ///< The account that the bucket must belong to; "" = any.
 
   bool operator==(const LinkOrigin&) const = default;
 };
@@ -59,6 +60,9 @@ struct S3Location {
   std::string prefix;
 };
 Result<S3Location> ParseS3Location(std::string_view text);
+
+/// An AWS account: twelve digits.
+bool IsAccountId(std::string_view text);
 
 /// Link names are path components of the `/` mount and of targets: 1-63 of [A-Za-z0-9._-], no
 /// leading '.' or '-'.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -158,20 +159,44 @@ Result<SharedFile> ReadSharedFile(std::string path) {
   return file;
 }
 
-Result<SharedFile> OpenShared(const AwsEnvironment& environment, std::string_view variable,
-                              std::string_view name_in_home) {
+// Where a shared file lies; nothing when no variable says so.
+std::optional<std::string> SharedPath(const AwsEnvironment& environment, std::string_view variable,
+                                      std::string_view name_in_home) {
   const std::optional<std::string> home = environment.Get("HOME");
   std::optional<std::string> named = environment.Get(variable);
   if (named) {
     if (named->starts_with("~/") && home) named = *home + named->substr(1);
-    return ReadSharedFile(*std::move(named));
+    return named;
   }
-  if (!home) {
+  if (!home) return std::nullopt;
+  return fmt::format("{}/.aws/{}", *home, name_in_home);
+}
+
+Result<SharedFile> OpenShared(const AwsEnvironment& environment, std::string_view variable,
+                              std::string_view name_in_home) {
+  std::optional<std::string> path = SharedPath(environment, variable, name_in_home);
+  if (!path) {
     return SharedFile{.path = fmt::format("~/.aws/{}", name_in_home),
                       .problem = fmt::format("neither {} nor HOME is set", variable),
                       .sections = {}};
   }
-  return ReadSharedFile(fmt::format("{}/.aws/{}", *home, name_in_home));
+  return ReadSharedFile(*std::move(path));
+}
+
+std::string StampOf(const std::optional<std::string>& path) {
+  struct stat status{};
+  if (!path || ::stat(path->c_str(), &status) != 0) return "-";
+  return fmt::format("{}:{}:{}.{:09}", status.st_ino, status.st_size, status.st_mtim.tv_sec,
+                     status.st_mtim.tv_nsec);
+}
+
+// The endpoints that `services = NAME` of a profile gives.
+void AddServiceEndpoints(AwsProfile& profile, const Settings& section) {
+  for (const std::string_view service : {"s3", "sts"}) {
+    const auto endpoint = section.find(fmt::format("{}.endpoint_url", service));
+    if (endpoint == section.end()) continue;
+    profile.settings[fmt::format("services.{}.endpoint_url", service)] = endpoint->second;
+  }
 }
 
 const Settings* Find(const Sections& sections, const std::string& name) {
@@ -203,6 +228,11 @@ std::optional<std::string> AwsEnvironment::Get(std::string_view name) const {
   return it->second;
 }
 
+bool AwsEnvironment::IsTrue(std::string_view name) const {
+  const std::optional<std::string> value = Get(name);
+  return value && Lower(*value) == "true";
+}
+
 std::optional<std::string> AwsProfile::Get(std::string_view key) const {
   const auto it = settings.find(key);
   if (it == settings.end() || it->second.empty()) return std::nullopt;
@@ -230,13 +260,46 @@ Result<AwsProfile> LoadAwsProfile(const AwsEnvironment& environment, std::string
 
   if (const std::optional<std::string> services = profile.Get("services")) {
     const Settings* section = Find(config->sections, "services " + *services);
-    const auto endpoint =
-        section == nullptr ? Settings::const_iterator{} : section->find("s3.endpoint_url");
-    if (section != nullptr && endpoint != section->end()) {
-      profile.settings["services.s3.endpoint_url"] = endpoint->second;
-    }
+    if (section != nullptr) AddServiceEndpoints(profile, *section);
   }
   return profile;
+}
+
+std::string SharedFilesStamp(const AwsEnvironment& environment) {
+  return StampOf(SharedPath(environment, "AWS_SHARED_CREDENTIALS_FILE", "credentials")) + " " +
+         StampOf(SharedPath(environment, "AWS_CONFIG_FILE", "config"));
+}
+
+std::optional<std::string> ConfiguredRegion(const AwsEnvironment& environment,
+                                            const AwsProfile& profile) {
+  std::optional<std::string> region = environment.Get("AWS_REGION");
+  if (!region) region = environment.Get("AWS_DEFAULT_REGION");
+  if (!region) region = profile.Get("region");
+  return region;
+}
+
+std::optional<std::string> ConfiguredEndpoint(const AwsEnvironment& environment,
+                                              const AwsProfile& profile, std::string_view service) {
+  if (environment.IsTrue("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS") ||
+      Lower(profile.Get("ignore_configured_endpoint_urls").value_or("")) == "true") {
+    return std::nullopt;
+  }
+  std::string variable = fmt::format("AWS_ENDPOINT_URL_{}", service);
+  std::ranges::transform(variable, variable.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  std::optional<std::string> endpoint = environment.Get(variable);
+  if (!endpoint) endpoint = environment.Get("AWS_ENDPOINT_URL");
+  if (!endpoint) endpoint = profile.Get(fmt::format("services.{}.endpoint_url", service));
+  if (!endpoint) endpoint = profile.Get("endpoint_url");
+  return endpoint;
+}
+
+std::string CaBundleOf(const std::string& given, const AwsEnvironment& environment) {
+  if (!given.empty()) return given;
+  std::optional<std::string> bundle = environment.Get("AWS_CA_BUNDLE");
+  if (bundle) return *std::move(bundle);
+  const Result<AwsProfile> profile = LoadAwsProfile(environment, "");
+  return profile ? profile->Get("ca_bundle").value_or("") : "";
 }
 
 }  // namespace forebay

@@ -21,6 +21,9 @@ class AwsEnvironment {
 
   /// Empty counts as not set, as in the AWS SDKs.
   std::optional<std::string> Get(std::string_view name) const;
+  /// "true", in any case, as the AWS SDKs read switches.
+  bool IsTrue(std::string_view name) const;
+  const Variables& variables() const { return variables_; }
 
  private:
   Variables variables_;
@@ -32,7 +35,7 @@ struct AwsProfile {
   std::string name;
   bool found = false;     ///< Some file has a section for it.
   std::string looked_at;  ///< For messages: the two files, and what is wrong with each.
-  /// Settings by lower-case key. A nested setting is "outer.inner"; the S3 endpoint of the
+  /// Settings by lower-case key. A nested setting is "outer.inner"; an endpoint of the
   /// profile's `services` section is "services.s3.endpoint_url".
   std::map<std::string, std::string, std::less<>> settings;
 
@@ -44,5 +47,23 @@ struct AwsProfile {
 /// missing file or profile is no error (`found` is false); kInvalid when a file cannot be read or
 /// understood: the message names file and line and never what the line says. Blocks on the disk.
 Result<AwsProfile> LoadAwsProfile(const AwsEnvironment& environment, std::string_view name);
+
+/// Changes when one of the two files is written or replaced. Blocks on the disk.
+std::string SharedFilesStamp(const AwsEnvironment& environment);
+
+/// AWS_REGION, AWS_DEFAULT_REGION, the profile's.
+std::optional<std::string> ConfiguredRegion(const AwsEnvironment& environment,
+                                            const AwsProfile& profile);
+
+/// The endpoint of a service ("s3", "sts") as it is set: AWS_ENDPOINT_URL_<SERVICE>,
+/// AWS_ENDPOINT_URL, the profile's service section, the profile's endpoint_url. Nothing where
+/// AWS_IGNORE_CONFIGURED_ENDPOINT_URLS or the profile's ignore_configured_endpoint_urls is true.
+std::optional<std::string> ConfiguredEndpoint(const AwsEnvironment& environment,
+                                              const AwsProfile& profile, std::string_view service);
+
+/// The PEM file that vouches for servers: `given`, else AWS_CA_BUNDLE, else the ca_bundle of the
+/// default profile, else "" for the system's. A damaged profile counts as none: whoever needs it
+/// says so.
+std::string CaBundleOf(const std::string& given, const AwsEnvironment& environment);
 
 }  // namespace forebay

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <expected>
 #include <memory>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +44,10 @@ struct S3Credentials {
   Secret secret_key;
   Secret session_token;  ///< Empty for long-lived keys.
   std::string provider;  ///< Where they came from, for messages.
+  /// When S3 stops accepting them, by this machine's clock; nothing for long-lived keys.
+  std::optional<std::chrono::sys_seconds> expires = std::nullopt;
+  /// Reading them again costs no more than reading a file: no request, no process.
+  bool local = true;
 
   /// The same keys, wherever they came from: asking S3 again with them changes nothing.
   bool SameKeys(const S3Credentials& other) const {
@@ -50,18 +58,40 @@ struct S3Credentials {
 
 /// Why a provider gave nothing.
 struct NoCredentials {
-  std::string why;      ///< Short, for a list: "AWS_ACCESS_KEY_ID is not set".
-  bool broken = false;  ///< Somebody set it up, and wrongly: asking the next one would hide that.
+  enum class Kind : std::uint8_t {
+    kAbsent,  ///< Nobody set it up: the next provider is asked.
+    kBroken,  ///< Somebody set it up, and wrongly: asking the next one would hide that.
+    kAway,    ///< It is set up and does not answer now: a later look may find some.
+  };
+  Kind kind = Kind::kAbsent;
+  std::string why;  ///< Short, for a list: "AWS_ACCESS_KEY_ID is not set".
 };
 
-/// One place that credentials come from.
+using CredentialAnswer = std::expected<S3Credentials, NoCredentials>;
+
+inline std::unexpected<NoCredentials> Absent(std::string why) {
+  return std::unexpected(NoCredentials{NoCredentials::Kind::kAbsent, std::move(why)});
+}
+inline std::unexpected<NoCredentials> Broken(std::string why) {
+  return std::unexpected(NoCredentials{NoCredentials::Kind::kBroken, std::move(why)});
+}
+inline std::unexpected<NoCredentials> Away(std::string why) {
+  return std::unexpected(NoCredentials{NoCredentials::Kind::kAway, std::move(why)});
+}
+
+/// Refuses keys that would not fit into a header, or that are half there.
+CredentialAnswer Checked(S3Credentials credentials);
+
+/// One place that credentials come from. Thread-safe.
 class CredentialProvider {
  public:
   virtual ~CredentialProvider() = default;
   virtual std::string_view name() const = 0;
-  /// Looks afresh; may block. `profile` is the one that a link names, "" = the default chain. One
-  /// caller at a time.
-  virtual std::expected<S3Credentials, NoCredentials> Load(const std::string& profile) = 0;
+  /// Looks afresh; may block, but not for long once `stop` is requested. `profile` is the one that
+  /// a link names, "" = the default chain.
+  virtual CredentialAnswer Load(const std::string& profile, std::stop_token stop) const = 0;
+  /// Changes when the local files that Load begins with do. Costs a stat.
+  virtual std::string Stamp() const { return {}; }
 };
 
 /// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN. Gives nothing to a link that names
@@ -71,36 +101,25 @@ class EnvironmentCredentials final : public CredentialProvider {
   explicit EnvironmentCredentials(AwsEnvironment environment)
       : environment_(std::move(environment)) {}
   std::string_view name() const override { return "environment"; }
-  std::expected<S3Credentials, NoCredentials> Load(const std::string& profile) override;
-
- private:
-  AwsEnvironment environment_;
-};
-
-/// The profile's keys in the shared credentials and config files.
-class SharedFileCredentials final : public CredentialProvider {
- public:
-  explicit SharedFileCredentials(AwsEnvironment environment)
-      : environment_(std::move(environment)) {}
-  std::string_view name() const override { return "shared files"; }
-  std::expected<S3Credentials, NoCredentials> Load(const std::string& profile) override;
+  CredentialAnswer Load(const std::string& profile, std::stop_token stop) const override;
 
  private:
   AwsEnvironment environment_;
 };
 
 /// The providers in the order in which they are asked: the first that has credentials wins.
+/// DefaultCredentialChain (common/s3/auth) makes the standard one.
 class CredentialChain {
  public:
   using Providers = std::vector<std::unique_ptr<CredentialProvider>>;
   explicit CredentialChain(Providers providers) : providers_(std::move(providers)) {}
 
-  /// The standard AWS order.
-  static CredentialChain Default(const AwsEnvironment& environment);
+  /// kDenied when no provider has any (the message lists what each said) or one is set up wrongly;
+  /// kUnavailable when one does not answer now. May block. Thread-safe.
+  Result<S3Credentials> Load(const std::string& profile, std::stop_token stop = {}) const;
 
-  /// kDenied when no provider has any (the message lists what each said) or one is set up wrongly.
-  /// May block. One caller at a time.
-  Result<S3Credentials> Load(const std::string& profile);
+  /// Changes when a provider's files do.
+  std::string Stamp() const;
 
  private:
   Providers providers_;

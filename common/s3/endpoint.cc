@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 
 namespace forebay {
@@ -42,13 +41,6 @@ bool IsPath(std::string_view text) {
   });
 }
 
-// Regions become part of a host name and of a signature's scope; other stores make up their own.
-bool IsRegion(std::string_view text) {
-  return !text.empty() && text.size() <= 64 && text.front() != '-' &&
-         std::ranges::all_of(text,
-                             [](char c) { return IsLetterOrDigit(c) || c == '-' || c == '_'; });
-}
-
 // Old AWS buckets may have capitals or '_', which a host name may not; a '.' would need a
 // certificate for a second level, which AWS does not have.
 bool BucketFitsHost(std::string_view bucket, bool tls) {
@@ -56,17 +48,59 @@ bool BucketFitsHost(std::string_view bucket, bool tls) {
       bucket, [&](char c) { return IsLower(c) || IsDigit(c) || c == '-' || (c == '.' && !tls); });
 }
 
-std::string InferredEndpoint(const std::string& region) {
-  const bool china = region.starts_with("cn-");  // a partition with a domain of its own
-  return fmt::format("https://s3.{}.amazonaws.com{}", region, china ? ".cn" : "");
+bool IsTrue(const AwsProfile& profile, std::string_view key) {
+  const std::string value = profile.Get(key).value_or("");
+  return value == "true" || value == "True";
 }
 
-std::string FirstOf(std::string given, const std::array<std::optional<std::string>, 3>& others) {
-  if (!given.empty()) return given;
-  for (const std::optional<std::string>& other : others) {
-    if (other) return *other;
+// What is no plain bucket, in one sentence; "" for one.
+std::string WhyNoBucket(const std::string& bucket) {
+  if (bucket.ends_with("--x-s3")) {
+    return fmt::format(
+        "'{}' is a directory bucket (S3 Express One Zone), which Forebay cannot "
+        "read: link a general purpose bucket",
+        bucket);
   }
-  return "";
+  if (bucket.starts_with("arn:")) {
+    return fmt::format(
+        "'{}' is an ARN, which Forebay does not read: link the bucket by its name, "
+        "or an access point by its alias",
+        bucket);
+  }
+  return {};
+}
+
+// How requests name the bucket.
+Result<LinkOrigin> WithStyle(LinkOrigin origin, std::optional<bool> path_style,
+                             const AwsProfile& profile) {
+  Result<Endpoint> endpoint = ParseEndpoint(origin.endpoint);
+  if (!endpoint) return Fail(std::move(endpoint.error()));
+  origin.endpoint = NormalisedEndpoint(origin.endpoint);
+  const std::string wanted = profile.Get("s3.addressing_style").value_or("");
+  if (!path_style && wanted == "path") path_style = true;
+  if (!path_style && wanted == "virtual") path_style = false;
+  const bool tls = endpoint->scheme == "https";
+  origin.path_style =
+      path_style.value_or(!endpoint->IsAmazon() || !BucketFitsHost(origin.bucket, tls));
+  if (!origin.path_style && endpoint->IsIpAddress()) {
+    return Fail(Code::kInvalid,
+                fmt::format("a bucket cannot be a host name below the address {}: use path style",
+                            endpoint->host));
+  }
+  return origin;
+}
+
+// The bucket's region where it counts: nothing else says one, or it lies elsewhere on AWS.
+void AskBucket(LinkOrigin& origin, bool given, bool inferred, EndpointVariant variant,
+               const RegionSources& sources) {
+  if (given || (!inferred && !origin.region.empty()) || !sources.bucket) return;
+  LinkOrigin probe = origin;
+  if (inferred) {
+    const std::string region = origin.region.empty() ? "us-east-1" : origin.region;
+    probe.endpoint = AwsEndpoint("s3", region, variant);
+  }
+  std::optional<std::string> region = sources.bucket(probe);
+  if (region) origin.region = *std::move(region);
 }
 
 }  // namespace
@@ -122,8 +156,31 @@ Result<Endpoint> ParseEndpoint(std::string_view text) {
   return endpoint;
 }
 
+bool IsRegion(std::string_view text) {
+  return !text.empty() && text.size() <= 64 && text.front() != '-' &&
+         std::ranges::all_of(text,
+                             [](char c) { return IsLetterOrDigit(c) || c == '-' || c == '_'; });
+}
+
+EndpointVariant EndpointVariantOf(const AwsEnvironment& environment, const AwsProfile& profile) {
+  return {
+      .dual_stack = environment.IsTrue("AWS_USE_DUALSTACK_ENDPOINT") ||
+                    IsTrue(profile, "use_dualstack_endpoint"),
+      .fips = environment.IsTrue("AWS_USE_FIPS_ENDPOINT") || IsTrue(profile, "use_fips_endpoint")};
+}
+
+std::string AwsEndpoint(std::string_view service, std::string_view region,
+                        EndpointVariant variant) {
+  // China is a partition with a domain of its own. Only S3 has dual-stack names below it.
+  const std::string_view domain = region.starts_with("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
+  return fmt::format("https://{}{}{}.{}.{}", service, variant.fips ? "-fips" : "",
+                     variant.dual_stack && service == "s3" ? ".dualstack" : "", region, domain);
+}
+
 Result<LinkOrigin> CompleteOrigin(LinkOrigin partial, std::optional<bool> path_style,
-                                  const AwsEnvironment& environment) {
+                                  const AwsEnvironment& environment, const RegionSources& sources) {
+  const std::string no_bucket = WhyNoBucket(partial.bucket);
+  if (!no_bucket.empty()) return Fail(Code::kInvalid, no_bucket);
   Result<AwsProfile> profile = LoadAwsProfile(environment, partial.profile);
   if (!profile) return Fail(std::move(profile.error()));
   if (!partial.profile.empty() && !profile->found) {
@@ -132,33 +189,29 @@ Result<LinkOrigin> CompleteOrigin(LinkOrigin partial, std::optional<bool> path_s
   }
 
   LinkOrigin origin = std::move(partial);
-  origin.region = FirstOf(std::move(origin.region),
-                          {environment.Get("AWS_REGION"), environment.Get("AWS_DEFAULT_REGION"),
-                           profile->Get("region")});
-  if (origin.region.empty()) origin.region = "us-east-1";
-  if (!IsRegion(origin.region)) {
+  const EndpointVariant variant = EndpointVariantOf(environment, *profile);
+  if (origin.endpoint.empty()) {
+    origin.endpoint = ConfiguredEndpoint(environment, *profile, "s3").value_or("");
+  }
+  const bool inferred = origin.endpoint.empty();
+  const bool given = !origin.region.empty();
+  if (!given) origin.region = ConfiguredRegion(environment, *profile).value_or("");
+  // Another store than AWS's knows nothing of the region of the instance that asks it.
+  if (origin.region.empty() && inferred && sources.instance) {
+    origin.region = sources.instance().value_or("");
+  }
+  if (!origin.region.empty() && !IsRegion(origin.region)) {
     return Fail(Code::kInvalid,
                 fmt::format("'{}' is no region: letters, digits, '-' and '_'", origin.region));
   }
-  std::optional<std::string> of_profile = profile->Get("services.s3.endpoint_url");
-  if (!of_profile) of_profile = profile->Get("endpoint_url");
-  origin.endpoint = FirstOf(
-      std::move(origin.endpoint),
-      {environment.Get("AWS_ENDPOINT_URL_S3"), environment.Get("AWS_ENDPOINT_URL"), of_profile});
-  if (origin.endpoint.empty()) origin.endpoint = InferredEndpoint(origin.region);
-
-  Result<Endpoint> endpoint = ParseEndpoint(origin.endpoint);
-  if (!endpoint) return Fail(std::move(endpoint.error()));
-  origin.endpoint = NormalisedEndpoint(origin.endpoint);
-  const bool tls = endpoint->scheme == "https";
-  origin.path_style =
-      path_style.value_or(!endpoint->IsAmazon() || !BucketFitsHost(origin.bucket, tls));
-  if (!origin.path_style && endpoint->IsIpAddress()) {
-    return Fail(Code::kInvalid,
-                fmt::format("a bucket cannot be a host name below the address {}: use path style",
-                            endpoint->host));
+  if (!inferred) {
+    const Result<Endpoint> valid = ParseEndpoint(origin.endpoint);
+    if (!valid) return Fail(valid.error());
   }
-  return origin;
+  AskBucket(origin, given, inferred, variant, sources);
+  if (origin.region.empty()) origin.region = "us-east-1";
+  if (inferred) origin.endpoint = AwsEndpoint("s3", origin.region, variant);
+  return WithStyle(std::move(origin), path_style, *profile);
 }
 
 }  // namespace forebay

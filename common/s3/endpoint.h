@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,15 +26,38 @@ struct Endpoint {
 /// kInvalid says what is wrong with the text. User names, queries and fragments are refused.
 Result<Endpoint> ParseEndpoint(std::string_view text);
 
+/// Regions become part of a host name and of a signature's scope; other stores make up their own.
+bool IsRegion(std::string_view text);
+
+/// Which of AWS's endpoints for a region is wanted.
+struct EndpointVariant {
+  bool dual_stack = false;  ///< IPv6 too: AWS_USE_DUALSTACK_ENDPOINT, use_dualstack_endpoint.
+  bool fips = false;        ///< AWS_USE_FIPS_ENDPOINT, use_fips_endpoint.
+};
+EndpointVariant EndpointVariantOf(const AwsEnvironment& environment, const AwsProfile& profile);
+
+/// AWS's own endpoint of a service ("s3", "sts") in a region.
+std::string AwsEndpoint(std::string_view service, std::string_view region, EndpointVariant variant);
+
+/// Who else may know a region. Each answers nothing when it does not, and may block on the network.
+struct RegionSources {
+  std::function<std::optional<std::string>()> instance;
+  std::function<std::optional<std::string>(const LinkOrigin&)> bucket;
+};
+
 /// Fills in what a link's origin leaves open, so that every node reaches the same place whatever
 /// its own environment says:
-///   region    as given, else AWS_REGION, AWS_DEFAULT_REGION, the profile's, "us-east-1";
-///   endpoint  as given, else AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's (its S3 service
-///             section first), "https://s3.<region>.amazonaws.com"; normalised;
-///   style     as given, else by path where the endpoint is not AWS's own or the bucket cannot be a
-///             host name below AWS's certificate; by host elsewhere.
-/// kInvalid when one of them cannot be used, or the files cannot be read. Blocks on the disk.
+///   region    as given, else AWS_REGION, AWS_DEFAULT_REGION, the profile's, the instance's, the
+///             bucket's own, "us-east-1". On AWS's own endpoints a bucket that says it lies
+///             elsewhere is believed: there is no other way to read it. A given region stands;
+///   endpoint  as given, else as set for the service s3 (ConfiguredEndpoint), else AWS's own in the
+///             region; normalised;
+///   style     as given, else the profile's s3.addressing_style, else by path where the endpoint is
+///             not AWS's own or the bucket cannot be a host name below AWS's certificate; by host
+///             elsewhere.
+/// kInvalid when one of them cannot be used, or the files cannot be read, and for what is no plain
+/// bucket: directory buckets (S3 Express) and access points by ARN. Blocks on disk and network.
 Result<LinkOrigin> CompleteOrigin(LinkOrigin partial, std::optional<bool> path_style,
-                                  const AwsEnvironment& environment);
+                                  const AwsEnvironment& environment, const RegionSources& sources);
 
 }  // namespace forebay

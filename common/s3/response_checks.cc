@@ -46,13 +46,14 @@ void ResponseHead::AddLine(std::string_view line) {
     content_length = length;
     return;
   }
-  const std::array<std::pair<std::string_view, std::string*>, 6> kept = {{
+  const std::array<std::pair<std::string_view, std::string*>, 7> kept = {{
       {"content-range", &content_range},
       {"etag", &etag},
       {"last-modified", &last_modified},
       {"x-amz-storage-class", &storage_class},
       {"x-amz-bucket-region", &bucket_region},
       {"x-amz-request-id", &request_id},
+      {"location", &location},
   }};
   for (const auto& [known, member] : kept) {
     if (!SameName(name, known)) continue;

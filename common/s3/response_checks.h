@@ -20,6 +20,7 @@ struct ResponseHead {
   std::string storage_class;
   std::string bucket_region;
   std::string request_id;
+  std::string location;      ///< Of a redirect.
   bool contradicts = false;  ///< A header came twice with different values, or is no number.
 
   /// Takes one header line, without its line end.

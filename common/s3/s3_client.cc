@@ -279,21 +279,53 @@ Task<Status> S3Client::UseNewerCredentials(Call& call, Deadline deadline) {
   Task<Result<CredentialCache::Ptr>> look =
       credentials_.Newer(call.origin.profile, call.credentials, deadline);
   Result<CredentialCache::Ptr> newer = co_await std::move(look);
-  if (!newer || (*newer)->SameKeys(*call.credentials)) co_return Fail(call.failure->error);
+  if (!newer) {
+    Error error = call.failure->error;
+    error.message += "; looking for newer ones: " + newer.error().message;
+    co_return Fail(std::move(error));
+  }
+  if ((*newer)->SameKeys(*call.credentials)) co_return Fail(call.failure->error);
   call.credentials = *std::move(newer);
   co_return Status{};
+}
+
+Task<Status> S3Client::WaitFor(Call& call, Duration wait) {
+  const Deadline until = Deadline::After(wait);
+  Notifier::Ticket ticket = stopped_.Enlist(call.executor);
+  bool stopped = stopping_.load(std::memory_order_acquire);
+  if (!stopped) stopped = co_await ticket.Wait(until);
+  if (stopped) co_return Fail(Code::kUnavailable, "the S3 client is stopping");
+  if (!until.Expired()) co_return Fail(Code::kTimeout, "the S3 request was cancelled");
+  co_return Status{};
+}
+
+Task<Status> S3Client::FindCredentials(Call& call, Deadline deadline) {
+  for (;;) {
+    Task<Result<CredentialCache::Ptr>> look = credentials_.Get(call.origin.profile, deadline);
+    Result<CredentialCache::Ptr> found = co_await std::move(look);
+    if (found) {
+      call.credentials = *std::move(found);
+      co_return Status{};
+    }
+    // Who hands out keys may be away like S3 itself: readers wait.
+    std::optional<Duration> wait;
+    if (found.error().code == Code::kUnavailable) {
+      wait = call.schedule.Next(RetryReason::kCredentials, Clock::now());
+    }
+    if (!wait) {
+      co_return Fail(found.error().Within(
+          fmt::format("s3://{} at {}", call.origin.bucket, call.origin.endpoint)));
+    }
+    Status waited = co_await WaitFor(call, *wait);
+    if (!waited) co_return waited;
+  }
 }
 
 Task<Status> S3Client::Run(Call& call, Deadline deadline) {
   call.executor = co_await asio::this_coro::executor;
   if (call.origin.sign) {
-    Task<Result<CredentialCache::Ptr>> look = credentials_.Get(call.origin.profile, deadline);
-    Result<CredentialCache::Ptr> found = co_await std::move(look);
-    if (!found) {
-      co_return Fail(found.error().Within(
-          fmt::format("s3://{} at {}", call.origin.bucket, call.origin.endpoint)));
-    }
-    call.credentials = *std::move(found);
+    Status found = co_await FindCredentials(call, deadline);
+    if (!found) co_return found;
   }
   for (;;) {
     call.failure = co_await TryOnce(call, deadline);
@@ -305,12 +337,13 @@ Task<Status> S3Client::Run(Call& call, Deadline deadline) {
       Status renewed = co_await UseNewerCredentials(call, deadline);
       if (!renewed) co_return renewed;
     } else {
-      const Deadline until = Deadline::After(*wait);
-      Notifier::Ticket ticket = stopped_.Enlist(call.executor);
-      bool stopped = stopping_.load(std::memory_order_acquire);
-      if (!stopped) stopped = co_await ticket.Wait(until);
-      if (stopped) co_return Fail(Code::kUnavailable, "the S3 client is stopping");
-      if (!until.Expired()) co_return Fail(Code::kTimeout, "the S3 request was cancelled");
+      Status waited = co_await WaitFor(call, *wait);
+      if (!waited) co_return waited;
+      // A call may outlive the keys that it began with.
+      if (call.origin.sign) {
+        Status found = co_await FindCredentials(call, deadline);
+        if (!found) co_return found;
+      }
     }
     if (call.before_retry != nullptr && *call.before_retry) {
       Status may = co_await (*call.before_retry)(deadline);

@@ -53,6 +53,9 @@ class S3Client final : public ObjectStore {
   void Start();
   void Stop();  ///< Idempotent.
 
+  /// Looks at the credentials anew, whatever their age (SIGHUP).
+  void ReloadCredentials() { credentials_.Reload(); }
+
   Task<Status> Get(GetRequest request, BodySink& sink, Deadline deadline) override;
   Task<Result<ListPage>> List(ListRequest request, Deadline deadline) override;
   Task<Result<ObjectHead>> Head(LinkOrigin origin, std::string key, Deadline deadline) override;
@@ -67,6 +70,10 @@ class S3Client final : public ObjectStore {
   Task<Status> Run(Call& call, Deadline deadline);
   // One attempt. Nothing when it brought the answer, which call.reader then holds.
   Task<std::optional<Failure>> TryOnce(Call& call, Deadline deadline);
+  // Fills in call.credentials, as soon as there are some.
+  Task<Status> FindCredentials(Call& call, Deadline deadline);
+  // kUnavailable when the client stops meanwhile, kTimeout when the call was cancelled.
+  Task<Status> WaitFor(Call& call, Duration wait);
   // After S3 refused the keys: an error when there are no others.
   Task<Status> UseNewerCredentials(Call& call, Deadline deadline);
 

@@ -127,14 +127,37 @@ Failure Retry(RetryReason reason, Code code, std::string message) {
   return {.error = Error{code, std::move(message)}, .next = NextStep::kRetry, .reason = reason};
 }
 
+// Without path and query, which may hold a signature.
+std::string_view HostOfUrl(std::string_view url) {
+  const std::size_t scheme = url.find("://");
+  return url.substr(0, url.find_first_of("/?#", scheme == std::string_view::npos ? 0 : scheme + 3));
+}
+
+// What to look at when S3 denies something.
+std::string DeniedAdvice(const S3Question& question) {
+  std::string advice =
+      fmt::format("check the keys, and that they allow {}", S3ActionOf(question.operation));
+  if (!question.origin.expected_owner.empty()) {
+    advice +=
+        fmt::format(", and that the bucket belongs to account {}", question.origin.expected_owner);
+  }
+  return advice;
+}
+
 Failure OtherRegion(const S3Question& question, const ResponseHead& head, const S3ErrorBody& body) {
   const std::string& region = head.bucket_region.empty() ? body.region : head.bucket_region;
   const std::string advice =
       region.empty() ? "link it with the bucket's own region and endpoint"
                      : fmt::format("the bucket is in region {}: link it with --region {}",
                                    Printable(region), Printable(region));
-  return GiveUp(Code::kInvalid, fmt::format("{}: {}; {}, not {}", Where(question), Said(head, body),
-                                            advice, question.origin.region));
+  std::string said = Said(head, body);
+  if (!head.location.empty()) {
+    // The keys were meant for the link's own endpoint and for nobody that it points to.
+    said += fmt::format(" and pointed to {}, where no request is sent",
+                        Printable(HostOfUrl(head.location)));
+  }
+  return GiveUp(Code::kInvalid, fmt::format("{}: {}; {}, not {}", Where(question), said, advice,
+                                            question.origin.region));
 }
 
 }  // namespace
@@ -147,6 +170,17 @@ std::string_view S3OperationName(S3Operation operation) {
       return "LIST";
     case S3Operation::kHead:
       return "HEAD";
+  }
+  return "?";
+}
+
+std::string_view S3ActionOf(S3Operation operation) {
+  switch (operation) {
+    case S3Operation::kGet:
+    case S3Operation::kHead:
+      return "s3:GetObject";
+    case S3Operation::kList:
+      return "s3:ListBucket";
   }
   return "?";
 }
@@ -169,9 +203,7 @@ Failure FailureOfAnswer(const S3Question& question, const ResponseHead& head,
     }
     case AnswerKind::kDenied:
       return GiveUp(Code::kDenied,
-                    fmt::format("{} to {}: check the keys, and that they allow s3:GetObject and "
-                                "s3:ListBucket",
-                                said, Who(question)));
+                    fmt::format("{} to {}: {}", said, Who(question), DeniedAdvice(question)));
     case AnswerKind::kWrongClock:
       return GiveUp(Code::kDenied,
                     fmt::format("{}: the clock of this machine or of S3 is wrong", said));
@@ -222,7 +254,9 @@ Failure FailureOfTransport(const S3Question& question, const TransportEnd& end) 
     case TransportEnd::Kind::kUntrusted:
       return GiveUp(
           Code::kInvalid,
-          fmt::format("{}: its certificate is not trusted; give the right --ca-bundle", what));
+          fmt::format(
+              "{}: its certificate is not trusted; give the right --s3-ca-bundle or AWS_CA_BUNDLE",
+              what));
     case TransportEnd::Kind::kUnusable:
       return GiveUp(Code::kInvalid, what);
     case TransportEnd::Kind::kStopped:

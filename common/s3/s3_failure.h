@@ -18,6 +18,9 @@ namespace forebay {
 enum class S3Operation : std::uint8_t { kGet = 0, kList = 1, kHead = 2 };
 inline constexpr std::size_t kS3Operations = 3;
 std::string_view S3OperationName(S3Operation operation);  ///< "GET".
+/// The right that it needs, as AWS policies name it: "s3:GetObject". ops/iam-policy.json gives
+/// these and no others.
+std::string_view S3ActionOf(S3Operation operation);
 
 /// What was asked of whom: the words of every message.
 struct S3Question {

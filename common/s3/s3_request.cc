@@ -31,6 +31,9 @@ Result<S3Request> Address(const LinkOrigin& origin, std::string method, std::str
   request.content.headers.push_back({"host", request.host});
   if (origin.requester_pays)
     request.content.headers.push_back({"x-amz-request-payer", "requester"});
+  if (!origin.expected_owner.empty()) {
+    request.content.headers.push_back({"x-amz-expected-bucket-owner", origin.expected_owner});
+  }
   return request;
 }
 

@@ -102,6 +102,8 @@ Sha256 SigningKey(const SigningScope& scope, std::string_view day, const Secret&
 
 }  // namespace
 
+std::string PayloadHash(std::string_view body) { return Hex(Hash(body)); }
+
 std::string UriEncode(std::string_view bytes, bool keep_slash) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string text;

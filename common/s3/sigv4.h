@@ -37,6 +37,9 @@ struct SigningScope {
 inline constexpr std::string_view kEmptyPayloadHash =
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
+/// SHA-256 of a body as hex digits.
+std::string PayloadHash(std::string_view body);
+
 /// Percent-encodes every byte that is not unreserved (RFC 3986), with capital hex digits.
 std::string UriEncode(std::string_view bytes, bool keep_slash);
 

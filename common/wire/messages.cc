@@ -30,6 +30,7 @@ proto::LinkSpec ToProto(const LinkSpec& link) {
   origin.set_path_style(link.origin.path_style);
   origin.set_requester_pays(link.origin.requester_pays);
   origin.set_no_sign(!link.origin.sign);
+  origin.set_expected_owner(link.origin.expected_owner);
   message.set_domain(BytesOf(link.domain));
   message.set_block_bytes(link.block_bytes);
   message.set_replicas(link.replicas);
@@ -53,7 +54,8 @@ Result<LinkSpec> FromProto(const proto::LinkSpec& message) {
                            .profile = origin.profile(),
                            .path_style = origin.path_style(),
                            .requester_pays = origin.requester_pays(),
-                           .sign = !origin.no_sign()};
+                           .sign = !origin.no_sign(),
+                           .expected_owner = origin.expected_owner()};
   link.domain = UuidFromBytes(message.domain());
   link.block_bytes = message.block_bytes();
   link.replicas = message.replicas();

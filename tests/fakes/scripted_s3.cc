@@ -252,8 +252,17 @@ void ScriptedS3::Serve(int fd) {
       received.append(chunk, static_cast<std::size_t>(n));
       continue;
     }
-    const S3RequestSeen request = Parse(std::string_view(received).substr(0, end + 2));
-    received.erase(0, end + 4);
+    S3RequestSeen request = Parse(std::string_view(received).substr(0, end + 2));
+    const std::string length = request.Header("content-length");
+    const std::size_t body_bytes = length.empty() ? 0 : std::stoul(length);
+    if (received.size() < end + 4 + body_bytes) {
+      const ssize_t n = ::recv(fd, chunk, sizeof(chunk), 0);
+      if (n <= 0) return;
+      received.append(chunk, static_cast<std::size_t>(n));
+      continue;
+    }
+    request.body = received.substr(end + 4, body_bytes);
+    received.erase(0, end + 4 + body_bytes);
     if (!Send(fd, request, AnswerTo(request))) {
       ::shutdown(fd, SHUT_RDWR);
       return;

@@ -25,6 +25,7 @@ struct S3RequestSeen {
   std::string key;                             ///< Decoded; "" for the bucket itself.
   std::map<std::string, std::string> query;    ///< Decoded.
   std::map<std::string, std::string> headers;  ///< Names in lower case.
+  std::string body;                            ///< As sent.
 
   std::string Header(const std::string& name) const;
 };

@@ -6,7 +6,8 @@ import sys
 
 import source_tree
 
-COMMON = ["common/base", "common/model", "common/config", "common/ring", "common/snapshot", "common/s3", "common/wire"]
+COMMON = ["common/base", "common/model", "common/config", "common/ring", "common/snapshot", "common/s3", "common/s3/auth",
+          "common/wire"]
 
 # folder: the folders that it may include besides itself. A file belongs to the longest folder that it lies in.
 ALLOWED = {
@@ -17,6 +18,7 @@ ALLOWED = {
     "common/ring": ["common/base", "common/model"],
     "common/snapshot": ["common/base", "common/model"],
     "common/s3": ["common/base", "common/model"],
+    "common/s3/auth": ["common/base", "common/model", "common/s3"],
     "common/wire": ["common/base", "common/model", "proto"],
     "cachenode/store": ["common/base", "common/model"],
     "cachenode": [*COMMON, "cachenode/store", "proto"],

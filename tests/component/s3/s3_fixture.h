@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "common/s3/auth/default_chain.h"
 #include "common/s3/s3_client.h"
 #include "tests/fakes/run_task.h"
 #include "tests/fakes/scripted_s3.h"
@@ -56,7 +57,11 @@ class S3ClientTest : public testing::Test {
     return *client_;
   }
   S3Client& Restart(S3Options options, const AwsEnvironment& environment = Keys()) {
-    client_ = std::make_unique<S3Client>(std::move(options), CredentialChain::Default(environment));
+    AwsEnvironment::Variables variables = environment.variables();
+    // Where the tests run on an instance of EC2, its role is none of theirs.
+    variables.try_emplace("AWS_EC2_METADATA_DISABLED", "true");
+    client_ = std::make_unique<S3Client>(
+        std::move(options), DefaultCredentialChain(AwsEnvironment(std::move(variables)), ""));
     client_->Start();
     return *client_;
   }

@@ -57,6 +57,8 @@ TEST(Link, SendsEachOption) {
                                        "p",
                                        "--force-path-style",
                                        "--requester-pays",
+                                       "--expected-bucket-owner",
+                                       "123456789012",
                                        "--no-sign-request"});
   EXPECT_EQ(ran.exit, 0) << ran.err;
   const auto request = session.Asked<proto::LinkRequest>(0);
@@ -72,6 +74,14 @@ TEST(Link, SendsEachOption) {
   EXPECT_EQ(request.path_style(), 1u);
   EXPECT_TRUE(request.requester_pays());
   EXPECT_TRUE(request.no_sign());
+  EXPECT_EQ(request.expected_owner(), "123456789012");
+}
+
+TEST(Link, AnOwnerThatIsNoAccountIsRefused) {
+  ScriptedSession session;
+  const Ran ran = RunForebay(session, {"link", "s3://bkt/x", "--expected-bucket-owner", "me"});
+  EXPECT_EQ(ran.exit, 2);
+  EXPECT_THAT(ran.err, HasSubstr("\"me\" is no account of twelve digits"));
 }
 
 TEST(Link, RepeatedIsDoneAlready) {

@@ -79,6 +79,19 @@ TEST(S3Location, SplitsBucketAndPrefix) {
   }
 }
 
+TEST(S3Location, AnArnIsRefusedByItsName) {
+  const auto arn = ParseS3Location("s3://arn:aws:s3:us-west-2:123456789012:accesspoint/ap/x");
+  ASSERT_FALSE(arn.has_value());
+  EXPECT_NE(arn.error().message.find("names an ARN"), std::string::npos);
+}
+
+TEST(AccountId, IsTwelveDigits) {
+  EXPECT_TRUE(IsAccountId("012345678901"));
+  for (const char* bad : {"", "01234567890", "0123456789012", "01234567890x"}) {
+    EXPECT_FALSE(IsAccountId(bad)) << bad;
+  }
+}
+
 TEST(LinkName, DefaultsToTheLastComponent) {
   EXPECT_EQ(DefaultLinkName({"bucket", "data/train/"}), "train");
   EXPECT_EQ(DefaultLinkName({"bucket", ""}), "bucket");

@@ -105,6 +105,36 @@ TEST_F(AwsSettings, AFileThatCannotBeReadIsAnError) {
   EXPECT_THAT(profile.error().message, HasSubstr("cannot read"));
 }
 
+TEST_F(AwsSettings, TheCaBundleIsTheGivenOneElseTheEnvironmentsElseTheProfiles) {
+  AwsEnvironment environment = Files("", "[default]\nca_bundle = /profile.pem\n");
+  EXPECT_EQ(CaBundleOf("", environment), "/profile.pem");
+  AwsEnvironment::Variables variables = environment.variables();
+  variables["AWS_CA_BUNDLE"] = "/environment.pem";
+  EXPECT_EQ(CaBundleOf("", AwsEnvironment(variables)), "/environment.pem");
+  EXPECT_EQ(CaBundleOf("/given.pem", AwsEnvironment(variables)), "/given.pem");
+  EXPECT_EQ(CaBundleOf("", Files("", "")), "");
+}
+
+TEST_F(AwsSettings, TheStampChangesWithEitherFile) {
+  const AwsEnvironment environment = Files("[a]\n", "[b]\n");
+  const std::string first = SharedFilesStamp(environment);
+  EXPECT_EQ(SharedFilesStamp(environment), first);
+  files_.Write("config", "[c]\n");
+  const std::string second = SharedFilesStamp(environment);
+  EXPECT_NE(second, first);
+  files_.Write("credentials", "[d]\n");
+  EXPECT_NE(SharedFilesStamp(environment), second);
+}
+
+TEST_F(AwsSettings, EachServiceHasItsEndpoint) {
+  const AwsEnvironment environment = Files("",
+                                           "[default]\nservices = lab\nendpoint_url = http://all\n"
+                                           "[services lab]\nsts =\n  endpoint_url = http://sts\n");
+  const AwsProfile profile = MustLoad(environment, "");
+  EXPECT_EQ(ConfiguredEndpoint(environment, profile, "sts"), "http://sts");
+  EXPECT_EQ(ConfiguredEndpoint(environment, profile, "s3"), "http://all");
+}
+
 TEST(AwsEnvironment, EmptyIsNotSet) {
   const AwsEnvironment environment({{"A", ""}, {"B", "x"}});
   EXPECT_EQ(environment.Get("A"), std::nullopt);

@@ -6,16 +6,13 @@
 #include <concepts>
 #include <sstream>
 
-#include "common/s3/credential_cache.h"
-#include "tests/fakes/run_task.h"
+#include "common/s3/auth/default_chain.h"
 #include "tests/unit/s3/temp_files.h"
 
 namespace forebay {
 namespace {
 
-using fakes::RunTask;
 using testing::HasSubstr;
-using namespace std::chrono_literals;
 
 template <typename T>
 concept CanBePrinted = requires(std::ostream& out, const T& value) { out << value; };
@@ -31,7 +28,8 @@ class CredentialsTest : public testing::Test {
             {"AWS_CONFIG_FILE", files_.Path("config")}};
   }
   Result<S3Credentials> Load(AwsEnvironment::Variables variables, const std::string& profile) {
-    return CredentialChain::Default(AwsEnvironment(std::move(variables))).Load(profile);
+    variables.try_emplace("AWS_EC2_METADATA_DISABLED", "true");
+    return DefaultCredentialChain(AwsEnvironment(std::move(variables)), "").Load(profile);
   }
   void ExpectDenied(const Result<S3Credentials>& loaded, const std::string& why) {
     ASSERT_FALSE(loaded.has_value());
@@ -73,7 +71,9 @@ TEST_F(CredentialsTest, NothingFoundListsWhatWasTried) {
   ExpectDenied(loaded, "environment: AWS_ACCESS_KEY_ID is not set");
   ExpectDenied(loaded, "shared files: " + files_.Path("credentials") + " (no profile 'default')");
   ExpectDenied(loaded, files_.Path("config") + " (no such file)");
-  ExpectDenied(Load(Files("[x]\nrole_arn = arn\n"), "x"), "role_arn is not read");
+  ExpectDenied(loaded, "web identity: AWS_WEB_IDENTITY_TOKEN_FILE is not set");
+  ExpectDenied(loaded, "container endpoint: neither AWS_CONTAINER_CREDENTIALS_RELATIVE_URI nor");
+  ExpectDenied(loaded, "instance metadata: AWS_EC2_METADATA_DISABLED is true");
 }
 
 TEST_F(CredentialsTest, HalfOfAPairStopsTheChain) {
@@ -91,63 +91,41 @@ TEST_F(CredentialsTest, AKeyThatWouldSplitAHeaderIsRefused) {
   ExpectDenied(loaded, "control characters");
 }
 
-class CredentialCacheTest : public CredentialsTest {
- protected:
-  CredentialCache MakeCache(Duration recheck) {
-    return {CredentialChain::Default(AwsEnvironment(Files(kProfileX))), recheck};
-  }
-  std::string Keys(const std::string& id) {
-    return "[x]\naws_access_key_id = " + id + "\naws_secret_access_key = s\n";
-  }
-  const Deadline soon_ = Deadline::After(20s);
-};
-
-TEST_F(CredentialCacheTest, GivesTheSameKeysUntilTheyAreOld) {
-  CredentialCache cache = MakeCache(1h);
-  cache.Start();
-  const auto first = RunTask(cache.Get("x", soon_));
-  ASSERT_TRUE(first) << first.error().message;
-  files_.Write("credentials", Keys("AKNEW"));
-  const auto second = RunTask(cache.Get("x", soon_));
-  EXPECT_EQ(first, second);
+TEST_F(CredentialsTest, ARoleNeedsExactlyOneSource) {
+  ExpectDenied(Load(Files("[x]\nrole_arn = arn\n"), "x"), "neither source_profile nor");
+  ExpectDenied(
+      Load(Files("[x]\nrole_arn = arn\nsource_profile = y\ncredential_source = EcsContainer\n"),
+           "x"),
+      "both source_profile and");
+  ExpectDenied(Load(Files("[x]\nrole_arn = arn\ncredential_source = Moon\n"), "x"),
+               "'Moon' is none of Environment");
+  ExpectDenied(Load(Files("[x]\nrole_arn = arn\ncredential_source = Environment\n"), "x"),
+               "credential_source Environment of profile 'x' has none: AWS_ACCESS_KEY_ID");
 }
 
-TEST_F(CredentialCacheTest, PicksUpAChangedFileBehindTheCallersBack) {
-  CredentialCache cache = MakeCache(0s);
-  cache.Start();
-  ASSERT_TRUE(RunTask(cache.Get("x", soon_)));
-  files_.Write("credentials", Keys("AKNEW"));
-  std::string key_id;
-  while (key_id != "AKNEW" && !soon_.Expired()) key_id = (*RunTask(cache.Get("x", soon_)))->key_id;
-  EXPECT_EQ(key_id, "AKNEW");
+TEST_F(CredentialsTest, SourceProfilesThatLeadNowhereOrBackAreRefused) {
+  ExpectDenied(Load(Files("[x]\nrole_arn = arn\nsource_profile = gone\n"), "x"),
+               "profile 'x' names source_profile 'gone', which is not there");
+  ExpectDenied(Load(Files("[x]\nrole_arn = a\nsource_profile = y\n[y]\nrole_arn = a\n"
+                          "source_profile = x\n"),
+                    "x"),
+               "leads back");
+  ExpectDenied(Load(Files("[x]\nrole_arn = a\nsource_profile = y\n[y]\nregion = r\n"), "x"),
+               "profile 'y' in");
 }
 
-TEST_F(CredentialCacheTest, NewerLooksAgainAndSaysWhatItFinds) {
-  CredentialCache cache = MakeCache(1h);
-  cache.Start();
-  const auto used = *RunTask(cache.Get("x", soon_));
-  EXPECT_TRUE((*RunTask(cache.Newer("x", used, soon_)))->SameKeys(*used));
-  files_.Write("credentials", Keys("AKNEW"));
-  EXPECT_EQ((*RunTask(cache.Newer("x", used, soon_)))->key_id, "AKNEW");
-  EXPECT_EQ((*RunTask(cache.Get("x", soon_)))->key_id, "AKNEW");
-  files_.Write("credentials", "[other]\n");
-  const auto newest = *RunTask(cache.Get("x", soon_));
-  EXPECT_EQ(RunTask(cache.Newer("x", newest, soon_)).error().code, Code::kDenied);
+TEST_F(CredentialsTest, WhatNeedsAPersonIsRefused) {
+  ExpectDenied(Load(Files("[x]\nrole_arn = a\nsource_profile = x\nmfa_serial = m\n"), "x"),
+               "mfa_serial");
+  ExpectDenied(Load(Files("[x]\nsso_session = corp\n"), "x"), "export-credentials --profile x");
 }
 
-TEST_F(CredentialCacheTest, AFailedLookIsRepeatedByTheNextCall) {
-  CredentialCache cache = MakeCache(1h);
-  cache.Start();
-  EXPECT_EQ(RunTask(cache.Get("late", soon_)).error().code, Code::kDenied);
-  files_.Write("credentials", "[late]\naws_access_key_id = A\naws_secret_access_key = s\n");
-  EXPECT_TRUE(RunTask(cache.Get("late", soon_)));
-}
-
-TEST_F(CredentialCacheTest, AStoppedCacheAnswers) {
-  CredentialCache cache = MakeCache(1h);
-  cache.Start();
-  cache.Stop();
-  EXPECT_EQ(RunTask(cache.Get("x", soon_)).error().code, Code::kUnavailable);
+TEST_F(CredentialsTest, HalfOfAWebIdentityStopsTheChain) {
+  AwsEnvironment::Variables variables = Files("");
+  variables["AWS_WEB_IDENTITY_TOKEN_FILE"] = files_.Path("token");
+  ExpectDenied(Load(variables, ""), "without AWS_ROLE_ARN");
+  variables["AWS_ROLE_ARN"] = "arn";
+  ExpectDenied(Load(variables, ""), "token file " + files_.Path("token") + " cannot be read");
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "tests/unit/s3/temp_files.h"
 
 namespace forebay {
@@ -27,14 +29,15 @@ class CompleteOriginTest : public testing::Test {
     if (partial.bucket.empty()) partial.bucket = "data";
     variables.try_emplace("AWS_CONFIG_FILE", files_.Path("config"));
     variables.try_emplace("AWS_SHARED_CREDENTIALS_FILE", files_.Path("credentials"));
-    Result<LinkOrigin> origin =
-        CompleteOrigin(std::move(partial), path_style, AwsEnvironment(std::move(variables)));
+    Result<LinkOrigin> origin = CompleteOrigin(std::move(partial), path_style,
+                                               AwsEnvironment(std::move(variables)), sources_);
     EXPECT_TRUE(origin) << origin.error().message;
     return origin.value_or(LinkOrigin{});
   }
   std::string Refused(LinkOrigin partial, std::optional<bool> path_style = std::nullopt) {
     const AwsEnvironment environment({{"HOME", files_.Path("")}});
-    const Result<LinkOrigin> origin = CompleteOrigin(std::move(partial), path_style, environment);
+    const Result<LinkOrigin> origin =
+        CompleteOrigin(std::move(partial), path_style, environment, sources_);
     EXPECT_FALSE(origin.has_value());
     if (origin) return "";
     EXPECT_EQ(origin.error().code, Code::kInvalid);
@@ -42,6 +45,7 @@ class CompleteOriginTest : public testing::Test {
   }
 
   TempFiles files_;
+  RegionSources sources_;  // without any: nobody else knows a region
 };
 
 TEST_F(CompleteOriginTest, WithNothingSetItIsAws) {
@@ -86,6 +90,65 @@ TEST_F(CompleteOriginTest, TheStyleFollowsEndpointAndBucket) {
   EXPECT_TRUE(Complete({}, Of("b", "https://minio.lab")).path_style);
   EXPECT_FALSE(Complete({}, Of("b", "https://minio.lab"), false).path_style);
   EXPECT_TRUE(Complete({}, {}, true).path_style);
+}
+
+TEST_F(CompleteOriginTest, ConfiguredEndpointsCanBeIgnored) {
+  AwsEnvironment::Variables variables = {{"AWS_ENDPOINT_URL_S3", "http://s3"},
+                                         {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "TRUE"}};
+  EXPECT_EQ(Complete(variables).endpoint, "https://s3.us-east-1.amazonaws.com");
+  EXPECT_EQ(Complete(variables, Of("b", "http://given")).endpoint, "http://given");
+  files_.Write("config",
+               "[default]\nendpoint_url = http://p\n"
+               "ignore_configured_endpoint_urls = true\n");
+  EXPECT_EQ(Complete({}).endpoint, "https://s3.us-east-1.amazonaws.com");
+}
+
+TEST_F(CompleteOriginTest, DualStackAndFipsChangeAwssOwnEndpointAlone) {
+  EXPECT_EQ(Complete({{"AWS_USE_DUALSTACK_ENDPOINT", "true"}}).endpoint,
+            "https://s3.dualstack.us-east-1.amazonaws.com");
+  EXPECT_EQ(Complete({{"AWS_USE_FIPS_ENDPOINT", "true"}}).endpoint,
+            "https://s3-fips.us-east-1.amazonaws.com");
+  files_.Write("config", "[default]\nuse_dualstack_endpoint = true\nregion = eu-west-1\n");
+  EXPECT_EQ(Complete({}).endpoint, "https://s3.dualstack.eu-west-1.amazonaws.com");
+  EXPECT_FALSE(Complete({}).path_style);
+  EXPECT_EQ(Complete({}, Of("b", "http://minio")).endpoint, "http://minio");
+}
+
+TEST_F(CompleteOriginTest, TheProfileMayAskForAStyle) {
+  files_.Write("config", "[default]\ns3 =\n  addressing_style = path\n");
+  EXPECT_TRUE(Complete({}).path_style);
+  EXPECT_FALSE(Complete({}, {}, false).path_style);
+  files_.Write("config", "[default]\ns3 =\n  addressing_style = virtual\n");
+  EXPECT_FALSE(Complete({}, Of("b", "https://minio.lab")).path_style);
+}
+
+TEST_F(CompleteOriginTest, TheInstanceKnowsItsRegionWhenNobodySaysOne) {
+  sources_.instance = [] { return std::optional<std::string>("eu-north-1"); };
+  EXPECT_EQ(Complete({}).endpoint, "https://s3.eu-north-1.amazonaws.com");
+  EXPECT_EQ(Complete({{"AWS_REGION", "us-west-2"}}).region, "us-west-2");
+  EXPECT_EQ(Complete({}, Of("b", "http://minio")).region, "us-east-1");
+}
+
+TEST_F(CompleteOriginTest, TheBucketIsBelievedWhereItLies) {
+  std::vector<std::string> asked;
+  sources_.bucket = [&](const LinkOrigin& origin) {
+    asked.push_back(origin.endpoint);
+    return std::optional<std::string>("ap-south-1");
+  };
+  EXPECT_EQ(Complete({}).endpoint, "https://s3.ap-south-1.amazonaws.com");
+  EXPECT_EQ(Complete({{"AWS_REGION", "us-west-2"}}).region, "ap-south-1");
+  EXPECT_EQ(Complete({}, Of("b", "http://minio")).region, "ap-south-1");
+  EXPECT_THAT(asked, testing::ElementsAre("https://s3.us-east-1.amazonaws.com",
+                                          "https://s3.us-west-2.amazonaws.com", "http://minio"));
+  asked.clear();
+  EXPECT_EQ(Complete({}, Of("b", "", "us-west-2")).region, "us-west-2");
+  EXPECT_EQ(Complete({{"AWS_REGION", "lab"}}, Of("b", "http://minio")).region, "lab");
+  EXPECT_TRUE(asked.empty()) << "a given region stands";
+}
+
+TEST_F(CompleteOriginTest, WhatIsNoPlainBucketIsRefused) {
+  EXPECT_THAT(Refused(Of("fast--use1-az4--x-s3")), HasSubstr("directory bucket"));
+  EXPECT_THAT(Refused(Of("arn:aws:s3:us-west-2:123456789012:accesspoint")), HasSubstr("ARN"));
 }
 
 TEST_F(CompleteOriginTest, RefusesWhatCannotWork) {

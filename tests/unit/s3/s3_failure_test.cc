@@ -132,5 +132,27 @@ TEST_F(S3FailureTest, EveryBrokenTransportHasItsNextStep) {
   Expect(of(Kind::kQueueFull), Code::kOverloaded, NextStep::kGiveUp);
 }
 
+TEST_F(S3FailureTest, ADenialNamesTheRightThatItNeedsAndTheOwner) {
+  EXPECT_THAT(Answer(kList, 403, "AccessDenied").error.message,
+              AllOf(HasSubstr("allow s3:ListBucket"), Not(HasSubstr("s3:GetObject"))));
+  origin_.expected_owner = "123456789012";
+  EXPECT_THAT(Answer(kGet, 403, "AccessDenied").error.message,
+              AllOf(HasSubstr("allow s3:GetObject"), HasSubstr("account 123456789012"),
+                    HasSubstr("key id AKID from profile 'x', region home-1"),
+                    HasSubstr("at http://s3.lab"), Not(HasSubstr("hunter"))));
+}
+
+TEST_F(S3FailureTest, ARedirectNamesTheHostAndNoMoreOfIt) {
+  ResponseHead head;
+  head.status = 307;
+  head.location = "https://elsewhere.example/data/key?X-Amz-Signature=hunter4";
+  const Failure failure =
+      FailureOfAnswer({kGet, origin_, "key", &credentials_}, head, ParseErrorBody(""));
+  Expect(failure, Code::kInvalid, NextStep::kGiveUp);
+  EXPECT_THAT(failure.error.message,
+              AllOf(HasSubstr("pointed to https://elsewhere.example, where no request is sent"),
+                    Not(HasSubstr("hunter"))));
+}
+
 }  // namespace
 }  // namespace forebay

@@ -16,7 +16,7 @@ TEST(Messages, LinksNodesAndBlocksComeBackAsTheyWere) {
   link.id = Uuid::Random();
   link.name = "data";
   link.origin = {"bucket", "pre\xFF/", "http://127.0.0.1:7480", "eu-central-1", "team", true,
-                 true,     false};
+                 true,     false,      "123456789012"};
   link.domain = Uuid::Random();
   link.block_bytes = 1 << 20;
   link.replicas = 2;
