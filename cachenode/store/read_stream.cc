@@ -37,6 +37,9 @@ constexpr double kFloor = 0.02;
 constexpr double kIdleAfter = 0.05;
 /// … or has been away for so much longer than ever before.
 constexpr double kPauseFactor = 1.5;
+/// What is shorter, in reads that the job would have made, is no pause: among its first blocks one
+/// read is much of an epoch.
+constexpr double kLeastPause = 64;
 /// A longer pause was the end of a job, and another with its name came later.
 constexpr double kLongestPause = 2;
 
@@ -131,7 +134,8 @@ std::optional<ReadStamp> ReadStream::Note(ReadStamp before, bool known, std::uin
 
 void ReadStream::NoteReturn(std::uint64_t node_clock) {
   const double missed = Missed(node_clock);
-  if (missed > Get(longest_pause_) && missed < kLongestPause)
+  const bool is_pause = missed * Get(period_) >= kLeastPause;
+  if (is_pause && missed > Get(longest_pause_) && missed < kLongestPause)
     longest_pause_.store(missed, std::memory_order_relaxed);
   last_read_.store(node_clock, std::memory_order_relaxed);
 }
