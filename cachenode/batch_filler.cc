@@ -23,12 +23,12 @@ class BatchFiller::Wishes {
     return seat;
   }
   void End(std::size_t i) {
-    if (const std::shared_ptr<Fill> fill = std::exchange(fills_[i], nullptr)) filler_.Unwish(fill);
+    if (const std::shared_ptr<forebay::Fill> fill = std::exchange(fills_[i], nullptr)) filler_.Unwish(fill);
   }
 
  private:
   Filler& filler_;
-  std::vector<std::shared_ptr<Fill>> fills_;
+  std::vector<std::shared_ptr<forebay::Fill>> fills_;
 };
 
 Task<Result<bool>> BatchFiller::IsKept(ColdBlock cold, bool verify) {

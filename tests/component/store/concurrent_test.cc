@@ -36,7 +36,8 @@ TEST(StoreConcurrency, ReadersAdmissionsAndEvictionsNeverGiveAWrongByte) {
           const unsigned dice = random() % 100;
           if (dice < 35) {
             const Status status = store.Admit(link, block);
-            if (!status) EXPECT_EQ(status.error().code, Code::kOverloaded);
+            if (!status)
+              EXPECT_EQ(status.error().code, Code::kOverloaded) << status.error().message;
           } else if (dice < 90) {
             const auto begin = static_cast<std::uint32_t>(random() % block.length);
             if (store.ServesRange(block, {begin, block.length})) ++served;

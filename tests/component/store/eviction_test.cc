@@ -23,7 +23,7 @@ class EvictionTest : public ::testing::Test {
  protected:
   EvictionTest() {
     BlockStoreOptions options;
-    options.dirs = {{.path = dir_.path() / "disk", .capacity_bytes = 12ULL << 20}};
+    options.dirs = {{.path = dir_.path() + "/disk", .capacity_bytes = 12ULL << 20}};
     options.segment_bytes = 1ULL << 20;
     store_ = std::make_unique<TestStore>(options);
   }

@@ -12,7 +12,7 @@ namespace forebay::testing {
 namespace {
 
 constexpr std::uint32_t kBlocks = 1600;
-constexpr std::uint32_t kFewBlocks = 800;
+constexpr std::uint32_t kLoaderBlocks = 4000;
 /// Hit rates of two policies on one trace differ by so much for no reason.
 constexpr double kSame = 0.01;
 
@@ -60,7 +60,7 @@ TEST(EvictionFigures, NextDataSetHitsFromItsSecondEpoch) {
 }
 
 TEST(EvictionFigures, NeverBelowNoEviction) {
-  for (const Workload& workload : LoaderWorkloads(kFewBlocks)) {
+  for (const Workload& workload : LoaderWorkloads(kLoaderBlocks)) {
     const Trace trace = MakeTrace(workload);
     const std::size_t places = PlacesOf(workload, 0.5);
     const Outcome outcome = RunForebay(trace, places);
