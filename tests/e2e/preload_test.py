@@ -208,7 +208,8 @@ class Preload(E2eTest):
         self.link()
         result = self.cluster.cli("-o", "json", "preload", "data", check=False)
         self.assertEqual(result.returncode, 3)
-        self.assertIn("64.0 MiB", json.loads(result.stderr.splitlines()[0])["warning"])
+        warning = json.loads(result.stderr.splitlines()[0])["warning"]
+        self.assertIn("needs 176 MiB that is not cached yet, and 62.0 MiB is free", warning)
         done = json.loads(result.stdout)["task"]
         check = self.cluster.json("stats")["links"][0]
         self.assertEqual(done["state"], "done")
