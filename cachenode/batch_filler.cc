@@ -23,7 +23,8 @@ class BatchFiller::Wishes {
     return seat;
   }
   void End(std::size_t i) {
-    if (const std::shared_ptr<forebay::Fill> fill = std::exchange(fills_[i], nullptr)) filler_.Unwish(fill);
+    if (const std::shared_ptr<forebay::Fill> fill = std::exchange(fills_[i], nullptr))
+      filler_.Unwish(fill);
   }
 
  private:

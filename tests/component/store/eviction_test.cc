@@ -1,7 +1,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "store_fixture.h"
+#include "tests/component/store/store_fixture.h"
 #include "tests/eviction/caches.h"
 #include "tests/eviction/workload.h"
 

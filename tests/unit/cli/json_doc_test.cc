@@ -479,8 +479,7 @@ TEST_F(JsonDoc, AnInterruptedListIsNoValidDocument) {
 }
 
 TEST_F(JsonDoc, Completion) {
-  const Ran ran = RunForebay(session_, {"-o", "json", "completion", "fish"});
-  boost::json::value printed = boost::json::parse(ran.out);
+  auto printed = boost::json::parse(RunForebay(session_, {"-o", "json", "completion", "fish"}).out);
   EXPECT_EQ(printed.at("script").as_string(), CompletionScript("fish"));
   printed.at("script") = "…";
   Expect("completion", JsonText(printed) + "\n");
@@ -493,9 +492,8 @@ TEST_F(JsonDoc, Version) {
   EXPECT_EQ(printed.at("version").as_string(), Version());
   EXPECT_EQ(printed.at("commit").as_string(), Commit());
   EXPECT_EQ(printed.as_object().size(), documented.as_object().size());
-  for (const auto& [key, value] : documented.as_object()) {
+  for (const auto& [key, value] : documented.as_object())
     EXPECT_TRUE(printed.as_object().contains(key)) << key;
-  }
 }
 
 }  // namespace
