@@ -161,6 +161,7 @@ std::vector<PinKeeper::Work> PinKeeper::Behind() {
     }
   }
   std::vector<Work> work;
+  work.reserve(behind.size());
   for (auto& [link, nodes] : behind) work.push_back({link, std::move(nodes)});
   return work;
 }

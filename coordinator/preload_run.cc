@@ -104,7 +104,7 @@ Task<Status> PreloadRun::Work() {
       Dispatch(Clock::now());
     }
     for (WantedPiece& piece : lanes_.TakeUnplaced()) {
-      PutOffOrFail(std::move(piece), "no node is up that owns it", now);
+      PutOffOrFail(piece, "no node is up that owns it", now);
     }
     const bool over = Enough() || (walked_ && ledger_.open() == 0);
     if (over && lanes_.in_flight() == 0) co_return Status();
@@ -218,9 +218,9 @@ void PreloadRun::Take(PieceBatch batch, const Result<RpcReply>& answer, TimePoin
   for (std::size_t i = 0; i < batch.pieces.size(); ++i) {
     WantedPiece& piece = batch.pieces[i];
     if (good) {
-      TakeResult(std::move(piece), reply.results(static_cast<int>(i)), now);
+      TakeResult(piece, reply.results(static_cast<int>(i)), now);
     } else if (again) {
-      PutOffOrFail(std::move(piece), "node " + batch.node.id + ": " + good.error().message, now);
+      PutOffOrFail(piece, "node " + batch.node.id + ": " + good.error().message, now);
     } else {
       ledger_.Settle(piece.number, FillOutcome::kFailed,
                      "node " + batch.node.id + ": " + good.error().message);
@@ -241,7 +241,7 @@ void PreloadRun::TakeResult(WantedPiece piece, const proto::FillResult& result, 
       break;
   }
   if (MayPass(CodeOfWire(static_cast<std::uint8_t>(result.code())))) {
-    PutOffOrFail(std::move(piece), result.message(), now);
+    PutOffOrFail(piece, result.message(), now);
   } else {
     ledger_.Settle(piece.number, FillOutcome::kFailed, result.message());
   }
@@ -251,7 +251,7 @@ void PreloadRun::PutOffOrFail(WantedPiece piece, std::string reason, TimePoint n
   if (piece.first_asked && now - *piece.first_asked >= parts_.patience) {
     ledger_.Settle(piece.number, FillOutcome::kFailed, std::move(reason));
   } else {
-    lanes_.AddLater(std::move(piece), now);
+    lanes_.AddLater(piece, now);
   }
 }
 

@@ -235,7 +235,7 @@ void Disk::ForgetSegment(const Segment& segment) {
 /// Victims are scattered, and a segment lives until its last block has gone: without this it would
 /// remember all that it ever held. Under the mutex.
 void Disk::DropStaleHandles(Segment& segment) const {
-  if (segment.blocks.size() < 2 * segment.live_blocks + kStaleHandles) return;
+  if (segment.blocks.size() < std::size_t{2} * segment.live_blocks + kStaleHandles) return;
   std::vector<BlockHandle> kept;
   kept.reserve(segment.live_blocks);
   std::size_t spared = 0;

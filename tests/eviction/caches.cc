@@ -172,6 +172,7 @@ class Belady final : public Cache {
       : places_(places), next_(trace.reads.size()), wanted_at_(trace.blocks, kNever) {
     Recent recent;
     std::vector<bool> counts;
+    counts.reserve(trace.reads.size());
     for (const BlockRead& read : trace.reads) counts.push_back(!recent.Has(read.block));
     std::vector<std::size_t> later(trace.blocks, kNever);
     for (std::size_t at = trace.reads.size(); at-- > 0;) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "tests/component/coordinator/cluster_fixture.h"
@@ -57,7 +58,7 @@ class PreloadTest : public ClusterTest {
         for (const auto& node : nodes_) {
           if (!coordinator || dead_.contains(node->id)) continue;
           const auto reply = node->Heartbeat(address());
-          if (reply && reply->register_again()) (void)node->Register(address());
+          if (reply && reply->register_again()) std::ignore = node->Register(address());
         }
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -389,7 +390,7 @@ TEST_F(PreloadTest, EndsWhenEnoughIsCached) {
     for (const BlockId& block : node->kept()) kept += block.length;
   }
   EXPECT_GE(kept, bytes_ / 2);
-  EXPECT_LT(kept, bytes_ / 2 + 2 * 1100) << "no more than the last piece";
+  EXPECT_LT(kept, bytes_ / 2 + 2200) << "no more than the last piece";
   EXPECT_EQ(task.fetched_bytes() + 1099, kept);
 }
 

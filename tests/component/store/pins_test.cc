@@ -1,4 +1,5 @@
 #include <fstream>
+#include <tuple>
 
 #include "cachenode/store/segment_format.h"
 #include "tests/component/store/store_fixture.h"
@@ -53,7 +54,7 @@ TEST_F(StorePinsTest, PinsOfAllTheUsableBytesFit) {
     const std::uint64_t usable = store->Disks().front().usable_bytes;
     EXPECT_GT(usable, 60ULL << 20);
     // Others' blocks are in the way, and give way.
-    for (std::uint64_t i = 0; i < 70; ++i) (void)store.Admit(LinkNumber(2), Block(i));
+    for (std::uint64_t i = 0; i < 70; ++i) std::ignore = store.Admit(LinkNumber(2), Block(i));
     const std::uint64_t count = usable / BlockDiskBytes(length);
     for (std::uint64_t i = 0; i < count; ++i) {
       const Status admitted = store.Admit(LinkNumber(1), BlockNumber(1000 + i, length), "a/f");

@@ -98,6 +98,7 @@ TEST_F(BlockHistoryTest, OnlyTheNewestJobsHaveNames) {
 
 TEST_F(BlockHistoryTest, ManyThreadsNoteAtOnce) {
   std::vector<std::jthread> threads;
+  threads.reserve(4);
   for (std::uint64_t t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       for (std::uint64_t i = 0; i < 5000; ++i) {

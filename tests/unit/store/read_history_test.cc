@@ -117,6 +117,7 @@ TEST_F(ReadHistoryTest, RemembersWithin40BytesACachedBlock) {
 
 TEST_F(ReadHistoryTest, ManyThreadsAtOnce) {
   std::vector<std::jthread> threads;
+  threads.reserve(4);
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([this, thread] {
       for (std::uint64_t i = 0; i < 20'000; ++i) {
