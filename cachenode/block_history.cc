@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "cachenode/store/block_hash.h"
 #include "common/model/limits.h"
 
 namespace forebay {
@@ -22,10 +23,7 @@ BlockHistory::BlockHistory(std::function<std::int64_t()> now_unix_s)
 }
 
 BlockHistory::Spot BlockHistory::SpotOf(const BlockId& block) {
-  // The low bits of std::hash are the same for all blocks of a large object: their offsets and
-  // lengths are multiples of 4 MiB. The high bits of the product depend on all of them.
-  const std::uint64_t hash = std::hash<BlockId>()(block);
-  const std::uint64_t mixed = (hash ^ (hash >> 32)) * 0x9E3779B97F4A7C15ULL >> 32;
+  const std::uint64_t mixed = MixedHash(block);
   return {.stripe = mixed % kStripes, .place = mixed / kStripes % kPlacesPerStripe};
 }
 
