@@ -186,8 +186,8 @@ class Jobs(E2eTest):
         eventually(lambda: self.cluster.json("explain", "--job", "4711")["reads"] == 150 * 13, "a report of all reads")
         told = self.cluster.json("explain", "--job", "4711")
         self.assertLess(told["reads_in_flight"], 1.5)
-        if told["shares"]["s3"] < 0.2:
-            self.assertEqual(told["advice"]["kind"], "more_workers", told)
+        # The first epoch's wait for S3 may still be much of it all.
+        self.assertEqual(told["advice"]["kind"], "more_workers" if told["shares"]["s3"] < 0.2 else "preload", told)
 
         unknown = self.cluster.cli("explain", "--job", "4712", check=False)
         self.assertEqual(unknown.returncode, 1)
