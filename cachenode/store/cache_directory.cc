@@ -26,6 +26,9 @@ constexpr std::size_t kMaxIdentityBytes = 4096;
 constexpr std::size_t kNumberDigits = 10;  // of 2^32 - 1, so that names sort by number
 constexpr std::string_view kSuffix = ".seg";
 
+/// To make a link's folder, and a segment in it before somebody removes the folder as empty.
+constexpr int kFolderAttempts = 100;
+
 constexpr int kNoFollow = O_NOFOLLOW | O_CLOEXEC;
 
 std::unexpected<Error> Invalid(const std::string& path, const std::string& what) {
@@ -231,13 +234,18 @@ Status CacheDirectory::MakeFolder(const char* name) const {
 
 FileDescriptor CacheDirectory::CreateSegment(const Uuid& link, std::uint32_t number) const {
   const std::string folder = SegmentFolder(link);
-  if (::mkdirat(root_.get(), folder.c_str(), 0700) == 0) {
-    if (!SyncFolder(root_.get(), kSegments)) return FileDescriptor();
-  } else if (errno != EEXIST) {
-    return FileDescriptor();
+  FileDescriptor fd;
+  for (int attempt = 0; attempt < kFolderAttempts; ++attempt) {
+    if (::mkdirat(root_.get(), folder.c_str(), 0700) == 0) {
+      if (!SyncFolder(root_.get(), kSegments)) return FileDescriptor();
+    } else if (errno != EEXIST) {
+      return FileDescriptor();
+    }
+    fd = FileDescriptor(::openat(root_.get(), SegmentPath(link, number).c_str(),
+                                 O_RDWR | O_CREAT | O_EXCL | kNoFollow, 0600));
+    // The link's last segment was unlinked meanwhile, and its folder with it.
+    if (fd || errno != ENOENT) break;
   }
-  FileDescriptor fd(::openat(root_.get(), SegmentPath(link, number).c_str(),
-                             O_RDWR | O_CREAT | O_EXCL | kNoFollow, 0600));
   // The name must be durable before the index speaks of the segment.
   if (fd && !SyncFolder(root_.get(), folder)) return FileDescriptor();
   return fd;

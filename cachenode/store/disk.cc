@@ -164,7 +164,7 @@ void Disk::FinishWriter(const std::shared_ptr<Segment>& segment) {
   {
     const std::scoped_lock lock(mutex_);
     closes = --segment->writers == 0 && segment->sealed;
-    empty = closes && segment->live_blocks == 0;
+    empty = closes && !segment->InUse();
     if (empty) ForgetSegment(*segment);
   }
   if (empty) {

@@ -60,11 +60,15 @@ struct Segment {
   std::uint32_t writers = 0;  ///< Records that are being written.
   bool sealed = false;        ///< No new records.
   std::uint32_t live_blocks = 0;
-  std::uint64_t live_bytes = 0;     ///< Their records on disk.
+  std::uint32_t freeing = 0;        ///< Records that are being punched.
+  std::uint64_t live_bytes = 0;     ///< The live blocks' records on disk.
   std::uint64_t slack_bytes = 0;    ///< Freed, but the file system could not take it back.
   std::vector<BlockHandle> blocks;  ///< Oldest first; those of removed blocks are stale.
   std::size_t oldest = 0;  ///< All of `blocks` before this have been handed to the evictor …
   std::size_t spared = 0;  ///< … but for these first ones, which were pinned.
+
+  /// False: nothing is in its file, and nobody works on it.
+  bool InUse() const { return live_blocks > 0 || writers > 0 || freeing > 0; }
 };
 
 /// One cache directory: its segments, their space, and the state of the disk below. All I/O blocks:
@@ -219,6 +223,7 @@ class Disk {
   void Uncount(const BlockIndex::Found& leaving);
   Status DeleteRows(const std::vector<BlockIndex::Found>& gone);
   bool Detach(const Freed& freed, std::shared_ptr<Segment>& segment);
+  void FinishFreeing(const std::shared_ptr<Segment>& segment, std::uint64_t bytes, int error);
   void ForgetSegment(const Segment& segment);
   void Drop(const std::shared_ptr<Segment>& segment);
   void DropStaleHandles(Segment& segment) const;

@@ -251,17 +251,38 @@ void Disk::DropStaleHandles(Segment& segment) const {
 }
 
 /// Takes the record out of its segment's counts. True: the segment is empty and nobody's any more;
-/// the record's space goes with it.
+/// the record's space goes with it. False: the record is to be punched, then FinishFreeing.
 bool Disk::Detach(const Freed& freed, std::shared_ptr<Segment>& segment) {
   const std::scoped_lock lock(mutex_);
   segment = segments_.at(freed.place.segment);
   --segment->live_blocks;
   segment->live_bytes -= freed.bytes;
   DropStaleHandles(*segment);
-  if (segment->live_blocks > 0 || segment->writers > 0) return false;
+  if (segment->InUse()) {
+    ++segment->freeing;
+    return false;
+  }
   segment->slack_bytes += freed.bytes;
   ForgetSegment(*segment);
   return true;
+}
+
+/// The record is punched, or could not be. Whoever punches last drops a segment that is empty by
+/// now: until then its file must be there.
+void Disk::FinishFreeing(const std::shared_ptr<Segment>& segment, std::uint64_t bytes, int error) {
+  if (error == 0) {
+    used_.fetch_sub(bytes, std::memory_order_relaxed);
+  } else if (error != EOPNOTSUPP) {
+    CountWriteError(error);
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    if (error != 0) segment->slack_bytes += bytes;
+    --segment->freeing;
+    if (segment->InUse()) return;
+    ForgetSegment(*segment);
+  }
+  Drop(segment);
 }
 
 void Disk::Free(std::span<const Freed> freed) {
@@ -281,13 +302,7 @@ void Disk::Free(std::span<const Freed> freed) {
     }
     const int error = fd ? PunchHole(fd.get(), one.place.position(), one.bytes) : errno;
     failpoint("store.after_punch");
-    if (error == 0) {
-      used_.fetch_sub(one.bytes, std::memory_order_relaxed);
-      continue;
-    }
-    if (error != EOPNOTSUPP) CountWriteError(error);
-    const std::scoped_lock lock(mutex_);
-    segment->slack_bytes += one.bytes;
+    FinishFreeing(segment, one.bytes, error);
   }
 }
 

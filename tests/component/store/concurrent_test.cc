@@ -68,6 +68,30 @@ TEST(StoreConcurrency, ReadersAdmissionsAndEvictionsNeverGiveAWrongByte) {
   EXPECT_EQ(again->Disks()[0].used_bytes, 0U) << "every byte was accounted for";
 }
 
+// A link's folder and its segment go with the last block while other threads bring the next one.
+TEST(StoreConcurrency, LastBlocksOfALinkLeaveWhileItsNextOnesCome) {
+  fakes::TempDir dir;
+  TestStore store(OneDirectory(dir / "cache", 64ULL << 20, 64ULL << 10));
+  ASSERT_TRUE(store.open());
+  std::vector<std::thread> threads;
+  threads.reserve(4);
+  for (unsigned t = 0; t < 4; ++t) {
+    threads.emplace_back([&store, t] {
+      for (std::uint64_t step = 0; step < 250; ++step) {
+        const BlockId block = BlockNumber(t * 1000 + step, 5000);
+        const Status status = store.Admit(LinkNumber(1), block);
+        EXPECT_TRUE(status.has_value()) << status.error().message;
+        EXPECT_TRUE(store.Evict({block}).has_value());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(store->counters().write_errors.load(), 0U) << "nothing is wrong with the disk";
+  EXPECT_EQ(store->Disks()[0].state, DiskState::kOk);
+  EXPECT_EQ(store->Disks()[0].used_bytes, 0U) << "every byte was accounted for";
+  EXPECT_TRUE(SegmentsBelow(dir / "cache").empty());
+}
+
 TEST(StoreConcurrency, BlockAdmittedByManyAtOnceIsStoredOnce) {
   fakes::TempDir dir;
   TestStore store(OneDirectory(dir / "cache"));
