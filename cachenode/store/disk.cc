@@ -75,6 +75,7 @@ std::shared_ptr<Segment> Disk::OpenForWriting(const std::shared_ptr<LinkState>& 
   segment->writer = directory_.CreateSegment(link->id, segment->number);
   // A number that was tried once is never tried again: the file may be there.
   ++next_segment_;
+  failpoint("store.after_segment_create");
   Status noted = segment->writer ? db_->SetNextSegment(next_segment_) : Status();
   if (!noted) errno = noted.error().code == Code::kOverloaded ? ENOSPC : EIO;
   if (!segment->writer || !noted) {

@@ -8,6 +8,7 @@
 
 #include "cachenode/store/disk.h"
 #include "cachenode/store/recovery.h"
+#include "common/base/failpoint.h"
 
 // How a disk comes back: its capacity, its records, and the space that no record owns.
 namespace forebay {
@@ -96,6 +97,7 @@ Status Disk::Recover() {
 /// A segment from before: it takes no new records, and what no row of the index owns (a record that
 /// was never committed, or removed and not yet punched) is given back.
 void Disk::Adopt(const SegmentOnDisk& on_disk, std::vector<Kept>& records) {
+  failpoint("store.in_recovery");
   if (records.empty()) {
     if (!directory_.UnlinkSegment(on_disk.link, on_disk.number)) {
       CountWriteError(errno);

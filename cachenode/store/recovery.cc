@@ -13,6 +13,7 @@
 
 #include "cachenode/store/segment_file.h"
 #include "cachenode/store/segment_format.h"
+#include "common/base/failpoint.h"
 
 namespace forebay {
 namespace {
@@ -81,6 +82,7 @@ Status Rebuild(RecoveredIndex& recovered, const CacheDirectory& directory,
     }
   }
   if (Status put = flush(); !put) return put;
+  failpoint("store.in_rebuild");
   return recovered.db->MarkComplete();
 }
 

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "cachenode/store/segment_store.h"
+#include "common/base/failpoint.h"
 
 // How the store takes over which of its blocks are pinned one by one.
 namespace forebay {
@@ -29,6 +30,7 @@ Status SegmentStore::TakePinsNow(const PinStep& step) {
     }
   }
   if (Status pinned = PinBlocks(step.blocks); !pinned) return pinned;
+  failpoint("store.in_pins");
   return step.end ? SweepPins(*link, step.version) : Status();
 }
 
