@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 
-from e2e import PROGRAMS, Daemon, E2eTest, eventually, main
+from e2e import PROGRAMS, Cluster, Daemon, E2eTest, eventually, main
 
 
 class BadInput(E2eTest):
@@ -161,6 +161,84 @@ class BadInput(E2eTest):
         taken = self.node(self.folder / "n1")
         self.assertEqual(taken.returncode, 2, taken)
         self.assertIn(str(self.folder / "n1"), taken.stderr)
+
+    def refuses_directory(self, directory, *says, size=None, cluster=None):
+        """The node ends at once, in one sentence, and has changed no file of it."""
+        path = self.folder / directory
+        before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+        result = self.program("forebay-node", "--cache-dir", f"{path}={size}" if size else path, "--coordinator",
+                              (cluster or self.cluster).address, "--listen", "127.0.0.1:0", "--metrics-listen",
+                              "127.0.0.1:0", "--node-id", "n1", env=self.cluster.server_env)
+        self.assertEqual(result.returncode, 2, result)
+        # The rest of the log is progress; errors are one line.
+        errors = [line for line in result.stderr.splitlines() if "error" in line]
+        self.assertEqual(len(errors), 1, result.stderr)
+        for word in (str(path), *says):
+            self.assertIn(word, errors[0])
+        after = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+        for file in (path / "lock", path / "cluster_state"):  # holds the last user's process id; is the node's own
+            before.pop(file, None), after.pop(file, None)
+        self.assertEqual(set(before), set(after))
+        self.assertEqual([str(file) for file in before if before[file] != after[file]], [])
+
+    def cached(self, count=4):
+        """A node n1 with this many blocks in its cache, stopped; answers a check that they are all there."""
+        objects = {f"{i}": bytes([i]) * 300_000 for i in range(count)}
+        self.put(objects)
+        self.start()
+        self.link()
+
+        def read():
+            mount = self.cluster.mount("data", "m1")
+            self.assertEqual({name: (mount / name).read_bytes() for name in objects}, objects)
+            self.assertEqual(self.cluster.unmount("m1"), 0)
+            return self.gets()["gets"]
+
+        fetched = read()
+        self.assertEqual(fetched, count)
+        self.assertEqual(self.cluster.nodes["n1"].stop(), 0)
+
+        def all_there(size=None):
+            self.cluster.start_node("n1", size or self.CACHE)
+            self.assertEqual(read(), fetched, "nothing is lost")
+
+        return all_there
+
+    def test_a_cache_directory_of_another_cluster(self):
+        all_there = self.cached()
+        other = Cluster(self.folder / "other", PROGRAMS, self.rgw.env)
+        self.addCleanup(other.stop)
+        other.server_env = self.cluster.server_env  # the same user's, so that it is let in
+        other.start_coordinator()
+        # The node of the directory asks for its cluster at an address where another one lives now.
+        (self.folder / "n1" / "cluster_state").rename(self.folder / "kept")
+        self.refuses_directory("n1", "cluster", "empty it or choose another", cluster=other)
+        (self.folder / "kept").rename(self.folder / "n1" / "cluster_state")
+        all_there()
+
+    def test_a_cache_directory_of_a_newer_format(self):
+        all_there = self.cached()
+        identity = self.folder / "n1" / "FOREBAY"
+        text = identity.read_text()
+        identity.write_text(text.replace("format 1\n", "format 2\n"))
+        self.refuses_directory("n1", "format 2", "newer program")
+        identity.write_text(text)
+        all_there()
+
+    def test_a_disk_that_is_smaller_than_before(self):
+        (self.folder / "n1").mkdir(mode=0o700)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256m", "tmpfs", self.folder / "n1"], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", self.folder / "n1"], check=False)
+        self.CACHE = "200MiB"
+        all_there = self.cached()
+        subprocess.run(["mount", "-o", "remount,size=100m", self.folder / "n1"], check=True)
+        self.refuses_directory("n1", str(200 << 20), "choose a smaller size", size="200MiB")
+        all_there("90MiB")
+        self.assertEqual(self.cluster.nodes["n1"].stop(), 0)
+        result = self.program("forebay-node", "--cache-dir", f"{self.folder / 'n1'}=1MiB")
+        self.assertEqual(result.returncode, 2, result)
+        self.assertIn("too small for a cache; give at least", result.stderr)
+        all_there("64MiB")
 
     def test_a_node_waits_for_its_coordinator_and_says_so(self):
         self.cluster.start_coordinator()

@@ -161,6 +161,6 @@ def main():
     unittest.main(verbosity=2)
 
 
-__all__ = ["BLOCK", "ClusterError", "Daemon", "E2eTest", "PROGRAMS", "blocks_of", "drop_page_cache", "eventually",
+__all__ = ["BLOCK", "Cluster", "ClusterError", "Daemon", "E2eTest", "PROGRAMS", "blocks_of", "drop_page_cache", "eventually",
            "held_in_page_cache", "main", "read_all",
            "shutil", "tree_of"]
