@@ -206,7 +206,8 @@ Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
     }
     flights_.Leave(cold.block, fill);
     fill->Land(std::move(outcome));
-  } else if (!cold.background || got.error().code != Code::kOverloaded) {
+  } else if (got.error().code != Code::kStale &&  // which Origin says once
+             (!cold.background || got.error().code != Code::kOverloaded)) {
     spdlog::warn("cannot fill {} of s3://{}/{}: {}", cold.block.ToString(),
                  cold.link->origin.bucket, cold.object.key, got.error().message);
   }

@@ -22,6 +22,8 @@ constexpr std::chrono::seconds kSayWaitingEvery{10};
 constexpr std::chrono::milliseconds kLook{100};
 // Between two heartbeats, however often somebody is in a hurry.
 constexpr std::chrono::milliseconds kShortestPause{20};
+// Keys have 1 KiB at most: a heartbeat stays far below the largest frame.
+constexpr std::size_t kMostChangedAtOnce = 128;
 
 std::uint64_t RandomIncarnation() {
   std::random_device device;
@@ -46,10 +48,11 @@ std::string Join(const std::vector<std::string>& words) {
 }  // namespace
 
 Heartbeat::Heartbeat(HeartbeatOptions options, ClusterView& cluster, NodeCounters& counters,
-                     Offload& offload)
+                     ChangedObjects& changed, Offload& offload)
     : options_(std::move(options)),
       cluster_(cluster),
       counters_(counters),
+      changed_objects_(changed),
       offload_(offload),
       incarnation_(RandomIncarnation()),
       io_("control", 1) {
@@ -188,9 +191,17 @@ Task<Status> Heartbeat::Register() {
 }
 
 Task<Status> Heartbeat::Report() {
-  const proto::HeartbeatRequest request = Compose();
+  proto::HeartbeatRequest request = Compose();
+  const std::vector<ChangedObjects::Object> changed = changed_objects_.ToReport(kMostChangedAtOnce);
+  for (const ChangedObjects::Object& object : changed) {
+    proto::ChangedObject& message = *request.add_changed();
+    message.set_link(BytesOf(object.link));
+    message.set_key(object.key);
+    message.set_etag(object.etag);
+  }
   Result<RpcReply> reply = co_await Ask(Method::kHeartbeat, request);
   if (!reply) co_return Fail(reply.error());
+  changed_objects_.MarkReported(changed, Clock::now());
   proto::HeartbeatReply message;
   Status status = ParseMessage(reply->message, message);
   if (!status) co_return status;

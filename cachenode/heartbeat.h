@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cachenode/changed_objects.h"
 #include "cachenode/cluster_view.h"
 #include "cachenode/node_counters.h"
 #include "cachenode/store/block_store.h"
@@ -36,7 +37,7 @@ struct HeartbeatOptions {
 class Heartbeat {
  public:
   Heartbeat(HeartbeatOptions options, ClusterView& cluster, NodeCounters& counters,
-            Offload& offload);
+            ChangedObjects& changed, Offload& offload);
   ~Heartbeat();  ///< Calls Stop() without patience.
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
@@ -78,6 +79,7 @@ class Heartbeat {
   const HeartbeatOptions options_;
   ClusterView& cluster_;
   NodeCounters& counters_;
+  ChangedObjects& changed_objects_;
   Offload& offload_;
   const std::uint64_t incarnation_;
   IoPool io_;

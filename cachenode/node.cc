@@ -38,7 +38,7 @@ Node::Node(NodeOptions options, NodeOrigin origin, Metrics& metrics)
       origin_options_(std::move(origin)),
       metrics_(metrics),
       offload_(kDiskThreads, kDiskQueue),
-      origin_(origin_options_.store),
+      origin_(origin_options_.store, changed_, [this] { heartbeat_->Hurry(); }),
       verify_pace_(options_.verify_bytes_per_s),
       io_("node", options_.threads) {}
 
@@ -100,7 +100,8 @@ Status Node::OpenStore(std::stop_token stopping) {
   HeartbeatOptions options;
   options.coordinators = options_.coordinators;
   options.credentials = OwnCredentials();
-  heartbeat_ = std::make_unique<Heartbeat>(std::move(options), cluster_, counters_, offload_);
+  heartbeat_ =
+      std::make_unique<Heartbeat>(std::move(options), cluster_, counters_, changed_, offload_);
   if (cluster_.cluster().IsZero()) {
     Result<Uuid> cluster = heartbeat_->LearnCluster(stopping);
     if (!cluster) return Fail(cluster.error());

@@ -94,6 +94,7 @@ class Node {
   NodeCounters counters_;
   BlockHistory history_;
   Offload offload_;
+  ChangedObjects changed_;
   Origin origin_;
   std::unique_ptr<Heartbeat> heartbeat_;
   std::unique_ptr<BlockStore> store_;

@@ -1,5 +1,7 @@
 #include "cachenode/origin.h"
 
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
 namespace forebay {
@@ -8,6 +10,7 @@ Task<Status> Origin::Get(std::shared_ptr<const LinkSpec> link, ObjectRef object,
                          BodySink& sink, std::shared_ptr<LinkCount> count,
                          std::function<Task<Status>(Deadline)> before_retry, Deadline deadline) {
   CallStats stats;
+  ChangedObjects::Object version{.link = link->id, .key = object.key, .etag = object.etag};
   GetRequest request;
   request.origin = link->origin;
   request.key = std::move(object.key);
@@ -26,8 +29,11 @@ Task<Status> Origin::Get(std::shared_ptr<const LinkSpec> link, ObjectRef object,
     co_return got;
   }
   count->s3_errors.fetch_add(1, std::memory_order_relaxed);
-  if (got.error().code == Code::kNotFound)
-    co_return Fail(Code::kStale, std::move(got.error().message));
+  if (got.error().code == Code::kNotFound) got = Fail(Code::kStale, std::move(got.error().message));
+  if (got.error().code == Code::kStale && changed_.Note(std::move(version), Clock::now())) {
+    spdlog::warn("{}; the coordinator is told", got.error().message);
+    on_change_();
+  }
   co_return got;
 }
 

@@ -2,7 +2,9 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 
+#include "cachenode/changed_objects.h"
 #include "cachenode/node_counters.h"
 #include "common/base/asio.h"
 #include "common/base/deadline.h"
@@ -18,7 +20,9 @@ namespace forebay {
 /// section 5, step 9).
 class Origin {
  public:
-  explicit Origin(ObjectStore& store) : store_(store) {}
+  /// `on_change` is called when `changed` has something new to report.
+  Origin(ObjectStore& store, ChangedObjects& changed, std::function<void()> on_change)
+      : store_(store), changed_(changed), on_change_(std::move(on_change)) {}
 
   /// Streams `block` of `object` into `sink`. Errors as ObjectStore::Get, but an object that is
   /// gone is kStale: the version that was asked for no longer exists. Counts into `count`.
@@ -29,6 +33,8 @@ class Origin {
 
  private:
   ObjectStore& store_;
+  ChangedObjects& changed_;
+  const std::function<void()> on_change_;
 };
 
 }  // namespace forebay

@@ -17,6 +17,8 @@
 namespace forebay {
 namespace {
 
+/// `check` names so many files that have changed, and counts all.
+constexpr int kMostChangedShown = 100;
 /// kStats waits so long for heartbeats, which come once a second.
 constexpr std::chrono::milliseconds kFreshStatsWait{1500};
 constexpr std::chrono::seconds kDefaultWindow{60};
@@ -153,6 +155,10 @@ Task<Result<RpcReply>> AdminService::CheckTarget(RpcCall call) {
   reply.set_unknown_blocks(tally.unknown_blocks);
   reply.set_unknown_bytes(tally.unknown_bytes);
   for (proto::UnknownNode& node : count->unknown) *reply.add_unknown() = std::move(node);
+  for (proto::ChangedFile& file : parts_.changed.Below(target->link.id, target->path)) {
+    reply.set_changed_objects(reply.changed_objects() + 1);
+    if (reply.changed_size() < kMostChangedShown) *reply.add_changed() = std::move(file);
+  }
   if (target->row.index == 0) reply.set_hidden_keys(target->snapshot->totals().hidden_keys);
   co_return ReplyWith(reply);
 }

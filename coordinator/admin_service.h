@@ -9,6 +9,7 @@
 #include "common/model/object_version.h"
 #include "common/wire/server.h"
 #include "coordinator/cache_census.h"
+#include "coordinator/changed_files.h"
 #include "coordinator/explainer.h"
 #include "coordinator/fill_budget.h"
 #include "coordinator/link_registry.h"
@@ -29,6 +30,7 @@ class AdminService {
     ClusterMembers& membership;
     LinkRegistry& links;
     FillBudget& budget;
+    const ChangedFiles& changed;
     TaskBook& tasks;
     Linker& linker;
     NamespaceIndex& index;

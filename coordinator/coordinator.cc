@@ -90,11 +90,21 @@ Status Coordinator::Load() {
   pins_ = std::make_unique<PinBook>(*store_, *links_);
   stats_ = std::make_unique<ClusterStats>(*store_, fence_, offload_);
   index_ = std::make_unique<NamespaceIndex>(options_.state_dir + "/snapshots");
+  changed_ = std::make_unique<ChangedFiles>(
+      ChangedFiles::Parts{.store = *store_,
+                          .fence = fence_,
+                          .links = *links_,
+                          .index = *index_,
+                          .offload = offload_,
+                          .refresh = [this](LinkSpec link, std::string path) {
+                            return ListAgain(std::move(link), std::move(path));
+                          }});
   Status loaded = membership_->Load();
   if (loaded) loaded = tasks_.Load(*store_);
   if (loaded) loaded = links_->Load();
   if (loaded) loaded = budget_->Load();
   if (loaded) loaded = pins_->Load();
+  if (loaded) loaded = changed_->Load();
   if (loaded) loaded = stats_->Load();
   return loaded;
 }
@@ -166,11 +176,14 @@ Status Coordinator::Serve() {
   Spawn(context, Maintain());
   keeping_pins_ = true;
   Spawn(context, KeepPins());
+  keeping_listings_ = true;
+  Spawn(context, KeepListings());
   return server_->Start();
 }
 
 void Coordinator::MakeServices() {
-  node_service_ = std::make_unique<NodeService>(cluster_, *membership_, *links_, *stats_, *budget_);
+  node_service_ =
+      std::make_unique<NodeService>(cluster_, *membership_, *links_, *stats_, *budget_, *changed_);
   client_service_ =
       std::make_unique<ClientService>(cluster_, *membership_, *links_, *index_, offload_);
   job_service_ = std::make_unique<JobService>(*links_, *stats_);
@@ -178,6 +191,7 @@ void Coordinator::MakeServices() {
                                                                       .membership = *membership_,
                                                                       .links = *links_,
                                                                       .budget = *budget_,
+                                                                      .changed = *changed_,
                                                                       .tasks = tasks_,
                                                                       .linker = *linker_,
                                                                       .index = *index_,
@@ -264,6 +278,29 @@ Task<void> Coordinator::KeepPins() {
   maintenance_.NotifyAll();
 }
 
+/// What has changed in S3 shows in the mounts within 5 s, which look every 2 s.
+Task<void> Coordinator::KeepListings() {
+  constexpr std::chrono::milliseconds kLook{250};
+  constexpr std::chrono::seconds kIdle{60};
+  while (!stop_maintaining_) {
+    Notifier::Ticket ticket = changed_->reported().Enlist(io_.At(0).get_executor());
+    const bool busy = changed_->IsBusy();
+    if (busy) co_await changed_->Look();
+    if (stop_maintaining_) break;
+    (void)co_await ticket.Wait(Deadline::After(busy ? Duration(kLook) : Duration(kIdle)));
+  }
+  keeping_listings_ = false;
+  maintenance_.NotifyAll();
+}
+
+Task<bool> Coordinator::ListAgain(LinkSpec link, std::string path) {
+  const std::string name = link.name;
+  Result<proto::RefreshReply> begun =
+      co_await linker_->StartRefresh(std::move(link), std::move(path), RefreshCause::kChanged);
+  if (!begun) spdlog::warn("link '{}' is not refreshed: {}", name, begun.error().message);
+  co_return begun && begun->started();
+}
+
 Task<void> Coordinator::MaintainOnce(std::uint64_t second) {
   Status ticked = co_await membership_->Tick();
   if (!ticked) spdlog::error("the members cannot be updated: {}", ticked.error().message);
@@ -277,10 +314,11 @@ Task<void> Coordinator::MaintainOnce(std::uint64_t second) {
 Task<void> Coordinator::ClosePeers() {
   stop_maintaining_ = true;
   maintenance_.NotifyAll();
+  changed_->reported().NotifyAll();
   peers_->Close();
   for (;;) {
     Notifier::Ticket ticket = maintenance_.Enlist(io_.At(0).get_executor());
-    if (!maintaining_ && !keeping_pins_) co_return;
+    if (!maintaining_ && !keeping_pins_ && !keeping_listings_) co_return;
     (void)co_await ticket.Wait(Deadline::After(kClosePatience));
   }
 }

@@ -18,6 +18,7 @@
 #include "common/wire/server.h"
 #include "coordinator/admin_service.h"
 #include "coordinator/cache_census.h"
+#include "coordinator/changed_files.h"
 #include "coordinator/client_service.h"
 #include "coordinator/explainer.h"
 #include "coordinator/fill_budget.h"
@@ -92,6 +93,8 @@ class Coordinator {
   Status RunAndWait(Task<void> task, Duration patience);
   Task<void> Maintain();
   Task<void> KeepPins();
+  Task<void> KeepListings();
+  Task<bool> ListAgain(LinkSpec link, std::string path);
   Task<void> MaintainOnce(std::uint64_t second);
   Task<void> ResumeTasks();
   void ServeTasks(NodeCaller call);
@@ -114,6 +117,7 @@ class Coordinator {
   std::unique_ptr<FillBudget> budget_;
   std::unique_ptr<PinBook> pins_;
   std::unique_ptr<NamespaceIndex> index_;
+  std::unique_ptr<ChangedFiles> changed_;
   std::unique_ptr<Linker> linker_;
   std::unique_ptr<ClusterStats> stats_;
   std::unique_ptr<ClientPool> peers_;
@@ -133,6 +137,7 @@ class Coordinator {
   bool stopped_ = false;
   bool maintaining_ = false;  // on the event loop
   bool keeping_pins_ = false;
+  bool keeping_listings_ = false;
   bool stop_maintaining_ = false;
   Notifier maintenance_;
 };

@@ -22,7 +22,7 @@ namespace forebay {
 enum class LinkPhase : std::uint8_t { kListing = 0, kReady = 1, kFailed = 2 };
 
 /// Why a link is listed again.
-enum class RefreshCause : std::uint8_t { kAsked = 0, kPeriod = 1 };
+enum class RefreshCause : std::uint8_t { kAsked = 0, kPeriod = 1, kChanged = 2 };
 
 /// A link as the coordinator keeps it.
 struct Link {

@@ -53,6 +53,7 @@ Task<Result<RpcReply>> NodeService::Heartbeat(RpcCall call) {
   const bool known = membership_.Heartbeat(request.node_id(), request.incarnation());
   reply.set_register_again(!known);
   if (known) stats_.Report(request);
+  if (known) changed_.Note(request);
   *reply.mutable_fill_limits() =
       ToProto(ShareOf(budget_.record(), membership_.CapacityShare(request.node_id())));
   const std::uint64_t version = links_.version();

@@ -5,6 +5,7 @@
 #include "common/base/asio.h"
 #include "common/model/object_version.h"
 #include "common/wire/server.h"
+#include "coordinator/changed_files.h"
 #include "coordinator/fill_budget.h"
 #include "coordinator/link_registry.h"
 #include "coordinator/membership.h"
@@ -17,8 +18,13 @@ namespace forebay {
 class NodeService {
  public:
   NodeService(Uuid cluster, ClusterMembers& membership, LinkRegistry& links, ClusterStats& stats,
-              FillBudget& budget)
-      : cluster_(cluster), membership_(membership), links_(links), stats_(stats), budget_(budget) {}
+              FillBudget& budget, ChangedFiles& changed)
+      : cluster_(cluster),
+        membership_(membership),
+        links_(links),
+        stats_(stats),
+        budget_(budget),
+        changed_(changed) {}
 
   std::vector<MethodEntry> Methods();
 
@@ -31,6 +37,7 @@ class NodeService {
   LinkRegistry& links_;
   ClusterStats& stats_;
   FillBudget& budget_;
+  ChangedFiles& changed_;
 };
 
 }  // namespace forebay

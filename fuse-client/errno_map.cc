@@ -11,11 +11,11 @@ int ErrnoOf(Code code) {
       return ENOENT;
     case Code::kStale:
       return ESTALE;
+    // A file that could be opened is readable as far as POSIX goes, so missing credentials and an
+    // archived object are a failure of the device to its reader, as is everything that did not come
+    // in time. EAGAIN, ETIMEDOUT, EACCES and EINVAL from read(2) of a regular file are taken for
+    // bugs by loaders.
     case Code::kInvalid:
-      return EINVAL;
-    // A file that could be opened is readable as far as POSIX goes, so missing credentials are a
-    // failure of the device to its reader, as is everything that did not come in time. EAGAIN,
-    // ETIMEDOUT and EACCES from read(2) of a regular file are taken for bugs by loaders.
     case Code::kDenied:
     case Code::kUnavailable:
     case Code::kOverloaded:

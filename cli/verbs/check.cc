@@ -73,7 +73,31 @@ class CheckVerb final : public Verb {
         verified ? boost::json::value(reply.verified_blocks()) : boost::json::value();
     document["corrupt_blocks"] =
         verified ? boost::json::value(reply.corrupt_blocks()) : boost::json::value();
+    document["changed_objects"] = reply.changed_objects();
+    boost::json::array changed;
+    for (const proto::ChangedFile& file : reply.changed()) {
+      boost::json::object row;
+      PutBytes(row, "path", file.path());
+      row["since"] = Rfc3339(file.since_unix_s());
+      changed.emplace_back(std::move(row));
+    }
+    document["changed"] = std::move(changed);
     PrintDocument(console, document);
+  }
+
+  static void PrintChanged(const Console& console, const proto::CheckTargetReply& reply) {
+    if (reply.changed_objects() == 0) return;
+    console.out << fmt::format(
+        "  {} objects have changed in S3 since they were listed; reads of what is not cached of "
+        "them fail with ESTALE:\n",
+        HumanCount(reply.changed_objects()));
+    for (const proto::ChangedFile& file : reply.changed()) {
+      console.out << fmt::format("    {} (found {})\n", Escaped(file.path()),
+                                 Rfc3339(file.since_unix_s()));
+    }
+    const auto shown = static_cast<std::uint64_t>(reply.changed_size());
+    if (shown < reply.changed_objects())
+      console.out << fmt::format("    and {} more\n", reply.changed_objects() - shown);
   }
 
   void PrintText(const Console& console, const std::string& target,
@@ -99,6 +123,7 @@ class CheckVerb final : public Verb {
                                  HumanCount(reply.verified_blocks()),
                                  HumanCount(reply.corrupt_blocks()));
     }
+    PrintChanged(console, reply);
     if (reply.hidden_keys() > 0) {
       console.out << fmt::format(
           "  {} keys cannot be shown as files: `forebay ls {} --hidden` lists them\n",

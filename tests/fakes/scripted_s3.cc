@@ -118,6 +118,20 @@ bool SendAll(int fd, std::string_view bytes) {
   return true;
 }
 
+// The first `part` bytes, at the answer's pace.
+bool SendBody(int fd, const S3Answer& answer, std::size_t part) {
+  std::string_view body = std::string_view(answer.body).substr(0, part);
+  if (answer.bytes_per_s == 0) return SendAll(fd, body);
+  constexpr std::uint64_t kPiecesPerSecond = 50;
+  const std::size_t piece = std::max<std::size_t>(1, answer.bytes_per_s / kPiecesPerSecond);
+  while (!body.empty()) {
+    if (!SendAll(fd, body.substr(0, piece))) return false;
+    body.remove_prefix(std::min(piece, body.size()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1000 / kPiecesPerSecond));
+  }
+  return true;
+}
+
 // One page of keys below a prefix, as the store walks them.
 struct Page {
   std::string contents;
@@ -182,9 +196,18 @@ std::string ScriptedS3::endpoint() const { return fmt::format("http://127.0.0.1:
 
 std::string ScriptedS3::Put(const std::string& bucket, const std::string& key, std::string body,
                             const std::string& storage_class) {
+  return PutWithHeaders(bucket, key, std::move(body), {{"x-amz-storage-class", storage_class}});
+}
+
+std::string ScriptedS3::PutWithHeaders(const std::string& bucket, const std::string& key,
+                                       std::string body, S3Answer::Headers headers) {
+  const auto found =
+      std::ranges::find(headers, "x-amz-storage-class", &S3Answer::Headers::value_type::first);
+  const std::string storage_class = found == headers.end() ? "STANDARD" : found->second;
+  if (found != headers.end()) headers.erase(found);
   std::scoped_lock lock(mutex_);
   std::string etag = fmt::format("{:032x}", ++etags_);
-  buckets_[bucket][key] = Object{std::move(body), etag, storage_class};
+  buckets_[bucket][key] = Object{std::move(body), etag, storage_class, std::move(headers)};
   return etag;
 }
 
@@ -201,6 +224,12 @@ void ScriptedS3::Next(S3Answer answer) {
 void ScriptedS3::SetHandler(Handler handler) {
   std::scoped_lock lock(mutex_);
   handler_ = std::move(handler);
+}
+
+void ScriptedS3::ForgetRequests() {
+  std::scoped_lock lock(mutex_);
+  remembers_ = false;
+  requests_.clear();
 }
 
 std::vector<S3RequestSeen> ScriptedS3::requests() const {
@@ -274,7 +303,7 @@ S3Answer ScriptedS3::AnswerTo(const S3RequestSeen& request) {
   Handler handler;
   {
     std::scoped_lock lock(mutex_);
-    requests_.push_back(request);
+    if (remembers_) requests_.push_back(request);
     if (!next_.empty()) {
       S3Answer answer = std::move(next_.front());
       next_.pop_front();
@@ -286,12 +315,38 @@ S3Answer ScriptedS3::AnswerTo(const S3RequestSeen& request) {
     std::optional<S3Answer> answer = handler(request);
     if (answer) return *std::move(answer);
   }
-  return Truth(request);
+  const bool changes = request.method == "PUT" || request.method == "DELETE";
+  return changes ? Change(request) : Truth(request);
+}
+
+S3Answer ScriptedS3::Change(const S3RequestSeen& request) {
+  S3Answer answer;
+  if (request.method == "DELETE") {
+    Remove(request.bucket, request.key);
+    answer.status = 204;
+    return answer;
+  }
+  if (request.key.empty()) {
+    std::scoped_lock lock(mutex_);
+    buckets_[request.bucket];
+    return answer;
+  }
+  S3Answer::Headers kept;
+  for (const auto& [name, value] : request.headers) {
+    if (name.starts_with("x-amz-checksum-") || name == "x-amz-storage-class")
+      kept.emplace_back(name, value);
+  }
+  const std::string etag =
+      PutWithHeaders(request.bucket, request.key, request.body, std::move(kept));
+  answer.headers = {{"ETag", fmt::format("\"{}\"", etag)}};
+  return answer;
 }
 
 bool ScriptedS3::Send(int fd, const S3RequestSeen& request, const S3Answer& answer) {
   char byte = 0;
+  if (answer.hang_up) return false;
   if (answer.silent) return ::recv(fd, &byte, 1, 0) > 0;
+  if (answer.delay.count() > 0) std::this_thread::sleep_for(answer.delay);
   std::string text = fmt::format("HTTP/1.1 {} Scripted\r\n", answer.status);
   for (const auto& [name, value] : answer.headers) text += fmt::format("{}: {}\r\n", name, value);
   if (!answer.no_length) {
@@ -301,8 +356,8 @@ bool ScriptedS3::Send(int fd, const S3RequestSeen& request, const S3Answer& answ
   text += answer.no_length ? "Connection: close\r\n\r\n" : "\r\n";
   const std::size_t part =
       answer.stall_after.value_or(answer.end_after.value_or(answer.body.size()));
-  if (request.method != "HEAD") text += answer.body.substr(0, part);
   if (!SendAll(fd, text)) return false;
+  if (request.method != "HEAD" && !SendBody(fd, answer, part)) return false;
   if (answer.stall_after) return ::recv(fd, &byte, 1, 0) > 0;
   if (answer.reset) {
     const linger hard{1, 0};
@@ -326,6 +381,9 @@ S3Answer ScriptedS3::Truth(const S3RequestSeen& request) const {
   const std::string quoted = fmt::format("\"{}\"", object->second.etag);
   const std::string wanted = request.Header("if-match");
   if (!wanted.empty() && wanted != quoted) return Error(412, "PreconditionFailed");
+  const std::string& storage = object->second.storage_class;
+  if (request.method == "GET" && (storage == "GLACIER" || storage == "DEEP_ARCHIVE"))
+    return Error(403, "InvalidObjectState");
   return GetObject(request, object->second);
 }
 
@@ -335,9 +393,16 @@ S3Answer ScriptedS3::GetObject(const S3RequestSeen& request, const Object& objec
                     {"Last-Modified", "Wed, 12 Oct 2022 17:50:00 GMT"},
                     {"x-amz-storage-class", object.storage_class},
                     {"x-amz-request-id", "scripted"}};
-  answer.body = object.body;
+  const bool with_checksums = request.Header("x-amz-checksum-mode") == "ENABLED";
+  for (const auto& header : object.headers) {
+    if (with_checksums || !header.first.starts_with("x-amz-checksum-"))
+      answer.headers.push_back(header);
+  }
   const std::string range = request.Header("range");
-  if (range.empty()) return answer;
+  if (range.empty()) {
+    answer.body = object.body;
+    return answer;
+  }
   const std::size_t dash = range.find('-');
   const std::uint64_t first = std::stoull(range.substr(6, dash - 6));
   if (first >= object.body.size()) return Error(416, "InvalidRange");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -43,11 +44,14 @@ struct S3Answer {
   std::optional<std::size_t> end_after;  ///< Close after so many bytes of the body …
   bool reset = false;                    ///< … with a RST.
   std::optional<std::size_t> stall_after;  ///< Stop after so many bytes of the body.
+  std::chrono::milliseconds delay{0};      ///< Before the first byte.
+  std::uint64_t bytes_per_s = 0;           ///< Of the body; 0 = as fast as it goes.
+  bool hang_up = false;                    ///< Close the connection without a byte.
 };
 
 /// An S3 server for tests, on 127.0.0.1: an in-memory bucket store (path style; GET with Range and
-/// If-Match, HEAD, ListObjectsV2) whose answers can be replaced one by one. It looks at no
-/// signature: the tests against a real S3 do. Plain threads and blocking sockets.
+/// If-Match, HEAD, ListObjectsV2, plain PUT and DELETE) whose answers can be replaced one by one.
+/// It looks at no signature: the tests against a real S3 do. Plain threads and blocking sockets.
 class ScriptedS3 {
  public:
   /// Replaces the answer to a request, or (nothing) lets the store give it.
@@ -63,6 +67,9 @@ class ScriptedS3 {
   /// Stores an object; returns its ETag without quotes. Makes the bucket.
   std::string Put(const std::string& bucket, const std::string& key, std::string body,
                   const std::string& storage_class = "STANDARD");
+  /// Headers of a PUT that its GETs and HEADs bring back; checksums only to who asks for them.
+  std::string PutWithHeaders(const std::string& bucket, const std::string& key, std::string body,
+                             S3Answer::Headers headers);
   void Remove(const std::string& bucket, const std::string& key);
 
   /// The next request gets this answer; further ones queue behind it.
@@ -72,6 +79,8 @@ class ScriptedS3 {
   /// What the store itself would answer, to be bent by a test.
   S3Answer Truth(const S3RequestSeen& request) const;
 
+  /// Requests are not remembered from now on: for millions of them.
+  void ForgetRequests();
   std::vector<S3RequestSeen> requests() const;
   std::size_t connections() const { return accepted_.load(); }  ///< Accepted so far.
   /// Waits until a client has closed so many connections; false after 10 s.
@@ -86,6 +95,7 @@ class ScriptedS3 {
     std::string body;
     std::string etag;
     std::string storage_class;
+    S3Answer::Headers headers = {};  // of its PUT
   };
   struct Connection {
     int fd = -1;
@@ -95,6 +105,7 @@ class ScriptedS3 {
   void Accept();
   void Serve(int fd);
   S3Answer AnswerTo(const S3RequestSeen& request);
+  S3Answer Change(const S3RequestSeen& request);  // PUT, DELETE
   S3Answer GetObject(const S3RequestSeen& request, const Object& object) const;
   S3Answer ListObjects(const S3RequestSeen& request,
                        const std::map<std::string, Object>& bucket) const;
@@ -110,6 +121,7 @@ class ScriptedS3 {
   std::map<std::string, std::map<std::string, Object>> buckets_;
   std::deque<S3Answer> next_;
   Handler handler_;
+  bool remembers_ = true;
   std::vector<S3RequestSeen> requests_;
   std::vector<Connection> connections_;
   std::uint64_t etags_ = 0;

@@ -49,7 +49,8 @@ class HeartbeatTest : public ::testing::Test {
     options.credentials.program = "test 0";
     options.credentials.secret = kTestSecret;
     options.every = every;
-    heartbeat_ = std::make_unique<Heartbeat>(std::move(options), cluster_, counters_, offload_);
+    heartbeat_ =
+        std::make_unique<Heartbeat>(std::move(options), cluster_, counters_, changed_, offload_);
     const Result<Uuid> learned = heartbeat_->LearnCluster({});
     ASSERT_TRUE(learned.has_value()) << learned.error().message;
     ASSERT_TRUE(cluster_.SetCluster(*learned).has_value());
@@ -66,6 +67,7 @@ class HeartbeatTest : public ::testing::Test {
   fakes::MemoryBlockStore store_;
   ClusterView cluster_;
   NodeCounters counters_;
+  ChangedObjects changed_;
   Offload offload_{1, 16};
   std::unique_ptr<Heartbeat> heartbeat_;
 };

@@ -203,6 +203,7 @@ Result<proto::HeartbeatReply> FakeNode::Heartbeat(const std::string& coordinator
   request.set_incarnation(incarnation);
   request.set_links_version(links_version);
   if (!counters.link().empty()) *request.add_links() = counters;
+  *request.mutable_changed() = changed;
   return caller_.Ask<proto::HeartbeatReply>(coordinator, Method::kHeartbeat, request);
 }
 

@@ -95,6 +95,7 @@ class FakeNode {
   std::uint64_t capacity = 1 << 30;
   std::uint64_t links_version = 0;
   proto::LinkCounters counters;
+  google::protobuf::RepeatedPtrField<proto::ChangedObject> changed;
   bool holds_everything = false;
   std::uint64_t freed_bytes = 0;
 

@@ -56,7 +56,8 @@ class ReaderRig : public ::testing::Test {
   fakes::ScriptedObjectStore s3_;
   NodeCounters counters_;
   BlockHistory history_;
-  Origin origin_{s3_};
+  ChangedObjects changed_;
+  Origin origin_{s3_, changed_, [] {}};
   Filler filler_;
   BlockReader reader_;
   IoPool pool_{"rig", 2};

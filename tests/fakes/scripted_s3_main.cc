@@ -1,0 +1,48 @@
+// scripted-s3: a bad S3 as a program of its own, for tests of real daemons. It says where it
+// listens, takes objects by plain PUTs and its script (s3_script.h) at PUT /-/script, answers GET
+// /-/counts, and ends with its standard input.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "tests/fakes/s3_script.h"
+#include "tests/fakes/scripted_s3.h"
+
+namespace {
+
+using forebay::fakes::S3Answer;
+using forebay::fakes::S3RequestSeen;
+using forebay::fakes::S3Script;
+using forebay::fakes::ScriptedS3;
+
+constexpr const char* kControl = "-";  // no bucket has this name
+
+S3Answer Control(S3Script& script, const S3RequestSeen& request) {
+  S3Answer answer;
+  if (request.key == "script" && request.method == "PUT") {
+    if (!script.Set(request.body)) answer.status = 400;
+  } else if (request.key == "counts") {
+    answer.headers = {{"Content-Type", "application/json"}};
+    answer.body = script.Counts();
+  } else {
+    answer.status = 404;
+  }
+  return answer;
+}
+
+}  // namespace
+
+int main() {
+  ScriptedS3 server;
+  server.ForgetRequests();
+  S3Script script(server);
+  server.SetHandler([&](const S3RequestSeen& request) -> std::optional<S3Answer> {
+    if (request.bucket == kControl) return Control(script, request);
+    return script.AnswerTo(request);
+  });
+  fmt::print("ready endpoint={}\n", server.endpoint());
+  (void)std::fflush(stdout);
+  while (std::getchar() != EOF) {
+  }
+  return 0;
+}

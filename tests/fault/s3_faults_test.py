@@ -1,0 +1,178 @@
+#!/usr/bin/python3
+"""S3 breaks off, lies, throttles, refuses, goes away: readers of a real mount get right bytes, or wait, or an error with
+its reason; and never ENOENT for what S3 did not say is gone."""
+
+import errno
+import os
+import pathlib
+import subprocess
+import threading
+
+import scripted_s3
+from e2e import drop_page_cache, eventually, main, read_all, tree_of
+
+SMALL, LARGE = 240, 6
+
+
+def fault(what, **how):
+    return {"do": what, **how}
+
+
+class Reader(threading.Thread):
+    """Reads all files again and again, each from its node's cache or from S3, until stop()."""
+
+    def __init__(self, mount, expected):
+        super().__init__()
+        self.mount, self.expected, self.ends, self.reads, self.errors = pathlib.Path(mount), expected, False, 0, []
+        self.start()
+
+    def run(self):
+        while not self.ends:
+            for name, body in self.expected.items():
+                if self.ends:
+                    return
+                try:
+                    with open(self.mount / name, "rb", buffering=0) as file:
+                        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                        if file.read(len(body) + 1) != body:
+                            self.errors.append(f"{name}: wrong bytes")
+                except OSError as error:
+                    self.errors.append(f"{name}: {error}")
+                self.reads += 1
+
+    def stop(self):
+        self.ends = True
+        self.join(120)
+        return self.reads, self.errors
+
+
+class S3Faults(scripted_s3.ScriptedS3Test):
+    def objects(self, small=SMALL, large=LARGE):
+        """Small ones are one GET without a range; large ones are read in ranges."""
+        files = {f"s/{i:04d}": os.urandom(3000 + i) for i in range(small)}
+        files.update({f"l/{i}": os.urandom(3_500_000 + i) for i in range(large)})
+        self.put(files)
+        return files
+
+    def begin(self, files=None, *link_options):
+        files = self.objects() if files is None else files
+        self.start()
+        self.link("data", "", "--block-size", "1MiB", *link_options)
+        return files, pathlib.Path(self.cluster.mount("data", "m1"))
+
+    def outcome(self, path):
+        """'' or the name of the errno of reading it whole, in a process of its own."""
+        code = ("import errno, sys\ntry:\n  open(sys.argv[1], 'rb').read()\n"
+                "except OSError as error:\n  print(errno.errorcode[error.errno])")
+        return subprocess.run(["/usr/bin/python3", "-c", code, str(path)], capture_output=True, text=True,
+                              check=True, timeout=120).stdout.strip()
+
+    def test_no_broken_or_lying_answer_reaches_a_reader(self):
+        files, mount = self.begin()
+        ranged = {"key": "l/", "times": 2}
+        small = {"key": "s/", "times": 3}
+        self.s3.script(
+            *(fault(what, **ranged, every=5) for what in ("wrong_range", "wrong_total", "no_range")),
+            *(fault(what, **ranged, every=7, bytes=70_000) for what in ("cut", "stall", "reset")),
+            *(fault(what, **small, every=9) for what in ("no_etag", "one_more", "one_less", "error_body", "silent",
+                                                         "hang_up")),
+            *(fault(what, **small, every=11, bytes=1000) for what in ("cut", "stall", "reset")),
+            *(fault("status", **small, every=10, status=status) for status in (500, 502, 504)),
+            fault("slow", **small, every=50, rate=100_000), fault("delay", **small, every=20, ms=300))
+        self.assertEqual(tree_of(mount), files)
+        self.assert_all_made()
+        for reason in ("network", "timeout", "server_error", "bad_answer"):
+            self.assertGreater(self.retries(reason), 0, reason)
+        self.assertEqual(self.errors_of(mount), "")
+        fetched = self.gets()
+        self.s3.script()
+        drop_page_cache()
+        self.assertEqual(tree_of(mount), files)
+        self.assertEqual(self.gets(), 0, f"all is cached after {fetched} GETs")
+
+    def test_an_s3_that_is_away_is_no_s3_without_objects(self):
+        files = self.objects(20, 0)
+        files, mount = self.begin(files, "--refresh", "on-demand")
+        self.assertEqual((mount / "s/0000").read_bytes(), files["s/0000"])
+        names = sorted(os.listdir(mount / "s"))
+        self.s3.pause()
+        self.addCleanup(self.s3.resume)
+        # What is cached reads on; what is not waits.
+        drop_page_cache()
+        self.assertEqual((mount / "s/0000").read_bytes(), files["s/0000"])
+        late = []
+        reader = threading.Thread(target=lambda: late.append((mount / "s/0001").read_bytes()))
+        reader.start()
+        eventually(lambda: self.retries("timeout") > 0, "a request to the S3 that is away has timed out")
+        self.assertEqual(late, [])
+        self.assertEqual(sorted(os.listdir(mount / "s")), names)
+        refreshed = self.cluster.cli("--timeout", "2s", "refresh", "data", check=False)
+        self.assertEqual(refreshed.returncode, 4, refreshed.stderr)
+        self.assertEqual(self.link_stats()["objects"], len(files))
+        self.s3.resume()
+        reader.join(60)
+        self.assertEqual(late, [files["s/0001"]])
+        self.assertEqual(self.errors_of(mount), "")
+
+    def test_an_outage_beyond_the_patience_is_an_eio_with_its_reason(self):
+        files = self.objects(4, 0)
+        self.start(node_options=(*self.NODE_OPTIONS, "--s3-timeout", "3s"))
+        self.link()
+        mount = pathlib.Path(self.cluster.mount("data", "m1", "--s3-timeout", "4s"))
+        self.assertEqual((mount / "s/0000").read_bytes(), files["s/0000"])
+        self.s3.script(fault("hang_up"))
+        self.assertEqual(self.outcome(mount / "s/0001"), "EIO")
+        self.assertIn("s/0001", self.errors_of(mount))
+        drop_page_cache()
+        self.assertEqual((mount / "s/0000").read_bytes(), files["s/0000"])
+        self.s3.script(fault("status", status=404, code="NotS3"))
+        self.assertNotEqual(self.outcome(mount / "s/0002"), "ENOENT")
+        self.s3.script()
+        self.assertEqual((mount / "s/0001").read_bytes(), files["s/0001"])
+
+    def test_keys_rotate_under_readers(self):
+        files = self.objects(150, 0)
+        credentials = self.folder / "credentials"
+
+        def write(key):
+            fresh = credentials.with_suffix(".new")
+            fresh.write_text(f"[default]\naws_access_key_id = {key}\naws_secret_access_key = s\n")
+            os.replace(fresh, credentials)
+
+        for name in scripted_s3.KEYS:
+            self.cluster.server_env.pop(name)
+        self.cluster.server_env["AWS_SHARED_CREDENTIALS_FILE"] = str(credentials)
+        write("AKOLD")
+        self.s3.script(fault("delay", op="GET", ms=20), key_ids=["AKOLD"])
+        files, mount = self.begin(files)
+        reader = Reader(mount, files)
+        self.addCleanup(reader.stop)
+        eventually(lambda: reader.reads > 20, "the first keys are good")
+        # First the new ones are handed out, then the old ones expire.
+        write("AKNEW")
+        self.s3.script(fault("delay", op="GET", ms=20), key_ids=["AKNEW"])
+        eventually(lambda: reader.reads > 2 * len(files), "readers go on")
+        self.assertEqual(reader.stop()[1], [])
+        self.assertGreater(self.s3.counts()["expired"], 0, "somebody came with the old keys")
+        self.assertGreater(self.retries("credentials"), 0)
+        # Each program asks with them a few times at most: those requests that were under way.
+        self.assertLess(self.s3.counts()["expired"], 50)
+
+    def test_an_archived_object_is_an_eio_and_no_storm(self):
+        files = {"cold": os.urandom(5_000_000), "warm": b"w" * 1000}
+        self.put({"warm": files["warm"]})
+        self.put({"cold": files["cold"]}, x_amz_storage_class="GLACIER")
+        files, mount = self.begin(files)
+        self.assertEqual((mount / "warm").read_bytes(), files["warm"])
+        self.s3.script()
+        for _ in range(5):
+            self.assertEqual(self.outcome(mount / "cold"), "EIO")
+        self.assertIn("archived", self.errors_of(mount))
+        self.assertLessEqual(self.gets(), 10, "five reads that fail ask S3 a few times at most")
+        preload = self.cluster.cli("preload", "data", check=False)
+        self.assertEqual(preload.returncode, 1, preload.stderr)
+        self.assertIn("archived", preload.stdout + preload.stderr)
+
+
+if __name__ == "__main__":
+    main()
