@@ -20,10 +20,15 @@ namespace {
 /// Blocks that are fetched again, as a node would fetch what a crash took.
 constexpr std::size_t kRepairs = 40;
 
+/// Numbers behind the last known one that are looked at: a load begins up to AHEAD (disk_fault.py)
+/// behind it, and what it admitted last may not have been stated.
+constexpr std::uint64_t kScanned = 256;
+
 struct Found {
   std::set<std::uint64_t> served;
   std::uint64_t wrong = 0;
-  std::uint64_t missing_durable = 0;  ///< A broken promise.
+  std::uint64_t missing_durable = 0;  ///< A broken promise …
+  std::uint64_t example = 0;          ///< … and a block that it was given for.
   std::uint64_t lost = 0;             ///< Admitted, not known to be durable nor leaving, and gone.
   std::uint64_t unreported = 0;       ///< Served, though nobody has said that it was admitted.
   std::uint64_t unserved = 0;         ///< In the index, and not served.
@@ -42,7 +47,9 @@ class Check {
     ReadAll();
     for (const std::uint64_t number : certain_.durable) {
       const bool may_leave = known_.leaving.contains(number) || found_.served.contains(number);
-      if (!may_leave) ++found_.missing_durable;
+      if (may_leave) continue;
+      ++found_.missing_durable;
+      found_.example = number;
     }
     for (const std::uint64_t number : certain_.admitted) {
       if (!known_.leaving.contains(number) && !found_.served.contains(number)) ++found_.lost;
@@ -56,7 +63,7 @@ class Check {
   /// Every number that may have been used, and those that may have been under way.
   void ReadAll() {
     const std::uint64_t held = store_->BlockCount();
-    std::uint64_t end = 16 * kLinks;
+    std::uint64_t end = kScanned;
     if (!known_.admitted.empty()) end += *known_.admitted.rbegin();
     std::uint64_t seen = 0;
     for (std::uint64_t number = 0; number < end; ++number) {
@@ -179,12 +186,12 @@ int Run(const char* directory, std::uint64_t megabytes, const std::string& path,
       R"("lost": {}, "unreported": {}, "unserved": {}, "mismatched": {}, "dropped": {}, )"
       R"("rebuilt": {}, "pinned": {}, "unpinned": {}, "lost_pins": {}, "unrepaired": {}, )"
       R"("admitted": {}, "evictions": {}, "used_bytes": {}, "left_bytes": {}, )"
-      R"("record_bytes": {}, "broken": "{}"}})"
+      R"("record_bytes": {}, "broken": "{}", "example": "{}"}})"
       "\n",
       blocks, found.served.size(), found.wrong, certain.durable.size(), found.missing_durable,
       found.lost, found.unreported, found.unserved, mismatched, dropped, rebuilt ? 1 : 0,
       found.pinned, found.unpinned, found.lost_pins, found.unrepaired, certain.admitted.size(),
-      known.evictions, used, left, RecordBytes(found.served), known.broken);
+      known.evictions, used, left, RecordBytes(found.served), known.broken, found.example);
   return 0;
 }
 

@@ -12,7 +12,8 @@
 // What disk_load says that it did, and what a store must therefore hold after a crash. A file of
 // lines, each written in one piece before or after what it speaks of:
 //   + N   the block N has been admitted
-//   - N   the block N is being evicted, or has been
+//   - N   the block N is being evicted, or has been; it never comes back, and the store may have
+//         evicted it before the line of its admission was written
 //   = N   all blocks of N's link that were admitted before N are durable
 //   p N   the link's pins are those of PinsAt(N), durably
 //   ! …   a broken promise, seen while the store was in use
@@ -42,7 +43,7 @@ inline std::set<std::uint64_t> PinsAt(std::uint64_t number) {
 
 struct Facts {
   std::set<std::uint64_t> admitted;
-  std::set<std::uint64_t> leaving;  ///< Evicted after the admission, or about to be.
+  std::set<std::uint64_t> leaving;
   std::set<std::uint64_t> durable;
   std::map<std::uint64_t, std::set<std::uint64_t>> pins;  ///< By link: each N of a take-over.
   std::uint64_t evictions = 0;
@@ -71,7 +72,6 @@ struct Facts {
     switch (line[0]) {
       case '+':
         admitted.insert(number);
-        leaving.erase(number);
         break;
       case '-':
         leaving.insert(number);

@@ -15,7 +15,7 @@ import time
 
 SKIPPED = 77
 LINKS = 4
-AHEAD = 64  # block numbers that nobody has used behind the last known one: as disk_check looks
+AHEAD = 64  # a load begins so many block numbers behind the last known one; disk_check looks further
 PROGRAMS = pathlib.Path(os.environ.get("FOREBAY_TESTS", "build/release/tests"))
 MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
@@ -163,7 +163,7 @@ class Sum(dict):
         for name, value in found.items():
             if isinstance(value, int):
                 self[name] = self.get(name, 0) + value
-        self.bad += [f"{where}: {found[name]} {name}" for name in never if found[name]]
+        self.bad += [f"{where}: {found[name]} {name} (block {found['example']})" for name in never if found[name]]
         if found["broken"]:
             self.bad.append(f"{where}: {found['broken']}")
 

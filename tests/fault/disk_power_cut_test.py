@@ -40,7 +40,11 @@ def one_life(disk, facts, copies, first, wanted, total, random):
             total["images"] = total.get("images", 0) + 1
             tail = found["lost"] + found["dropped"] + found["mismatched"] > 0
             total["images_with_a_tail"] = total.get("images_with_a_tail", 0) + tail
-            total.add(found, f"image {total['images']}")
+            total.add(found, f"image {total['images']} of life {total.get('lives', 0)}")
+            if found["missing_durable"]:
+                lines = facts.read_text().splitlines()
+                at = [i for i, line in enumerate(lines) if line.split()[1:] == [found["example"]]]
+                print("block", found["example"], "in the facts:", [(i, lines[i]) for i in at], "of", len(lines))
     finally:
         load.kill()
         disk.disk.unmount()
