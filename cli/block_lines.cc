@@ -129,7 +129,7 @@ std::string LossText(BlockLoss loss) {
     case BlockLoss::kReplaced:
       return "evicted: the cache was full and other blocks came";
     case BlockLoss::kOverQuota:
-      return "evicted: its link was above its quota";
+      return "evicted: its link's quota left no room for it";
     case BlockLoss::kAsked:
       return "evicted: somebody asked for it (`forebay evict`, `unlink --evict`)";
     case BlockLoss::kDamaged:

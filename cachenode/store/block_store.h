@@ -72,6 +72,8 @@ struct BlockStoreOptions {
   std::function<std::uint32_t()> hour = [] {
     return static_cast<std::uint32_t>(UnixSeconds() / 3600);
   };
+  /// What link_in_use_for is measured by; the times that are given to disks and waited for are not.
+  std::function<TimePoint()> now = Clock::now;
   /// Told of each block that is gone from now on, and why; on any thread. Must not block.
   std::function<void(const BlockId& block, BlockLoss loss)> on_loss = [](const BlockId&,
                                                                          BlockLoss) {};
@@ -155,8 +157,8 @@ class BlockStore {
 
   /// Stores a whole block: data first, then index. `data.bytes.size()` == block.length, one
   /// checksum per cell; `path` is its object's, from the link's root: it decides whether the block
-  /// is pinned. Ok when it is there already. kOverloaded: no space that may be freed for it, or its
-  /// link is at its quota (served without being kept); kInternal: the disks refuse to write.
+  /// is pinned. Ok when it is there already. kOverloaded: no space that may be freed for it, within
+  /// its link's quota (served without being kept); kInternal: the disks refuse to write.
   virtual Task<Status> Admit(Uuid link, BlockId block, Slice data,
                              std::vector<std::uint64_t> checksums, std::string path) = 0;
 

@@ -83,7 +83,7 @@ std::shared_ptr<Segment> Disk::OpenForWriting(const std::shared_ptr<LinkState>& 
     return nullptr;
   }
   segments_.emplace(segment->number, segment);
-  by_link_[link->id].insert(segment->number);
+  by_link_[link->id].push_back(segment->number);
   open = segment;
   return segment;
 }

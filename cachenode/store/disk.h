@@ -35,11 +35,14 @@ struct StoreParts {
   StoreParts(const BlockStoreOptions& options, std::size_t open_files)
       : segment_bytes(options.segment_bytes),
         hour(options.hour),
+        now(options.now),
         on_loss(options.on_loss),
-        files(open_files) {}
+        files(open_files),
+        links(options.now) {}
 
   const std::uint64_t segment_bytes;
   const std::function<Hour()> hour;
+  const std::function<TimePoint()> now;
   const std::function<void(const BlockId&, BlockLoss)> on_loss;
   BlockIndex index;
   ReadHistory history;
@@ -103,6 +106,9 @@ class Disk {
   Result<Removal> Remove(const std::vector<BlockIndex::Found>& leaving, BlockLoss loss);
   /// The oldest block of a link that can still be removed, and is not pinned; begins its removal.
   std::optional<BlockIndex::Found> BeginRemoveOldest(const Uuid& link);
+  /// A block of a link that is not pinned, and that `random` (64 random bits) chooses: a segment,
+  /// and one of its blocks. Empty when it meets a place without one.
+  std::optional<BlockIndex::Found> Pick(const Uuid& link, std::uint64_t random) const;
   /// BeginRemoveOldest begins again at the first block: what it passed over is pinned no more.
   void LookAgain(const Uuid& link);
   /// A block's last reader has gone. Does not block; FreeReleased does the work.
@@ -248,7 +254,7 @@ class Disk {
   mutable std::mutex mutex_;
   DiskHealth health_;
   Segments segments_;
-  std::unordered_map<Uuid, std::set<std::uint32_t>> by_link_;
+  std::unordered_map<Uuid, std::vector<std::uint32_t>> by_link_;  // segments in ascending order
   std::unordered_map<Uuid, std::shared_ptr<Segment>> open_;
   std::unordered_map<Uuid, std::uint64_t> pins_versions_;
   std::uint32_t next_segment_ = 0;

@@ -127,7 +127,8 @@ void Disk::Adopt(const SegmentOnDisk& on_disk, std::vector<Kept>& records) {
   }
   used_.fetch_add(segment->live_bytes + segment->slack_bytes, std::memory_order_relaxed);
   const std::scoped_lock lock(mutex_);
-  by_link_[on_disk.link].insert(on_disk.number);
+  auto& numbers = by_link_[on_disk.link];
+  numbers.insert(std::ranges::upper_bound(numbers, on_disk.number), on_disk.number);
   segments_.emplace(on_disk.number, std::move(segment));
 }
 

@@ -93,7 +93,7 @@ std::vector<LinkUse> Disk::Links() const {
   std::vector<LinkUse> links;
   for (const auto& [id, numbers] : by_link_) {
     if (numbers.empty()) continue;
-    const LinkState& link = *segments_.at(*numbers.begin())->link;
+    const LinkState& link = *segments_.at(numbers.front())->link;
     links.push_back({id, link.LastUse(), link.pinned.load(std::memory_order_relaxed)});
   }
   return links;
@@ -127,6 +127,17 @@ std::optional<BlockIndex::Found> Disk::BeginRemoveOldest(const Uuid& link) {
     segment.oldest = segment.spared;
   }
   return std::nullopt;
+}
+
+std::optional<BlockIndex::Found> Disk::Pick(const Uuid& link, std::uint64_t random) const {
+  const std::scoped_lock lock(mutex_);
+  const auto numbers = by_link_.find(link);
+  if (numbers == by_link_.end()) return std::nullopt;
+  const std::uint32_t number = numbers->second[(random >> 32) * numbers->second.size() >> 32];
+  const std::vector<BlockHandle>& blocks = segments_.at(number)->blocks;
+  const std::size_t at = (random & UINT32_MAX) * blocks.size() >> 32;
+  if (at >= blocks.size()) return std::nullopt;
+  return parts_.index.LookAt(blocks[at], number_, number, BlockIndex::Spare()).found;
 }
 
 void Disk::LookAgain(const Uuid& link) {
@@ -227,7 +238,7 @@ void Disk::ForgetSegment(const Segment& segment) {
   const auto open = open_.find(link);
   if (open != open_.end() && open->second.get() == &segment) open_.erase(open);
   const auto numbers = by_link_.find(link);
-  numbers->second.erase(segment.number);
+  numbers->second.erase(std::ranges::lower_bound(numbers->second, segment.number));
   if (numbers->second.empty()) by_link_.erase(numbers);
   segments_.erase(segment.number);
 }

@@ -2,11 +2,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/base/deadline.h"
@@ -17,9 +20,9 @@ namespace forebay {
 
 /// What the store counts about one link, over all disks.
 struct LinkState {
-  explicit LinkState(const Uuid& link) : id(link), last_use(Clock::now().time_since_epoch()) {}
+  LinkState(const Uuid& link, TimePoint now) : id(link), last_use(now.time_since_epoch()) {}
 
-  void Touch() { last_use.store(Clock::now().time_since_epoch(), std::memory_order_relaxed); }
+  void Touch(TimePoint now) { last_use.store(now.time_since_epoch(), std::memory_order_relaxed); }
   TimePoint LastUse() const { return TimePoint(last_use.load(std::memory_order_relaxed)); }
 
   /// True when a pin of a file or folder covers the object at `path`.
@@ -37,6 +40,14 @@ struct LinkState {
     if (taken > most || length > most - taken) return false;
     held += length;
     return true;
+  }
+  /// What has to go before HoldRoom succeeds. Nothing: the quota never has room for the block.
+  std::optional<std::uint64_t> Lacks(std::uint64_t length) const {
+    const std::scoped_lock lock(mutex);
+    const std::uint64_t most = max_bytes.load(std::memory_order_relaxed);
+    if (length > most) return std::nullopt;
+    const std::uint64_t taken = bytes.load(std::memory_order_relaxed) + held;
+    return taken > most - length ? taken - (most - length) : 0;
   }
   void ReturnRoom(std::uint64_t length) {
     const std::scoped_lock lock(mutex);
@@ -68,10 +79,12 @@ struct LinkState {
 /// The links that the store has seen; a state lives as long as somebody holds it. Thread-safe.
 class LinkTable {
  public:
+  explicit LinkTable(std::function<TimePoint()> now) : now_(std::move(now)) {}
+
   std::shared_ptr<LinkState> Get(const Uuid& link) {
     const std::scoped_lock lock(mutex_);
     auto& state = links_[link];
-    if (!state) state = std::make_shared<LinkState>(link);
+    if (!state) state = std::make_shared<LinkState>(link, now_());
     return state;
   }
 
@@ -84,6 +97,7 @@ class LinkTable {
   }
 
  private:
+  const std::function<TimePoint()> now_;
   mutable std::mutex mutex_;
   std::unordered_map<Uuid, std::shared_ptr<LinkState>> links_;
 };

@@ -158,7 +158,7 @@ ReadHistory::Shard& ReadHistory::ShardOf(std::uint64_t hash) const {
   return (*shards_)[hash >> 58];
 }
 
-void ReadHistory::NoteRead(const Uuid& link, std::string_view job, const BlockId& block,
+bool ReadHistory::NoteRead(const Uuid& link, std::string_view job, const BlockId& block,
                            bool cached) {
   const std::uint64_t hash = MixedHash(block);
   Shard& shard = ShardOf(hash);
@@ -176,13 +176,13 @@ void ReadHistory::NoteRead(const Uuid& link, std::string_view job, const BlockId
         read.slot = set.SlotOf(job, clock_.load(std::memory_order_relaxed));
         if (read.slot != kNowhere) {
           read.stream = set.streams.at(read.slot).get();
-          NoteIn(shard, PrintOf(hash), read);
-          return;
+          return NoteIn(shard, PrintOf(hash), read);
         }
       }
     }
     AddSeat(link, tag, job);
   }
+  return false;
 }
 
 /// Two links with one sharing domain share blocks; a block belongs to the one that first read it.
@@ -191,13 +191,13 @@ ReadHistory::Tag ReadHistory::TagIn(const Shard& shard, std::uint32_t print, Tag
   return at == kNowhere ? otherwise : shard.TagAt(at);
 }
 
-void ReadHistory::NoteIn(Shard& shard, std::uint32_t print, const Read& read) {
+bool ReadHistory::NoteIn(Shard& shard, std::uint32_t print, const Read& read) {
   if (read.slot >= shard.width) shard.Rebuild(shard.places, WidthFor(read.slot));
   std::size_t at = shard.Find(print);
   const bool known = at != kNowhere;
   if (known && read.stream->IsSameRead(shard.Stamps(at)[read.slot])) {
     shard.SetCachedAt(at, read.cached);
-    return;
+    return false;
   }
   if (!known) {
     if (MakePlace(shard)) size_.fetch_add(1, std::memory_order_relaxed);
@@ -209,8 +209,10 @@ void ReadHistory::NoteIn(Shard& shard, std::uint32_t print, const Read& read) {
   shard.SetCachedAt(at, read.cached);
   const std::uint64_t now = clock_.fetch_add(1, std::memory_order_relaxed) + 1;
   ReadStamp& stamp = shard.Stamps(at)[read.slot];
-  stamp = read.stream->Note(stamp, known, now, size()).value_or(stamp);
+  const bool shared = IsShared(read.tag, read.slot, shard.Stamps(at), shard.width);
+  stamp = read.stream->Note({stamp, shared}, known, now, size()).value_or(stamp);
   LookAround(shard, read);
+  return true;
 }
 
 /// Room for one more. False: in the place of another.
@@ -252,8 +254,22 @@ void ReadHistory::LookAround(Shard& shard, const Read& read) {
       ReadStamp& stamp = shard.Stamps(at)[slot];
       if (stamp != 0 && set.streams.at(slot)) stamp = set.streams.at(slot)->Aged(stamp);
     }
-    if (shard.TagAt(at) == read.tag) read.stream->Look(shard.Stamps(at)[read.slot]);
+    if (shard.TagAt(at) != read.tag) continue;
+    const bool shared = IsShared(read.tag, read.slot, shard.Stamps(at), shard.width);
+    read.stream->Look({shard.Stamps(at)[read.slot], shared});
   }
+}
+
+/// Of a block that the job in `slot` has never read: another that still reads has.
+bool ReadHistory::IsShared(Tag tag, std::size_t slot, const ReadStamp* stamps,
+                           std::size_t width) const {
+  if (stamps[slot] != 0) return false;
+  const std::uint64_t now = clock_.load(std::memory_order_relaxed);
+  for (std::size_t other = 0; other < width; ++other) {
+    const ReadStream* stream = data_sets_[tag]->streams.at(other).get();
+    if (stamps[other] != 0 && stream != nullptr && stream->Reads(stamps[other], now)) return true;
+  }
+  return false;
 }
 
 void ReadHistory::AddSeat(const Uuid& link, Tag tag, std::string_view job) {
@@ -315,7 +331,8 @@ ReadHistory::Value ReadHistory::ValueOf(const Uuid& link, const BlockId& block) 
     const ReadStream* stream = data_sets_[tag]->streams.at(slot).get();
     if (stream == nullptr) continue;
     value.has_jobs = true;
-    value.worth += stream->Worth(stamps.at(slot), now);
+    const bool shared = IsShared(tag, slot, stamps.data(), stamps.size());
+    value.worth += stream->Worth({stamps.at(slot), shared}, now);
     value.mean += stream->MeanWorth(now);
     value.just_read = value.just_read || stream->IsRecent(stamps.at(slot));
   }

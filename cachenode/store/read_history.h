@@ -37,8 +37,8 @@ class ReadHistory {
   ReadHistory& operator=(const ReadHistory&) = delete;
 
   /// `job` reads the block, through `link`; `cached`: it is in the store. READs of one block in a
-  /// row count as one.
-  void NoteRead(const Uuid& link, std::string_view job, const BlockId& block, bool cached);
+  /// row count as one; true: this one counts.
+  bool NoteRead(const Uuid& link, std::string_view job, const BlockId& block, bool cached);
   /// The block has come into the store, or has left it.
   void SetCached(const BlockId& block, bool cached);
 
@@ -72,9 +72,10 @@ class ReadHistory {
   void AddSeat(const Uuid& link, Tag tag, std::string_view job);
   void Clear(Tag tag, std::size_t slot);
   Tag TagIn(const Shard& shard, std::uint32_t print, Tag otherwise) const;
-  void NoteIn(Shard& shard, std::uint32_t print, const Read& read);
+  bool NoteIn(Shard& shard, std::uint32_t print, const Read& read);
   bool MakePlace(Shard& shard);
   void LookAround(Shard& shard, const Read& read);
+  bool IsShared(Tag tag, std::size_t slot, const ReadStamp* stamps, std::size_t width) const;
   void ForgetAt(Shard& shard, std::size_t at);
 
   std::unique_ptr<std::array<Shard, kShards>> shards_;

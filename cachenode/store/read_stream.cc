@@ -37,6 +37,16 @@ constexpr double kFloor = 0.02;
 constexpr double kIdleAfter = 0.05;
 /// … or has been away for so much longer than ever before.
 constexpr double kPauseFactor = 1.5;
+/// A tick is dry when the job comes back to what it has read less than this part as often as it
+/// does on average …
+constexpr double kDrought = 0.1;
+/// … which must be this part of its reads, and so many reads of the drought.
+constexpr double kLeastReturns = 0.1;
+constexpr double kDroughtReads = 16;
+/// A drought of this part of an epoch is a switch to other data, unless it had longer ones before.
+constexpr double kSwitchAfter = 0.045;
+/// How many times less than by the permutation's hazard what it read before is wanted then.
+constexpr double kGone = 20;
 /// What is shorter, in reads that the job would have made, is no pause: among its first blocks one
 /// read is much of an epoch.
 constexpr double kLeastPause = 64;
@@ -63,7 +73,7 @@ T Get(const std::atomic<T>& counter) {
   return counter.load(std::memory_order_relaxed);
 }
 
-std::uint32_t DateOf(ReadStamp stamp) { return stamp & 63U; }
+std::uint32_t RawDateOf(ReadStamp stamp) { return stamp & 63U; }
 int ClassOf(ReadStamp stamp) { return stamp >> 6; }
 ReadStamp StampOf(int of_class, std::uint32_t date) {
   return static_cast<ReadStamp>(static_cast<std::uint32_t>(of_class) << 6 | date);
@@ -77,6 +87,16 @@ std::uint32_t ReadStream::TicksSince(std::uint32_t date) const {
   return (Get(tick_) % kTicks + kTicks - (date - 2)) % kTicks;
 }
 
+/// Read before the job went on to other data.
+bool ReadStream::IsOfOtherLife(ReadStamp stamp) const {
+  const std::uint32_t date = RawDateOf(stamp);
+  return date >= 2 && TicksSince(date) > Get(tick_) - Get(born_);
+}
+
+std::uint32_t ReadStream::DateOf(ReadStamp stamp) const {
+  return IsOfOtherLife(stamp) ? 1 : RawDateOf(stamp);
+}
+
 /// In reads, from the middle of the tick.
 double ReadStream::AgeOf(std::uint32_t date) const {
   const std::uint64_t now = Get(clock_);
@@ -85,9 +105,15 @@ double ReadStream::AgeOf(std::uint32_t date) const {
   return static_cast<double>(now) - (static_cast<double>(begin) + static_cast<double>(end)) / 2;
 }
 
-ReadStream::Place ReadStream::PlaceOf(ReadStamp stamp) const {
+bool ReadStream::Reads(ReadStamp stamp, std::uint64_t node_clock) const {
+  return DateOf(stamp) >= 2 && !IsIdle(node_clock);
+}
+
+ReadStream::Place ReadStream::PlaceOf(const Known& block) const {
+  const ReadStamp stamp = block.stamp;
   const std::uint32_t date = DateOf(stamp);
-  if (date == 0) return {0, kNever};
+  if (date == 0) return {block.shared ? kShared : 0, kNever};
+  if (IsOfOtherLife(stamp)) return {kOtherLife, kLongAgo};
   if (date == 1) return {ClassOf(stamp), kLongAgo};
   const double bucket = std::floor(AgeOf(date) / Get(period_) * kTicksPerEpoch);
   return {ClassOf(stamp), static_cast<int>(std::clamp<double>(bucket, 0, kLongAgo))};
@@ -114,10 +140,10 @@ int ReadStream::ClassAfter(std::uint32_t date, const Place& place) {
   return gap < 1.4 ? 2 : 3;
 }
 
-std::optional<ReadStamp> ReadStream::Note(ReadStamp before, bool known, std::uint64_t node_clock,
+std::optional<ReadStamp> ReadStream::Note(const Known& before, bool known, std::uint64_t node_clock,
                                           std::uint64_t stamps) {
-  if (IsSameRead(before)) return std::nullopt;
-  const std::uint32_t date = DateOf(before);
+  if (IsSameRead(before.stamp)) return std::nullopt;
+  const std::uint32_t date = DateOf(before.stamp);
   const Place place = PlaceOf(before);
   if (known) {
     Add(reads_.at(static_cast<std::size_t>(place.of_class))
@@ -125,7 +151,12 @@ std::optional<ReadStamp> ReadStream::Note(ReadStamp before, bool known, std::uin
         1U);
   }
   const int of_class = ClassAfter(date, place);
-  if (date < 2) Add(blocks_, std::uint64_t{1});
+  if (date < 2) Add(blocks_, std::int64_t{1});
+  if (date == 0) Add(firsts_, std::uint64_t{1});
+  const std::uint32_t drought = Get(drought_);
+  const bool is_return =
+      date == 1 || (date > 1 && (drought == 0 || TicksSince(date) > Get(tick_) - drought));
+  if (is_return) Add(returns_, std::uint64_t{1});
   Add(clock_, std::uint64_t{1});
   NoteReturn(node_clock);
   if (Get(clock_) >= Get(next_tick_)) Advance(node_clock, stamps);
@@ -140,14 +171,15 @@ void ReadStream::NoteReturn(std::uint64_t node_clock) {
   last_read_.store(node_clock, std::memory_order_relaxed);
 }
 
-void ReadStream::Look(ReadStamp stamp) {
-  const Place place = PlaceOf(stamp);
+void ReadStream::Look(const Known& block) {
+  const Place place = PlaceOf(block);
   Add(looks_.at(static_cast<std::size_t>(place.of_class))
           .at(static_cast<std::size_t>(place.bucket)),
       1U);
 }
 
 ReadStamp ReadStream::Aged(ReadStamp stamp) {
+  if (IsOfOtherLife(stamp)) return StampOf(kOtherLife, 1);
   const std::uint32_t date = DateOf(stamp);
   if (date < 2 || TicksSince(date) <= kOldTicks) return stamp;
   blocks_.fetch_sub(1, std::memory_order_relaxed);
@@ -183,9 +215,9 @@ bool ReadStream::IsRecent(ReadStamp stamp) const {
   return date >= 2 && TicksSince(date) <= kTicksPerEpoch / 5;
 }
 
-double ReadStream::Worth(ReadStamp stamp, std::uint64_t node_clock) const {
+double ReadStream::Worth(const Known& block, std::uint64_t node_clock) const {
   if (Get(clock_) == 0 || IsIdle(node_clock)) return 0;
-  const Place place = PlaceOf(stamp);
+  const Place place = PlaceOf(block);
   const float value = Get(value_.at(static_cast<std::size_t>(place.of_class))
                               .at(static_cast<std::size_t>(place.bucket)));
   return RateAt(node_clock) * static_cast<double>(value);
@@ -202,6 +234,7 @@ void ReadStream::Advance(std::uint64_t node_clock, std::uint64_t stamps) {
   const std::uint64_t now = Get(clock_);
   if (!lock.owns_lock() || now < Get(next_tick_)) return;
   const std::uint32_t tick = Get(tick_) + 1;
+  LookForSwitch(now - Get(began_.at(Get(tick_) % kTicks)));
   began_.at(tick % kTicks).store(now, std::memory_order_relaxed);
   node_began_.at(tick % kTicks).store(node_clock, std::memory_order_relaxed);
   tick_.store(tick, std::memory_order_relaxed);
@@ -210,6 +243,53 @@ void ReadStream::Advance(std::uint64_t node_clock, std::uint64_t stamps) {
   const auto part = static_cast<std::uint64_t>(Get(period_) / kTicksPerEpoch);
   next_tick_.store(now + std::max({kMinTick, part, stamps / kStampsPerTick}),
                    std::memory_order_relaxed);
+}
+
+/// At the end of a tick of `reads` reads. A job that reads again what it knows, and then reads
+/// nothing of it any more, has gone on to other data: what it read before is worth nothing.
+void ReadStream::LookForSwitch(std::uint64_t reads) {
+  const auto returns = static_cast<double>(returns_.exchange(0));
+  const auto firsts = static_cast<double>(firsts_.exchange(0));
+  const double all = static_cast<double>(std::max<std::uint64_t>(reads, 1));
+  const double expected = return_share_ * all;
+  const bool dry = learns_ && return_share_ >= kLeastReturns && returns <= kDrought * expected;
+  const double period = Get(period_);
+  if (!dry) {
+    if (Get(drought_) != 0) {
+      longest_drought_ = std::max(longest_drought_, drought_reads_ / return_share_ / period);
+      drought_.store(0, std::memory_order_relaxed);
+    }
+    return_share_ += (returns / all - return_share_) * (1 - kFade);
+    return;
+  }
+  if (Get(drought_) == 0) {
+    drought_.store(Get(tick_), std::memory_order_relaxed);
+    drought_reads_ = 0;
+    drought_firsts_ = 0;
+  }
+  drought_reads_ += expected;
+  drought_firsts_ += firsts;
+  const double away = drought_reads_ / return_share_ / period;
+  if (drought_reads_ >= kDroughtReads &&
+      away >= std::max(kSwitchAfter, kPauseFactor * longest_drought_)) {
+    BeginLife(Get(drought_));
+  }
+}
+
+/// What was learned was of other data. Only that it is worth nothing now is known, and that goes
+/// with the next reads of it.
+void ReadStream::BeginLife(std::uint32_t tick) {
+  born_.store(tick, std::memory_order_relaxed);
+  drought_.store(0, std::memory_order_relaxed);
+  blocks_.store(static_cast<std::int64_t>(drought_firsts_), std::memory_order_relaxed);
+  gaps_.store(0);
+  gap_squares_.store(0);
+  gaps_seen_ = 0;
+  gap_squares_seen_ = 0;
+  return_share_ = 0;
+  reads_seen_ = {};
+  chances_ = {};
+  chances_.at(kOtherLife).at(kLongAgo) = kGone * kPriorReads * Get(period_);
 }
 
 void ReadStream::Learn(std::uint64_t stamps) {
@@ -221,7 +301,7 @@ void ReadStream::Learn(std::uint64_t stamps) {
   const double weight = kPriorPeriods * blocks * blocks;
   const double period = (gap_squares_seen_ / kGapBias + weight * blocks) / (gaps_seen_ + weight);
   period_.store(period, std::memory_order_relaxed);
-  const bool learns = gaps_seen_ > kFirstEpoch * blocks * period;
+  learns_ = gaps_seen_ > kFirstEpoch * blocks * period;
   // One look stands for so many blocks, and for one read.
   const double each = static_cast<double>(stamps) / kLooksPerRead;
   for (std::size_t c = 0; c < kClasses; ++c) {
@@ -230,8 +310,11 @@ void ReadStream::Learn(std::uint64_t stamps) {
       double& chances = chances_.at(c).at(b);
       const double reads = reads_.at(c).at(b).exchange(0);
       const double looks = looks_.at(c).at(b).exchange(0);
-      seen = learns ? seen * kFade + reads : 0;
-      chances = learns ? chances * kFade + looks * each : 0;
+      // Also in a first epoch it can be learned what is not of the job's data.
+      const bool other_data = (b == kNever && c != kShared) || (b == kLongAgo && c == kOtherLife);
+      const bool counts = learns_ || other_data;
+      seen = counts ? seen * kFade + reads : 0;
+      chances = counts ? chances * kFade + looks * each : 0;
       double prior = b == kNever ? 1 : 0.5;
       if (b < kAges) prior = PermutedHazard((static_cast<double>(b) + 0.5) / kTicksPerEpoch);
       hazard_.at(c).at(b) = (seen + prior * kPriorReads) / (chances + kPriorReads * period);

@@ -15,7 +15,6 @@ namespace {
 using std::chrono::seconds;
 
 constexpr std::size_t kOpenSegments = 512;  ///< Half of the usual soft limit of descriptors.
-constexpr int kRoomAttempts = 4;            ///< Others may take the room that was made.
 constexpr seconds kAdmissionPatience{60};   ///< For another admission of the same block.
 
 Status CheckOptions(const BlockStoreOptions& options) {
@@ -106,7 +105,7 @@ Result<std::unique_ptr<SegmentStore>> SegmentStore::Open(const BlockStoreOptions
 // --- Reading
 
 void SegmentStore::NoteRead(const Uuid& link, const BlockId& block, std::string_view job) {
-  parts_.history.NoteRead(link, job, block, parts_.index.Find(block).has_value());
+  choice_.NoteRead(link, job, block);
 }
 
 Result<Cells> SegmentStore::Absent(const BlockId& block) const {
@@ -132,7 +131,7 @@ Task<Result<Cells>> SegmentStore::Read(BlockId block, BlockRange range) {
   Result<Cells> cells;
   bool hit = false;
   if (file) {
-    file->link->Touch();
+    file->link->Touch(parts_.now());
     reader = std::make_unique<RecordReader>(disk.Expect(*found, file->link->id), range);
     hit = reader->Read(file->fd.get(), true) == RecordReader::Outcome::kOk;
   }
@@ -162,7 +161,7 @@ Result<Cells> SegmentStore::ReadFromDisk(const BlockIndex::Found& found, BlockRa
   RecordReader::Outcome outcome = RecordReader::Outcome::kIoError;
   if (const auto file = disk.OpenSegment(found.place.segment)) {
     if (!reader) {
-      file->link->Touch();
+      file->link->Touch(parts_.now());
       reader = std::make_unique<RecordReader>(disk.Expect(found, file->link->id), range);
     }
     outcome = reader->Read(file->fd.get(), false);
@@ -254,7 +253,7 @@ Task<Status> SegmentStore::Admit(Uuid link, BlockId block, Slice data,
 
 Status SegmentStore::AdmitNow(const NewBlock& block) {
   const std::shared_ptr<LinkState> link = parts_.links.Get(block.link);
-  link->Touch();
+  link->Touch(parts_.now());
   ForgetOnLostDisk(block.block);
   if (Contains(block.block)) return {};
   if (parts_.index.Occupied(block.block)) {
@@ -274,7 +273,7 @@ Status SegmentStore::AdmitNow(const NewBlock& block) {
 Status SegmentStore::AdmitWithinQuota(const NewBlock& block, const std::shared_ptr<LinkState>& link,
                                       bool path_pinned) {
   const bool pinned = path_pinned || link->pinned.load(std::memory_order_relaxed);
-  if (!HoldRoom(*link, block.block.length, pinned))
+  if (!HoldRoom(*link, block.block, pinned))
     return Fail(Code::kOverloaded, "link " + link->id.ToString() + " is at its quota here");
   Status status;
   for (int attempt = 0; attempt < kRoomAttempts; ++attempt) {
@@ -284,21 +283,6 @@ Status SegmentStore::AdmitWithinQuota(const NewBlock& block, const std::shared_p
   }
   link->ReturnRoom(block.block.length);
   return status;
-}
-
-/// Within the quota of its link: for a pinned block the link's oldest others go, for any other
-/// nothing does, as in a full cache.
-bool SegmentStore::HoldRoom(LinkState& link, std::uint32_t length, bool pinned) {
-  for (int attempt = 0; attempt < kRoomAttempts; ++attempt) {
-    if (link.HoldRoom(length)) return true;
-    if (!pinned || link.pinned.load(std::memory_order_relaxed)) return false;
-    Evicted freed;
-    for (const auto& disk : disks_) {
-      if (TrimOn(*disk, link, length, freed) >= length) break;
-    }
-    if (freed.blocks == 0) return false;
-  }
-  return false;
 }
 
 /// The disks that take blocks, the one with the largest free share first.
@@ -343,7 +327,7 @@ void SegmentStore::ForgetOnLostDisk(const BlockId& block) {
 
 std::unordered_map<Uuid, LinkUsage> SegmentStore::UsageByLink() const {
   std::unordered_map<Uuid, LinkUsage> usage;
-  const TimePoint now = Clock::now();
+  const TimePoint now = parts_.now();
   for (const auto& link : parts_.links.All()) {
     const std::uint64_t blocks = link->blocks.load(std::memory_order_relaxed);
     if (blocks > 0) {

@@ -53,6 +53,7 @@ class SegmentStore final : public BlockStore {
   class ReadPin;
   /// Blocks whose removal is one batch in the index.
   static constexpr std::size_t kRemoveAtOnce = 256;
+  static constexpr int kRoomAttempts = 4;  ///< Others may take the room that was made.
   struct NewBlock {
     Uuid link;
     BlockId block;
@@ -77,11 +78,14 @@ class SegmentStore final : public BlockStore {
   Status AdmitNow(const NewBlock& block);
   Status AdmitWithinQuota(const NewBlock& block, const std::shared_ptr<LinkState>& link,
                           bool path_pinned);
-  bool HoldRoom(LinkState& link, std::uint32_t length, bool pinned);
+  bool HoldRoom(LinkState& link, const BlockId& block, bool pinned);
+  bool MakeRoomInQuota(LinkState& link, const BlockId& block);
   Status AdmitWithoutEvicting(const NewBlock& block, const std::shared_ptr<LinkState>& link,
                               bool path_pinned);
   bool MakeRoom(const LinkUse& newcomer, const BlockId& block);
   bool MakeRoomByWorth(const Uuid& link, const BlockId& block);
+  std::optional<BlockIndex::Found> TakeVictim(const Uuid& link, const BlockId& block,
+                                              const VictimChoice::Draw& draw);
   Result<Disk::Removal> Evict(Disk& disk, const std::vector<BlockIndex::Found>& leaving);
   bool MakeRoomOn(Disk& disk, const std::vector<Uuid>& victims, std::uint64_t bytes);
   void ForgetOnLostDisk(const BlockId& block);

@@ -14,7 +14,7 @@ constexpr int kMostLost = 64;
 bool SegmentStore::MakeRoom(const LinkUse& newcomer, const BlockId& block) {
   const std::uint64_t bytes = RecordDiskBytes(block.length);
   for (Disk* disk : WritableDisks()) {
-    const std::vector<Uuid> victims = policy_->VictimLinks(newcomer, disk->Links(), Clock::now());
+    const std::vector<Uuid> victims = policy_->VictimLinks(newcomer, disk->Links(), parts_.now());
     if (MakeRoomOn(*disk, victims, bytes)) return true;
   }
   return !newcomer.pinned && MakeRoomByWorth(newcomer.link, block);
@@ -38,38 +38,96 @@ bool SegmentStore::MakeRoomOn(Disk& disk, const std::vector<Uuid>& victims, std:
   return disk.HasRoom(bytes);
 }
 
+/// The least wanted of what `draw` draws, leaving from now on; empty: it is not to go for the
+/// block.
+std::optional<BlockIndex::Found> SegmentStore::TakeVictim(const Uuid& link, const BlockId& block,
+                                                          const VictimChoice::Draw& draw) {
+  for (int lost = 0; lost < kMostLost; ++lost) {
+    const auto victim = choice_.Choose(link, block, draw);
+    if (!victim) return std::nullopt;
+    const auto removal = parts_.index.BeginRemove(victim->handle, victim->place.disk,
+                                                  victim->place.segment, BlockIndex::Spare());
+    if (removal.found) return removal.found;
+  }
+  return std::nullopt;
+}
+
 /// All that must go for the block, or nothing. The first victim says on which disk.
 bool SegmentStore::MakeRoomByWorth(const Uuid& link, const BlockId& block) {
   const std::uint64_t bytes = RecordDiskBytes(block.length);
   Disk* disk = nullptr;
-  std::vector<BlockIndex::Found> leaving;
-  const auto link_of = [&](const BlockIndex::Found& found) -> std::optional<Uuid> {
-    const Disk& of = *disks_[found.place.disk];
+  const auto draw = [&](std::uint64_t random) -> std::optional<VictimChoice::Drawn> {
+    const std::optional<BlockIndex::Found> found = parts_.index.Pick(random);
+    if (!found || found->pinned) return std::nullopt;
+    const Disk& of = *disks_[found->place.disk];
     if ((disk != nullptr && disk != &of) || of.state() != DiskState::kOk) return std::nullopt;
-    const auto lies_in = of.LinkOf(found.place.segment);
+    const auto lies_in = of.LinkOf(found->place.segment);
     if (!lies_in || lies_in->pinned.load(std::memory_order_relaxed)) return std::nullopt;
-    return lies_in->id;
+    return VictimChoice::Drawn{*found, lies_in->id};
   };
-  int lost = 0;
+  std::vector<BlockIndex::Found> leaving;
   std::uint64_t gain = 0;
   while (gain < bytes && (disk == nullptr || !disk->HasRoom(bytes - gain))) {
-    const auto victim = choice_.Choose(link, block, link_of);
-    const bool enough = !victim || leaving.size() == kRemoveAtOnce || lost == kMostLost;
-    if (enough) {
+    const bool enough = leaving.size() == kRemoveAtOnce;
+    const auto victim = enough ? std::nullopt : TakeVictim(link, block, draw);
+    if (!victim) {
       for (const BlockIndex::Found& found : leaving) parts_.index.CancelRemove(found.handle);
       return false;
     }
-    const auto removal = parts_.index.BeginRemove(victim->handle, victim->place.disk,
-                                                  victim->place.segment, BlockIndex::Spare());
-    if (!removal.found) {
-      ++lost;
-      continue;
-    }
-    disk = disks_[removal.found->place.disk].get();
-    gain += RecordDiskBytes(removal.found->block.length);
-    leaving.push_back(*removal.found);
+    disk = disks_[victim->place.disk].get();
+    gain += RecordDiskBytes(victim->block.length);
+    leaving.push_back(*victim);
   }
   return disk != nullptr && Evict(*disk, leaving).has_value();
+}
+
+/// Within the quota of its link. There the link is a cache of that size: only its own blocks go,
+/// for a pinned block the oldest, for any other those that its jobs want less.
+bool SegmentStore::HoldRoom(LinkState& link, const BlockId& block, bool pinned) {
+  for (int attempt = 0; attempt < kRoomAttempts; ++attempt) {
+    if (link.HoldRoom(block.length)) return true;
+    if (link.pinned.load(std::memory_order_relaxed)) return false;
+    if (!pinned) {
+      if (!MakeRoomInQuota(link, block)) return false;
+      continue;
+    }
+    Evicted freed;
+    for (const auto& disk : disks_) {
+      if (TrimOn(*disk, link, block.length, freed) >= block.length) break;
+    }
+    if (freed.blocks == 0) return false;
+  }
+  return false;
+}
+
+/// All that must go for the block, or nothing.
+bool SegmentStore::MakeRoomInQuota(LinkState& link, const BlockId& block) {
+  const auto draw = [&](std::uint64_t random) -> std::optional<VictimChoice::Drawn> {
+    const Disk& disk = *disks_[(random & UINT32_MAX) % disks_.size()];
+    if (disk.state() != DiskState::kOk) return std::nullopt;
+    const std::optional<BlockIndex::Found> found = disk.Pick(link.id, random);
+    if (!found) return std::nullopt;
+    return VictimChoice::Drawn{*found, link.id};
+  };
+  const std::optional<std::uint64_t> lacks = link.Lacks(block.length);
+  std::vector<BlockIndex::Found> leaving;
+  std::uint64_t gain = 0;
+  while (lacks && gain < *lacks) {
+    const bool enough = leaving.size() == kRemoveAtOnce;
+    const auto victim = enough ? std::nullopt : TakeVictim(link.id, block, draw);
+    if (!victim) break;
+    gain += victim->block.length;
+    leaving.push_back(*victim);
+  }
+  if (!lacks || gain < *lacks) {
+    for (const BlockIndex::Found& found : leaving) parts_.index.CancelRemove(found.handle);
+    return false;
+  }
+  const Result<Removed> removed = RemoveAll(leaving, BlockLoss::kOverQuota);
+  if (!removed) return false;
+  parts_.counters.trimmed_bytes.fetch_add(removed->evicted.bytes, std::memory_order_relaxed);
+  link.evicted_bytes.fetch_add(removed->evicted.bytes, std::memory_order_relaxed);
+  return true;
 }
 
 Result<Disk::Removal> SegmentStore::Evict(Disk& disk,

@@ -9,6 +9,9 @@ constexpr int kCandidates = 32;
 constexpr double kMarginOfWorth = 1.1;
 constexpr double kMarginOfMean = 0.35;
 
+/// A trial ends without a result after so many reads for each remembered block.
+constexpr std::uint64_t kPatience = 4;
+
 /// Places that are drawn at most for one candidate.
 constexpr int kDraws = 4;
 
@@ -23,28 +26,33 @@ std::uint64_t VictimChoice::Random() {
   return z ^ (z >> 31);
 }
 
+void VictimChoice::NoteRead(const Uuid& link, std::string_view job, const BlockId& block) {
+  const bool counts = history_.NoteRead(link, job, block, index_.Find(block).has_value());
+  if (counts) trials_.NoteRead(block);
+}
+
 std::optional<BlockIndex::Found> VictimChoice::Choose(const Uuid& link, const BlockId& newcomer,
-                                                      const LinkOfVictim& link_of) {
+                                                      const Draw& draw) {
   const ReadHistory::Value wanted = history_.ValueOf(link, newcomer);
   if (!wanted.just_read || wanted.worth <= 0) return std::nullopt;
   std::optional<BlockIndex::Found> victim;
   double least = 0;
   int candidates = 0;
-  for (int draw = 0; draw < kCandidates * kDraws && candidates < kCandidates; ++draw) {
-    const std::optional<BlockIndex::Found> found = index_.Pick(Random());
-    if (!found || found->pinned) continue;
-    const std::optional<Uuid> lies_in = link_of(*found);
-    if (!lies_in) continue;
-    const ReadHistory::Value value = history_.ValueOf(*lies_in, found->block);
+  for (int draws = 0; draws < kCandidates * kDraws && candidates < kCandidates; ++draws) {
+    const std::optional<Drawn> drawn = draw(Random());
+    if (!drawn) continue;
+    const ReadHistory::Value value = history_.ValueOf(drawn->link, drawn->found.block);
     if (!value.has_jobs) continue;
     ++candidates;
     if (victim && value.worth >= least) continue;
-    victim = found;
+    victim = drawn->found;
     least = value.worth;
   }
   if (!victim) return std::nullopt;
-  const double bar = least > 0 ? least * kMarginOfWorth + wanted.mean * kMarginOfMean : 0;
-  return wanted.worth > bar ? victim : std::nullopt;
+  if (least <= 0) return victim;
+  if (wanted.worth <= least * kMarginOfWorth + wanted.mean * kMarginOfMean) return std::nullopt;
+  trials_.Watch(link, newcomer, victim->block, kPatience * history_.size());
+  return trials_.Pays(link) ? victim : std::nullopt;
 }
 
 }  // namespace forebay

@@ -9,7 +9,7 @@ namespace forebay {
 enum class BlockLoss : std::uint8_t {
   kNone = 0,
   kReplaced = 1,    ///< Evicted: the disk was full, and other blocks came.
-  kOverQuota = 2,   ///< Evicted: its link was above its quota.
+  kOverQuota = 2,   ///< Evicted: its link's quota had no room for it.
   kAsked = 3,       ///< Evicted: somebody said so (`evict`, `unlink --evict`).
   kDamaged = 4,     ///< Dropped: it could not be read as what it was when it was filled.
   kNoRoom = 5,      ///< Not kept: no space may be freed for it, or its link is at its quota.

@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <unordered_set>
 
 #include "cachenode/store/block_index.h"
 #include "cachenode/store/read_history.h"
@@ -86,22 +87,6 @@ class Lru final : public Cache {
   const std::size_t places_;
   std::list<std::uint32_t> order_;
   std::vector<std::list<std::uint32_t>::iterator> where_;
-};
-
-class NoEvict final : public Cache {
- public:
-  explicit NoEvict(std::size_t places) : places_(places) {}
-
-  Answer Read(const BlockRead& read, std::size_t /*at*/) override {
-    if (cached_.contains(read.block)) return {.hit = true};
-    if (cached_.size() == places_) return {};
-    cached_.insert(read.block);
-    return {.admitted = true};
-  }
-
- private:
-  const std::size_t places_;
-  std::set<std::uint32_t> cached_;
 };
 
 class Oracle final : public Cache {
@@ -222,20 +207,20 @@ class Node {
  public:
   explicit Node(std::size_t places) : places_(places), choice_(index_, history_) {}
 
-  bool NoteRead(const BlockRead& read, const BlockId& block) {
-    const bool hit = index_.Find(block).has_value();
-    history_.NoteRead(LinkIdOf(read.link), std::to_string(read.job), block, hit);
-    return hit;
+  void NoteRead(const BlockRead& read, const BlockId& block) {
+    choice_.NoteRead(LinkIdOf(read.link), std::to_string(read.job), block);
   }
 
   Cache::Answer Read(const BlockRead& read, const BlockId& block) {
-    const bool hit = NoteRead(read, block);
-    if (hit) return {.hit = true};
+    NoteRead(read, block);
+    if (index_.Find(block)) return {.hit = true};
     if (index_.size() == places_) {
-      const auto link_of = [](const BlockIndex::Found& found) -> std::optional<Uuid> {
-        return LinkIdOf(found.place.segment);
+      const auto draw = [this](std::uint64_t random) -> std::optional<VictimChoice::Drawn> {
+        const std::optional<BlockIndex::Found> found = index_.Pick(random);
+        if (!found) return std::nullopt;
+        return VictimChoice::Drawn{*found, LinkIdOf(found->place.segment)};
       };
-      const auto victim = choice_.Choose(LinkIdOf(read.link), block, link_of);
+      const auto victim = choice_.Choose(LinkIdOf(read.link), block, draw);
       if (!victim) return {};
       index_.BeginRemove(victim->block);
       index_.FinishRemove(victim->handle);
@@ -253,11 +238,33 @@ class Node {
   VictimChoice choice_;
 };
 
-class Forebay final : public Cache {
+/// Nothing is replaced.
+class FrozenNode {
  public:
-  Forebay(const Trace& trace, std::size_t places, std::uint32_t nodes) {
-    for (std::uint32_t i = 0; i < nodes; ++i)
-      nodes_.push_back(std::make_unique<Node>(places / nodes));
+  explicit FrozenNode(std::size_t places) : places_(places) {}
+
+  void NoteRead(const BlockRead& /*read*/, const BlockId& /*block*/) {}
+  Cache::Answer Read(const BlockRead& /*read*/, const BlockId& block) {
+    if (cached_.contains(block)) return {.hit = true};
+    if (cached_.size() == places_) return {};
+    cached_.insert(block);
+    return {.admitted = true};
+  }
+
+ private:
+  const std::size_t places_;
+  std::unordered_set<BlockId> cached_;
+};
+
+/// Nodes that share the blocks by their names, and the places evenly.
+template <typename NodeType>
+class Nodes final : public Cache {
+ public:
+  Nodes(const Trace& trace, std::size_t places, std::uint32_t nodes) {
+    for (std::uint32_t i = 0; i < nodes; ++i) {
+      const std::size_t own = places * (i + 1) / nodes - places * i / nodes;
+      nodes_.push_back(std::make_unique<NodeType>(own));
+    }
     ids_.reserve(trace.blocks);
     for (std::uint32_t block = 0; block < trace.blocks; ++block) ids_.push_back(IdOf(block));
   }
@@ -268,18 +275,18 @@ class Forebay final : public Cache {
   void ReadAgain(const BlockRead& read) override { NodeOf(read).NoteRead(read, ids_[read.block]); }
 
  private:
-  Node& NodeOf(const BlockRead& read) {
+  NodeType& NodeOf(const BlockRead& read) {
     return *nodes_[ids_[read.block].version.high % nodes_.size()];
   }
 
-  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::unique_ptr<NodeType>> nodes_;
   std::vector<BlockId> ids_;
 };
 
 }  // namespace
 
 Outcome RunForebay(const Trace& trace, std::size_t places, std::uint32_t nodes) {
-  Forebay cache(trace, places, nodes);
+  Nodes<Node> cache(trace, places, nodes);
   return Run(trace, cache);
 }
 
@@ -288,8 +295,8 @@ Outcome RunLru(const Trace& trace, std::size_t places) {
   return Run(trace, cache);
 }
 
-Outcome RunNoEvict(const Trace& trace, std::size_t places) {
-  NoEvict cache(places);
+Outcome RunNoEvict(const Trace& trace, std::size_t places, std::uint32_t nodes) {
+  Nodes<FrozenNode> cache(trace, places, nodes);
   return Run(trace, cache);
 }
 

@@ -26,9 +26,10 @@ struct Outcome {
 /// blocks and `places` places evenly.
 Outcome RunForebay(const Trace& trace, std::size_t places, std::uint32_t nodes = 1);
 
-/// What it is compared with, on one node.
+/// What it is compared with. Keeps what came first, on as many nodes.
+Outcome RunNoEvict(const Trace& trace, std::size_t places, std::uint32_t nodes = 1);
+/// These on one node.
 Outcome RunLru(const Trace& trace, std::size_t places);
-Outcome RunNoEvict(const Trace& trace, std::size_t places);
 /// Knows when epochs begin and end, and the jobs' speeds; evicts what fewest jobs still want in
 /// their epochs, the ones with the least left of it most.
 Outcome RunOracle(const Trace& trace, std::size_t places);

@@ -84,5 +84,49 @@ TEST_F(EvictionTest, TwoJobsHitMoreThanTheStoreIsLarge) {
   EXPECT_GT((*store_)->counters().evicted_blocks, 0u);
 }
 
+TEST_F(EvictionTest, LinkAtItsQuotaIsACacheOfThatSize) {
+  const Uuid other = LinkNumber(2);
+  constexpr std::uint32_t kPlaces = 400;
+  (*store_)->SetRules({{.link = link_, .max_bytes = std::uint64_t{kPlaces} * kLength}});
+  // Of another link, which a job reads as well.
+  std::vector<BlockId> others;
+  others.reserve(kPlaces);
+  for (std::uint32_t i = 0; i < kPlaces; ++i) others.push_back(BlockOf(1'000'000 + i));
+  for (const BlockId& block : others) {
+    (*store_)->NoteRead(other, block, "other");
+    ASSERT_TRUE(store_->Admit(other, block));
+  }
+  Workload workload = CleanWorkload(2, kPlaces * 2);
+  workload.epochs = 8;
+  const Outcome outcome = Run(workload);
+  EXPECT_GE(outcome.hit_rate(), 0.58);
+  EXPECT_EQ((*store_)->UsageByLink()[link_].blocks, kPlaces);
+  EXPECT_EQ((*store_)->UsageByLink()[other].blocks, kPlaces);
+  EXPECT_EQ((*store_)->counters().evicted_blocks, 0u) << "that is to make room on the disk";
+  EXPECT_GT((*store_)->counters().trimmed_bytes, 0u);
+}
+
+TEST_F(EvictionTest, OneJobAtAQuotaHitsAsOftenAsTheQuotaIsLargeAndGoesOnToOtherData) {
+  constexpr std::uint32_t kPlaces = 400;
+  (*store_)->SetRules({{.link = link_, .max_bytes = std::uint64_t{kPlaces} * kLength}});
+  Workload workload = CleanWorkload(1, kPlaces * 2);
+  workload.switches = Workload::Switch::kFolder;
+  workload.measured_from = 7.0 / 12;
+  EXPECT_GE(Run(workload).hit_rate(), 0.99 * 0.5);
+}
+
+TEST_F(EvictionTest, PinnedBlocksNeverGoForOthersOfTheirLink) {
+  constexpr std::uint32_t kPlaces = 400;
+  constexpr std::uint32_t kPinned = 100;
+  (*store_)->SetRules(
+      {{.link = link_, .max_bytes = std::uint64_t{kPlaces} * kLength, .pins = {"p/"}}});
+  for (std::uint32_t i = 0; i < kPinned; ++i) ASSERT_TRUE(store_->Admit(link_, BlockOf(i), "p/f"));
+  Workload workload = CleanWorkload(2, kPlaces * 2);
+  workload.epochs = 6;
+  EXPECT_GE(Run(workload).hit_rate(), 0.5);
+  EXPECT_GT((*store_)->counters().trimmed_bytes, 0u);
+  for (std::uint32_t i = 0; i < kPinned; ++i) EXPECT_TRUE((*store_)->Contains(BlockOf(i))) << i;
+}
+
 }  // namespace
 }  // namespace forebay

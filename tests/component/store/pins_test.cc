@@ -166,7 +166,7 @@ TEST_F(StorePinsTest, APinnedNewcomerIsKeptInAFullCacheOfLinksInUse) {
   EXPECT_TRUE(store.Serves(Block(1)));
 }
 
-TEST_F(StorePinsTest, AQuotaHoldsToTheBlockAndReplacesNothing) {
+TEST_F(StorePinsTest, AQuotaHoldsToTheBlockAndReplacesNothingForABlockThatNoJobReads) {
   TestStore store(Options({Quota(1, 3ULL * kLength)}));
   for (std::uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(store.Admit(LinkNumber(1), Block(i)));
   const Status refused = store.Admit(LinkNumber(1), Block(3));

@@ -157,15 +157,16 @@ TEST(ExplainFile, BlocksOfWhichTheSameIsSaidShareALine) {
       "  pinned      by the pin of imagenet/train until job slurm-8 ends\n"
       "  cached      16.0 KiB of 20.0 KiB: bytes 0-16383\n"
       "  last read   2 min 0 s ago by job slurm-7, at n1\n"
-      "  in short    4.00 KiB of it is not cached, last 1 min 0 s ago, evicted: its link was "
-      "above its quota: reading all of it costs 1 GET; `forebay pin imagenet/train/a.jpg` "
+      "  in short    4.00 KiB of it is not cached, last 1 min 0 s ago, evicted: its link's "
+      "quota left no room for it: reading all of it costs 1 GET; `forebay pin "
+      "imagenet/train/a.jpg` "
       "keeps what is read from now on\n"
       "\n"
       "BLOCKS  BYTES        OWNERS  EARLIER OWNERS           CACHED AT  LAST READ             "
       "    WHY NOT CACHED\n"
       "0-3     0-16383      n1, n2                           n1         -\n"
       "4       16384-20479  n1, n2  n3 until 10 min 0 s ago  no         2 min 0 s ago by "
-      "slurm-7  1 min 0 s ago, evicted: its link was above its quota\n");
+      "slurm-7  1 min 0 s ago, evicted: its link's quota left no room for it\n");
 }
 
 TEST(ExplainFile, OnlyTheFirstLinesOfALargeFileAreShownUnlessWide) {

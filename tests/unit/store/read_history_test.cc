@@ -86,6 +86,32 @@ TEST_F(ReadHistoryTest, JobThatComesBackFromAPauseIsWaitedForTheNextTime) {
   EXPECT_GT(WorthOf(500), 0);
 }
 
+TEST_F(ReadHistoryTest, WhatAJobReadBeforeItWentOnToOtherDataIsWorthNothing) {
+  for (int epoch = 0; epoch < 3; ++epoch) ReadAll("one", 0, 1000);
+  EXPECT_GT(WorthOf(50), 0);
+  ReadAll("one", 5000, 5150);
+  EXPECT_EQ(WorthOf(50), 0);
+  EXPECT_EQ(WorthOf(950), 0);
+  EXPECT_GT(WorthOf(5100), 0);
+  // It comes back: that it was away for so long is remembered.
+  ReadAll("one", 5150, 6000);
+  for (int epoch = 0; epoch < 3; ++epoch) ReadAll("one", 0, 1000);
+  EXPECT_GT(WorthOf(50), 0);
+}
+
+TEST_F(ReadHistoryTest, WhatOnlyJobsOfThePastHaveReadIsWorthNothingToOneThatReadsOtherData) {
+  for (int epoch = 0; epoch < 3; ++epoch) ReadAll("one", 0, 1000);
+  ReadAll("two", 5000, 5500);
+  EXPECT_EQ(WorthOf(50), 0);
+  EXPECT_GT(WorthOf(5050), 0);
+}
+
+TEST_F(ReadHistoryTest, WhatANewJobHasNotReadYetIsWorthSomethingWhereItReadsTheSame) {
+  for (int epoch = 0; epoch < 3; ++epoch) ReadAll("one", 0, 1000);
+  ReadAll("two", 0, 500);
+  EXPECT_GT(WorthOf(800), 0);
+}
+
 TEST_F(ReadHistoryTest, NinthJobCountsWithTheEighthUntilOneHasGone) {
   for (int job = 0; job < 9; ++job) ReadAll("job " + std::to_string(job), 0, 200);
   EXPECT_EQ(history_.size(), 200U);

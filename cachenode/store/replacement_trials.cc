@@ -1,0 +1,71 @@
+#include "cachenode/store/replacement_trials.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cachenode/store/block_hash.h"
+
+namespace forebay {
+namespace {
+
+/// Trials that a record remembers: what a job did long ago is worth less.
+constexpr double kRemembered = 512;
+/// The least surplus of trials that were won, as a part of those that were lost …
+constexpr double kLeastGain = 0.15;
+/// … and in standard deviations of a fair coin.
+constexpr double kDeviations = 2.5;
+
+}  // namespace
+
+void ReplacementTrials::Watch(const Uuid& link, const BlockId& newcomer, const BlockId& victim,
+                              std::uint64_t patience) {
+  const std::uint64_t now = reads_.load(std::memory_order_relaxed);
+  const std::scoped_lock lock(mutex_);
+  if (!records_.contains(link) && records_.size() == kMaxLinks) return;
+  const auto free =
+      std::ranges::find_if(trials_, [now](const Trial& trial) { return trial.ends <= now; });
+  if (free == trials_.end()) return;
+  End(*free);
+  *free = {.newcomer = MixedHash(newcomer),
+           .victim = MixedHash(victim),
+           .ends = now + patience,
+           .link = link};
+  ++Watched(free->newcomer);
+  ++Watched(free->victim);
+}
+
+void ReplacementTrials::End(Trial& trial) {
+  if (trial.ends == 0) return;
+  --Watched(trial.newcomer);
+  --Watched(trial.victim);
+  trial = Trial();
+}
+
+void ReplacementTrials::NoteRead(const BlockId& block) {
+  reads_.fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t hash = MixedHash(block);
+  if (Watched(hash).load(std::memory_order_relaxed) == 0) return;
+  const std::scoped_lock lock(mutex_);
+  for (Trial& trial : trials_) {
+    const bool won = trial.newcomer == hash;
+    if (trial.ends == 0 || (!won && trial.victim != hash)) continue;
+    Record& record = records_[trial.link];
+    if (record.won + record.lost >= kRemembered) {
+      record.won /= 2;
+      record.lost /= 2;
+    }
+    (won ? record.won : record.lost) += 1;
+    End(trial);
+  }
+}
+
+bool ReplacementTrials::Pays(const Uuid& link) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = records_.find(link);
+  if (found == records_.end()) return false;
+  const Record& record = found->second;
+  const double chance = kDeviations * std::sqrt(record.won + record.lost);
+  return record.won > record.lost * (1 + kLeastGain) + chance;
+}
+
+}  // namespace forebay
