@@ -57,12 +57,13 @@ class BlockReader::Tally {
 Task<Result<Cells>> BlockReader::Decide(const CheckedRead& read, Tally& tally, Deadline deadline) {
   const BlockRequest& request = read.request;
   // A block that is listed and cannot be read (its disk has just failed) is fetched, not looked for
-  // for ever.
+  // for ever; at once if the disk let us wait in vain.
   constexpr int kLooks = 3;
   for (int look = 1;; ++look) {
     // 1. The store has it, verified.
     Result<Cells> stored = co_await store_.Read(request.block, request.range);
-    if (stored || stored.error().code != Code::kNotFound) co_return stored;
+    const bool hangs = !stored && stored.error().code == Code::kTimeout;
+    if (stored || (stored.error().code != Code::kNotFound && !hangs)) co_return stored;
 
     // 2. It was filled a moment ago, and the store has no room for it.
     std::optional<Cells> recent = filler_.recent().Read(request.block, request.range);
@@ -80,7 +81,7 @@ Task<Result<Cells>> BlockReader::Decide(const CheckedRead& read, Tally& tally, D
 
     // 4. Join the running fill, or begin one. No seat: it has landed since step 1, look again.
     const ColdBlock cold{read.link, request.object, request.block, request.passed_over};
-    const Filler::Seat seat = filler_.JoinOrStart(cold, look < kLooks);
+    const Filler::Seat seat = filler_.JoinOrStart(cold, look < kLooks && !hangs);
     if (!seat.fill) continue;
     if (seat.leads) tally.Began(seat.fill);
     Result<Cells> filled = co_await seat.fill->Wait(request.range, deadline);

@@ -41,9 +41,7 @@ Status ClusterView::KeepIn(std::string file) {
   return {};
 }
 
-Status ClusterView::Save() {
-  const std::scoped_lock file_lock(file_mutex_);
-  if (file_.empty()) return {};
+Status ClusterView::Write(const std::string& file) const {
   proto::NodeClusterState state;
   {
     const std::scoped_lock lock(mutex_);
@@ -53,12 +51,26 @@ Status ClusterView::Save() {
     *state.mutable_fill_limits() = ToProto(fill_limits_);
     state.set_ring(ring_->Serialize());
   }
-  return WriteFileAtomically(file_, state.SerializeAsString());
+  return WriteFileAtomically(file, state.SerializeAsString());
 }
 
-Status ClusterView::Changed() {
-  if (changed_) changed_();
-  return Save();
+Status ClusterView::Keep() {
+  std::string file;
+  {
+    const std::scoped_lock lock(file_mutex_);
+    write_again_ = writing_;
+    if (writing_ || file_.empty()) return {};
+    writing_ = true;
+    file = file_;
+  }
+  for (;;) {
+    Status written = Write(file);
+    const std::scoped_lock lock(file_mutex_);
+    if (!std::exchange(write_again_, false)) {
+      writing_ = false;
+      return written;
+    }
+  }
 }
 
 Uuid ClusterView::cluster() const {
@@ -66,13 +78,9 @@ Uuid ClusterView::cluster() const {
   return cluster_;
 }
 
-Status ClusterView::SetCluster(const Uuid& cluster) {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (cluster_ == cluster) return {};
-    cluster_ = cluster;
-  }
-  return Save();
+void ClusterView::SetCluster(const Uuid& cluster) {
+  const std::scoped_lock lock(mutex_);
+  cluster_ = cluster;
 }
 
 std::shared_ptr<const LinkSpec> ClusterView::FindLink(const Uuid& id) const {
@@ -94,7 +102,7 @@ std::uint64_t ClusterView::links_version() const {
   return links_version_;
 }
 
-Status ClusterView::SetLinks(std::vector<LinkSpec> links, std::uint64_t version) {
+void ClusterView::SetLinks(std::vector<LinkSpec> links, std::uint64_t version) {
   Links fresh;
   for (LinkSpec& link : links) {
     const Uuid id = link.id;
@@ -111,7 +119,6 @@ Status ClusterView::SetLinks(std::vector<LinkSpec> links, std::uint64_t version)
     links_version_ = version;
   }
   links_changed_.NotifyAll();
-  return Save();
 }
 
 FillLimits ClusterView::fill_limits() const {
@@ -119,13 +126,13 @@ FillLimits ClusterView::fill_limits() const {
   return fill_limits_;
 }
 
-Status ClusterView::SetFillLimits(const FillLimits& limits) {
+void ClusterView::SetFillLimits(const FillLimits& limits) {
   {
     const std::scoped_lock lock(mutex_);
-    if (fill_limits_ == limits) return {};
+    if (fill_limits_ == limits) return;
     fill_limits_ = limits;
   }
-  return Changed();
+  if (changed_) changed_();
 }
 
 std::shared_ptr<const RingTable> ClusterView::ring() const {
@@ -133,14 +140,14 @@ std::shared_ptr<const RingTable> ClusterView::ring() const {
   return ring_;
 }
 
-Status ClusterView::OfferRing(RingTable table) {
+void ClusterView::OfferRing(RingTable table) {
   {
     const std::scoped_lock lock(mutex_);
-    if (table.epoch() < ring_->epoch()) return {};
+    if (table.epoch() < ring_->epoch()) return;
     ring_epoch_.store(table.epoch(), std::memory_order_release);
     ring_ = std::make_shared<const RingTable>(std::move(table));
   }
-  return Changed();
+  if (changed_) changed_();
 }
 
 }  // namespace forebay

@@ -23,10 +23,13 @@ class ClusterView {
  public:
   using Links = std::unordered_map<Uuid, std::shared_ptr<const LinkSpec>>;
 
-  /// Reads `file` when it exists, and keeps it up to date from now on. kCorrupt: it is damaged,
-  /// nothing is known then, and the next change replaces it. Blocks on the disk, as all that
-  /// changes the view does: those calls fail when the change holds and could not be written.
+  /// Reads `file` when it exists, and keeps the view there from now on. kCorrupt: it is damaged,
+  /// nothing is known then, and the next Keep replaces it. Blocks.
   Status KeepIn(std::string file);
+  /// Writes the view to its file, if it has one. To be called after changes, which hold in memory
+  /// at once: a disk that hangs must not keep the node from knowing its cluster. Blocks, but never
+  /// behind another call: that one writes once more.
+  Status Keep();
 
   /// Calls `changed` after each change to links, ring or limits, on the thread that made it. Set
   /// once, before anything changes the view on another thread.
@@ -34,31 +37,29 @@ class ClusterView {
 
   /// Zero until known.
   Uuid cluster() const;
-  Status SetCluster(const Uuid& cluster);
+  void SetCluster(const Uuid& cluster);
 
   /// Null when it is not known (yet).
   std::shared_ptr<const LinkSpec> FindLink(const Uuid& id) const;
   std::vector<std::shared_ptr<const LinkSpec>> AllLinks() const;
   std::uint64_t links_version() const;
-  Status SetLinks(std::vector<LinkSpec> links, std::uint64_t version);
+  void SetLinks(std::vector<LinkSpec> links, std::uint64_t version);
   /// Told each time the links may have changed.
   Notifier& links_changed() { return links_changed_; }
 
   /// This node's share of the budget for S3, as the coordinator said last.
   FillLimits fill_limits() const;
-  Status SetFillLimits(const FillLimits& limits);
+  void SetFillLimits(const FillLimits& limits);
 
   std::shared_ptr<const RingTable> ring() const;
   /// Of ring(); cheap, it is read for every frame sent.
   std::uint64_t ring_epoch() const { return ring_epoch_.load(std::memory_order_acquire); }
   /// Takes a table; one that is older than ours is ignored. Of the same epoch the later one counts:
   /// the owners are the same, addresses may differ.
-  Status OfferRing(RingTable table);
+  void OfferRing(RingTable table);
 
  private:
-  Status Save();
-  /// After a change: those who follow it, then the disk.
-  Status Changed();
+  Status Write(const std::string& file) const;
 
   mutable std::mutex mutex_;
   // Below: guarded by mutex_.
@@ -72,7 +73,10 @@ class ClusterView {
   Notifier links_changed_;
   std::function<void()> changed_;
   std::mutex file_mutex_;
-  std::string file_;  // guarded by file_mutex_
+  // Below: guarded by file_mutex_.
+  std::string file_;
+  bool writing_ = false;
+  bool write_again_ = false;
 };
 
 }  // namespace forebay

@@ -87,6 +87,8 @@ class NodeDaemon final : public Daemon {
     s3_.Stop();
   }
 
+  bool HangsOn() const override { return node_ && node_->HangsOn(); }
+
   void Reload() override { s3_.ReloadCredentials(); }
 
   std::vector<std::pair<std::string, std::string>> Addresses() const override {

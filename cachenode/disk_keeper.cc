@@ -10,6 +10,7 @@ namespace forebay {
 namespace {
 
 constexpr std::chrono::seconds kTendEvery{1};
+constexpr std::chrono::milliseconds kWatchEvery{100};
 /// Read at once: much for a disk's head, little for a reader who waits behind it.
 constexpr std::uint64_t kScrubStep = 1ULL << 20;
 constexpr std::chrono::seconds kAfterTrouble{60};
@@ -17,15 +18,23 @@ constexpr std::chrono::seconds kAfterTrouble{60};
 }  // namespace
 
 void DiskKeeper::Start(IoPool& io) {
+  Spawn(io.Next(), Watch());
   for (std::size_t disk = 0; disk < store_.Disks().size(); ++disk) {
     Spawn(io.Next(), Tend(disk));
     if (options_.scrub_bytes_per_s > 0) Spawn(io.Next(), Scrub(disk));
   }
 }
 
+Task<void> DiskKeeper::Watch() {
+  for (bool on = true; on;) {
+    store_.Watch(Clock::now());
+    on = co_await SleepFor(kWatchEvery);
+  }
+}
+
 Task<void> DiskKeeper::Tend(std::size_t disk) {
   for (bool on = true; on;) {
-    // Too much disk work is waiting: the next turn is soon.
+    // Too much disk work is waiting, or the disk hangs: the next turn is soon.
     (void)co_await store_.Tend(disk, Clock::now());
     on = co_await SleepFor(kTendEvery);
   }

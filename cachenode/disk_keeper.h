@@ -19,9 +19,10 @@ struct DiskKeeperOptions {
   std::chrono::milliseconds pass_every = std::chrono::hours(24);
 };
 
-/// Looks after the store's disks in the background: brings those back that are healthy again, and
-/// reads all blocks in turn at a bounded rate, so that damage is found and dropped. A disk that
-/// hangs holds up its own care alone. `store` outlives the loops of the IoPool.
+/// Looks after the store's disks in the background: notices those that hang, brings those back that
+/// are healthy again, and reads all blocks in turn at a bounded rate, so that damage is found and
+/// dropped. A disk that hangs holds up its own care alone. `store` outlives the loops of the
+/// IoPool.
 class DiskKeeper {
  public:
   DiskKeeper(BlockStore& store, DiskKeeperOptions options) : store_(store), options_(options) {}
@@ -32,6 +33,7 @@ class DiskKeeper {
   void Start(IoPool& io);
 
  private:
+  Task<void> Watch();
   Task<void> Tend(std::size_t disk);
   Task<void> Scrub(std::size_t disk);
 

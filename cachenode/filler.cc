@@ -17,6 +17,8 @@ namespace {
 // would be the last of these.
 constexpr std::size_t kMostWaiting = 65536;
 
+constexpr std::chrono::seconds kWarnEvery{10};
+
 // Three quarters of the connections to S3, of which there are half as many as slots: a reader finds
 // a free one.
 std::size_t BackgroundShare(std::size_t slots) { return std::max<std::size_t>(1, slots * 3 / 8); }
@@ -166,6 +168,16 @@ Task<Status> Filler::FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline dea
   co_return got;
 }
 
+/// A disk that has failed refuses every block.
+void Filler::WarnNotKept(const BlockId& block, const Error& why) {
+  const Duration now = Clock::now().time_since_epoch();
+  Duration due = warn_at_.load(std::memory_order_relaxed);
+  if (now < due || !warn_at_.compare_exchange_strong(due, now + kWarnEvery)) return;
+  spdlog::warn(
+      "block {} is served but not kept: {} (others may be, too; this is said once in {} s)",
+      block.ToString(), why.message, kWarnEvery.count());
+}
+
 Task<FillOutcome> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill) {
   Slice data = fill->Data();
   std::vector<std::uint64_t> checksums = fill->Checksums();
@@ -179,10 +191,7 @@ Task<FillOutcome> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill
   full_.NoteRefused(cold.link->id, cold.block.length, Clock::now());
   const bool no_room = kept.error().code == Code::kOverloaded;
   history_.NoteLoss(cold.block, no_room ? BlockLoss::kNoRoom : BlockLoss::kUnwritable);
-  if (!no_room) {
-    spdlog::warn("block {} is served but not kept: {}", cold.block.ToString(),
-                 kept.error().message);
-  }
+  if (!no_room) WarnNotKept(cold.block, kept.error());
   recent_.Add(cold.link->id, std::move(fill));
   co_return FillOutcome::kNoRoom;
 }

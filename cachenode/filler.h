@@ -79,6 +79,7 @@ class Filler {
   Task<Status> FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline deadline);
   bool IsAbandoned(const ColdBlock& cold, const Fill& fill) const;
   Task<FillOutcome> Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill);
+  void WarnNotKept(const BlockId& block, const Error& why);
 
   const FillerOptions options_;
   IoPool& pool_;
@@ -96,6 +97,7 @@ class Filler {
   RecentBlocks recent_;
   SingleFlight<BlockId, Fill> flights_;
   std::atomic<std::size_t> running_{0};
+  std::atomic<Duration> warn_at_{};
   std::atomic<bool> stopping_{false};
 };
 

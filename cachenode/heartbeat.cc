@@ -34,11 +34,6 @@ bool IsRefusal(const Status& status) {
   return !status && (status.error().code == Code::kInvalid || status.error().code == Code::kDenied);
 }
 
-/// The node goes on with what it was told; only a restart would not know it.
-void SayWhenNotKept(const Status& kept) {
-  if (!kept) spdlog::warn("what the coordinator said is not kept: {}", kept.error().message);
-}
-
 std::string Join(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
@@ -226,10 +221,17 @@ Task<Status> Heartbeat::FetchRing() {
   co_return taken;
 }
 
+Task<void> Heartbeat::KeepView() {
+  auto keep = [this] { return cluster_.Keep(); };
+  const Status kept = co_await offload_.Run(std::move(keep));
+  // The node goes on with what it was told; only a restart would not know it.
+  if (!kept) spdlog::warn("what the coordinator said is not kept: {}", kept.error().message);
+}
+
 Task<Status> Heartbeat::TakeLinks(google::protobuf::RepeatedPtrField<proto::LinkSpec> messages,
                                   std::uint64_t version) {
   Hurry();  // as below: somebody may wait until the nodes know
-  // Off the event loop: the view is written to the disk.
+  // Off the event loop: those who follow the view may have much to do.
   auto take = [this, messages = std::move(messages), version]() -> Status {
     std::vector<LinkSpec> links;
     for (const proto::LinkSpec& message : messages) {
@@ -237,10 +239,12 @@ Task<Status> Heartbeat::TakeLinks(google::protobuf::RepeatedPtrField<proto::Link
       if (!link) return Fail(link.error());
       links.push_back(std::move(*link));
     }
-    SayWhenNotKept(cluster_.SetLinks(std::move(links), version));
+    cluster_.SetLinks(std::move(links), version);
     return {};
   };
   Status taken = co_await offload_.Run(std::move(take));
+  // Beside the heartbeat, which a disk that hangs must not hold up.
+  if (taken) Spawn(io_.At(0), KeepView());
   co_return taken;
 }
 
@@ -248,10 +252,12 @@ Task<Status> Heartbeat::TakeFillLimits(FillLimits limits) {
   // Whoever decided it waits until the nodes say that they know.
   if (limits.version != cluster_.fill_limits().version) Hurry();
   auto take = [this, limits]() -> Status {
-    SayWhenNotKept(cluster_.SetFillLimits(limits));
+    cluster_.SetFillLimits(limits);
     return {};
   };
   Status taken = co_await offload_.Run(std::move(take));
+  // Beside the heartbeat, which a disk that hangs must not hold up.
+  if (taken) Spawn(io_.At(0), KeepView());
   co_return taken;
 }
 
@@ -260,10 +266,12 @@ Task<Status> Heartbeat::TakeRing(Slice bytes) {
     Result<RingTable> table = RingTable::Parse(
         std::string_view(reinterpret_cast<const char*>(bytes.bytes.data()), bytes.bytes.size()));
     if (!table) return Fail(table.error());
-    SayWhenNotKept(cluster_.OfferRing(std::move(*table)));
+    cluster_.OfferRing(std::move(*table));
     return {};
   };
   Status taken = co_await offload_.Run(std::move(take));
+  // Beside the heartbeat, which a disk that hangs must not hold up.
+  if (taken) Spawn(io_.At(0), KeepView());
   co_return taken;
 }
 

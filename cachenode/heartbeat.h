@@ -72,6 +72,7 @@ class Heartbeat {
                          std::uint64_t version);
   Task<Status> TakeRing(Slice bytes);
   Task<Status> TakeFillLimits(FillLimits limits);
+  Task<void> KeepView();
   proto::HeartbeatRequest Compose() const;
   void ComposeLinks(proto::HeartbeatRequest& request) const;
   void NoteOutcome(const Status& status);

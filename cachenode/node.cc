@@ -20,6 +20,7 @@ constexpr std::size_t kMaxIdBytes = 63;
 // The part of a stop that comes after the last reply: fills, the last report, the cache on its
 // disk.
 constexpr std::chrono::seconds kLastActs{3};
+constexpr std::chrono::seconds kLeastClose{1};
 
 Status CheckId(const std::string& id) {
   const bool good = !id.empty() && id.size() <= kMaxIdBytes && std::ranges::all_of(id, [](char c) {
@@ -105,8 +106,9 @@ Status Node::OpenStore(std::stop_token stopping) {
   if (cluster_.cluster().IsZero()) {
     Result<Uuid> cluster = heartbeat_->LearnCluster(stopping);
     if (!cluster) return Fail(cluster.error());
-    Status set = cluster_.SetCluster(*cluster);
-    if (!set) return set;
+    cluster_.SetCluster(*cluster);
+    Status kept = cluster_.Keep();
+    if (!kept) return kept;
   }
   BlockStoreOptions store_options = options_.store;
   store_options.rules = Rules();
@@ -194,10 +196,18 @@ void Node::Observe() {
     samples.Set(metric::kFillsInFlight, {}, static_cast<double>(filler_->in_flight()));
     samples.Set(metric::kS3BudgetRatio, {}, filler_->brake().UseRatio(Clock::now()));
     samples.Set(metric::kIndexEntries, {}, static_cast<double>(store_->BlockCount()));
+    samples.Set(metric::kBlocksSetAside, {}, static_cast<double>(store_->SetAsideCount()));
     for (const DiskUsage& disk : store_->Disks()) {
       samples.Set(metric::kCacheUsedBytes, {disk.path}, static_cast<double>(disk.used_bytes));
       samples.Set(metric::kCacheCapacityBytes, {disk.path},
                   static_cast<double>(disk.capacity_bytes));
+      const DiskErrors& errors = disk.errors;
+      samples.Set(metric::kDiskErrors, {disk.path, "read"}, static_cast<double>(errors.read));
+      samples.Set(metric::kDiskErrors, {disk.path, "write"}, static_cast<double>(errors.write));
+      samples.Set(metric::kDiskErrors, {disk.path, "full"}, static_cast<double>(errors.full));
+      samples.Set(metric::kDiskErrors, {disk.path, "hang"}, static_cast<double>(errors.hang));
+      samples.Set(metric::kDiskErrors, {disk.path, "gone"}, static_cast<double>(errors.gone));
+      samples.Set(metric::kDiskInService, {disk.path}, disk.state == DiskState::kOk ? 1.0 : 0.0);
       samples.Set(metric::kScrubbedBytes, {disk.path}, static_cast<double>(disk.scrubbed_bytes));
     }
     ReportRpc(server_->counters(), samples);
@@ -234,10 +244,13 @@ void Node::Stop(Deadline drain) {
   if (peers_) peers_->Stop();
   // From here on nobody calls the store.
   io_.Stop();
-  offload_.Stop();
-  if (!store_) return;
-  Status closed = store_->Close();
-  if (!closed) spdlog::error("the cache may lose its newest blocks: {}", closed.error().message);
+  if (store_) {
+    const Status closed = store_->Close(Deadline(std::max(drain.at(), Clock::now() + kLeastClose)));
+    hangs_on_ = !closed && closed.error().code == Code::kTimeout;
+    if (!closed) spdlog::error("the cache may lose its newest blocks: {}", closed.error().message);
+  }
+  // What saves the node's own files may hang on the same disk.
+  if (!hangs_on_) offload_.Stop();
 }
 
 }  // namespace forebay

@@ -67,6 +67,8 @@ class Node {
   /// Stops accepting, lets calls in flight end until `drain`, reports a last time, makes the cache
   /// durable. Idempotent.
   void Stop(Deadline drain);
+  /// After Stop: a disk hangs, and threads in it; the destructor would wait for them.
+  bool HangsOn() const { return hangs_on_; }
 
   const std::string& address() const { return server_->addresses().front(); }
   const std::string& id() const { return id_; }
@@ -109,6 +111,7 @@ class Node {
   std::unique_ptr<RpcServer> server_;
   Metrics::Registration registration_;
   bool stopped_ = false;
+  bool hangs_on_ = false;
 };
 
 }  // namespace forebay

@@ -175,11 +175,14 @@ class Cluster:
             "--metrics-listen", "127.0.0.1:0", *options], self.server_env, self.folder / "coordinator.log")
         return self.coordinator.start(wait)
 
-    def start_node(self, name, size="2GiB", *options, wait=True):
-        """A node that is started again keeps its port, as on a machine of its own."""
+    def start_node(self, name, size="2GiB", *options, wait=True, directories=None):
+        """A node that is started again keeps its port, as on a machine of its own.
+        `directories`: (path, size) of each of its disks."""
         listen = self.nodes[name].addresses.get("listen", "127.0.0.1:0") if name in self.nodes else "127.0.0.1:0"
         self.nodes[name] = Daemon(name, [
-            self.programs / "forebay-node", "--node-id", name, "--cache-dir", f"{self.folder / name}={size}",
+            self.programs / "forebay-node", "--node-id", name,
+            *(word for path, bound in directories or [(self.folder / name, size)]
+              for word in ("--cache-dir", f"{path}={bound}")),
             "--coordinator", self.address, "--listen", listen, "--metrics-listen", "127.0.0.1:0", *options],
             self.server_env, self.folder / f"{name}.log")
         return self.nodes[name].start(wait)

@@ -89,6 +89,15 @@ struct LinkUsage {
 
 enum class DiskState : std::uint8_t { kOk = 0, kReadOnly = 1, kQuarantined = 2 };
 
+/// What went wrong with a disk since Open.
+struct DiskErrors {
+  std::uint64_t read = 0;
+  std::uint64_t write = 0;
+  std::uint64_t full = 0;  ///< No space left although we are within our capacity.
+  std::uint64_t hang = 0;  ///< Calls that were given up because they took too long.
+  std::uint64_t gone = 0;  ///< The directory was found not to be the one that was opened.
+};
+
 struct DiskUsage {
   std::string path;
   DiskState state = DiskState::kOk;
@@ -99,6 +108,7 @@ struct DiskUsage {
   /// its rows, and what others have taken of the file system. 0 on a disk that takes no blocks.
   std::uint64_t usable_bytes = 0;
   std::uint64_t scrubbed_bytes = 0;  ///< Read by Scrub since Open.
+  DiskErrors errors = {};
 };
 
 /// What a step of a scrub has read.
@@ -136,8 +146,9 @@ struct Evicted {
 /// Read returns was verified against the checksums taken at Admit, or is not returned. Capacity is
 /// a hard bound: the store evicts, it never answers ENOSPC.
 ///
-/// All methods are thread-safe. Tasks resume on the caller's executor; blocking I/O runs on
-/// `offload`.
+/// All methods are thread-safe. Tasks resume on the caller's executor; blocking I/O runs on threads
+/// that each disk has of its own, other lengthy work on `offload`. No Task waits for a disk that
+/// hangs longer than it takes Watch to notice.
 class BlockStore {
  public:
   /// Creates or recovers the directories. kInvalid: another cluster's directory, a newer format, a
@@ -152,7 +163,8 @@ class BlockStore {
   virtual void NoteRead(const Uuid& link, const BlockId& block, std::string_view job) = 0;
 
   /// The cells that enclose `range`, verified. kNotFound: not here (also after a mismatch: one
-  /// re-read, then the record is dropped and counted). Counts as a use of the block's link.
+  /// re-read, then the record is dropped and counted). kTimeout: its disk does not answer; it may
+  /// be there later. Counts as a use of the block's link.
   virtual Task<Result<Cells>> Read(BlockId block, BlockRange range) = 0;
 
   /// Stores a whole block: data first, then index. `data.bytes.size()` == block.length, one
@@ -172,10 +184,14 @@ class BlockStore {
   /// disk.
   virtual Task<Result<Scrubbed>> Scrub(std::size_t disk, std::uint64_t bytes) = 0;
 
-  /// Probes a disk of Disks() that is quarantined or read-only when that is due at `now`, and takes
-  /// it back into service after enough clean probes. To be called about once a second; one call at
-  /// a time for each disk.
+  /// Looks whether the disk of Disks() is still what was opened. One that is quarantined or
+  /// read-only is probed when that is due at `now`, and taken back into service after enough clean
+  /// probes. To be called about once a second; one call at a time for each disk.
   virtual Task<Status> Tend(std::size_t disk, TimePoint now) = 0;
+
+  /// Notices disks that hang and gives up what waits for them. Does not block. To be called about
+  /// every tenth of a second.
+  virtual void Watch(TimePoint now) = 0;
 
   virtual bool Contains(const BlockId& block) const = 0;
 
@@ -200,6 +216,9 @@ class BlockStore {
   virtual std::unordered_map<Uuid, LinkUsage> UsageByLink() const = 0;
   virtual std::vector<DiskUsage> Disks() const = 0;
   virtual std::uint64_t BlockCount() const = 0;
+  /// Blocks that the program crashed on too often: never read from a disk nor admitted, until they
+  /// are evicted one by one or a week has passed.
+  virtual std::uint64_t SetAsideCount() const = 0;
 
   /// Totals since Open, for metrics and heartbeats.
   struct Counters {
@@ -220,8 +239,9 @@ class BlockStore {
   virtual std::unordered_map<Uuid, std::uint64_t> EvictedBytesByLink() const = 0;
 
   /// Makes what was admitted durable (fdatasync of segments, flush of the index) and closes. No
-  /// other call after it.
-  virtual Status Close() = 0;
+  /// other call after it but the destructor. kTimeout: a disk still hangs at `deadline`; then the
+  /// destructor would wait for it.
+  virtual Status Close(Deadline deadline) = 0;
 };
 
 }  // namespace forebay

@@ -297,6 +297,16 @@ FileDescriptor CacheDirectory::CreateProbe() const {
 
 bool CacheDirectory::RemoveProbe() const { return ::unlinkat(root_.get(), kProbeFile, 0) == 0; }
 
+bool CacheDirectory::IsInPlace() const {
+  struct stat opened;
+  struct stat named;
+  if (::fstatat(root_.get(), kIdentityFile, &opened, AT_SYMLINK_NOFOLLOW) != 0 ||
+      ::stat((path_ + "/" + kIdentityFile).c_str(), &named) != 0) {
+    return errno != ENOENT && errno != ENOTDIR;  // a disk that cannot say it has other troubles
+  }
+  return opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
 Result<CacheDirectory::Space> CacheDirectory::FileSystemSpace() const {
   struct statvfs space;
   if (::fstatvfs(root_.get(), &space) != 0) {

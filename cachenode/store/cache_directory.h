@@ -64,6 +64,9 @@ class CacheDirectory {
   const std::string& path() const { return path_; }
   const DirectoryIdentity& identity() const { return identity_; }
   std::string index_path() const { return path_ + "/index"; }
+  /// The path still leads to the directory that was opened. False when it was removed or emptied,
+  /// or when another file system was mounted over it.
+  bool IsInPlace() const;
 
   // Segments. An empty descriptor or `false` means that errno says why not.
   FileDescriptor CreateSegment(const Uuid& link, std::uint32_t number) const;

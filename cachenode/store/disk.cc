@@ -14,6 +14,11 @@ namespace {
 /// Dirty pages that a segment gathers before they are written back; at most twice as much is dirty.
 constexpr std::uint64_t kWriteBackBytes = 8ULL << 20;
 
+/// Enough to keep the queue of an NVMe disk busy; what waits beyond is bounded.
+constexpr std::size_t kReadThreads = 8;
+constexpr std::size_t kWorkThreads = 4;
+constexpr std::size_t kLaneQueue = 4096;
+
 }  // namespace
 
 Disk::Disk(const CacheDirOptions& options, CacheDirectory directory, std::uint8_t number,
@@ -23,12 +28,16 @@ Disk::Disk(const CacheDirOptions& options, CacheDirectory directory, std::uint8_
       directory_(std::move(directory)),
       seed_(RecordSeed(directory_.identity().directory)),
       parts_(parts),
-      capacity_(options.capacity_bytes) {}
+      capacity_(options.capacity_bytes),
+      reads_("disk" + std::to_string(number) + "-read", kReadThreads, kLaneQueue),
+      work_("disk" + std::to_string(number) + "-work", kWorkThreads, kLaneQueue) {}
 
 Result<std::unique_ptr<Disk>> Disk::Open(const CacheDirOptions& options, const Uuid& cluster,
                                          std::uint8_t number, StoreParts& parts) {
   Result<CacheDirectory> directory = CacheDirectory::Open(options.path, cluster);
   if (!directory) return Fail(std::move(directory.error()));
+  // Before its blocks are read; the book is kept on the first disk.
+  if (number == 0) parts.crashes.Open(options.path + "/crashes");
   std::unique_ptr<Disk> disk(new Disk(options, std::move(*directory), number, parts));
   if (Status sized = disk->SetCapacity(); !sized) return Fail(std::move(sized.error()));
   if (Status recovered = disk->Recover(); !recovered) return Fail(std::move(recovered.error()));
@@ -36,56 +45,62 @@ Result<std::unique_ptr<Disk>> Disk::Open(const CacheDirOptions& options, const U
 }
 
 Result<Disk::Place> Disk::Reserve(const std::shared_ptr<LinkState>& link, std::uint32_t length) {
-  const std::uint64_t bytes = RecordDiskBytes(length);
-  if (state() != DiskState::kOk) return Fail(Code::kInternal, path_ + " takes no more blocks");
-  std::shared_ptr<Segment> full;
   Place place;
-  place.bytes = bytes;
-  {
-    const std::scoped_lock lock(mutex_);
-    if (!HasRoom(bytes)) return Fail(Code::kOverloaded, path_ + " is full");
-    const auto open = open_.find(link->id);
-    if (open != open_.end() && open->second->tail + bytes > parts_.segment_bytes) {
-      full = open->second;
-      full->sealed = true;
-      ++full->writers;  // so that it is closed below, outside of the lock, or by its last writer
-      open_.erase(open);
+  place.bytes = RecordDiskBytes(length);
+  Unsqueeze();
+  for (;;) {
+    if (state() != DiskState::kOk) return Fail(Code::kInternal, path_ + " takes no more blocks");
+    std::shared_ptr<Segment> full;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (!HasRoom(place.bytes)) return Fail(Code::kOverloaded, path_ + " is full");
+      const auto open = open_.find(link->id);
+      const bool is_open = open != open_.end();
+      // A record that is longer than a segment has one to itself.
+      if (is_open && open->second->tail > 0 &&
+          open->second->tail + place.bytes > parts_.segment_bytes) {
+        full = open->second;
+        full->sealed = true;
+        ++full->writers;  // so that it is closed below, outside of the lock, or by its last writer
+        open_.erase(open);
+      } else if (is_open) {
+        place.segment = open->second;
+        place.position = place.segment->tail;
+        place.segment->tail += place.bytes;
+        ++place.segment->writers;
+        used_.fetch_add(place.bytes, std::memory_order_relaxed);
+      }
     }
-    place.segment = OpenForWriting(link);
-    if (place.segment) {
-      place.position = place.segment->tail;
-      place.segment->tail += bytes;
-      ++place.segment->writers;
-      used_.fetch_add(bytes, std::memory_order_relaxed);
-    }
+    if (full) FinishWriter(full);
+    if (place.segment) return place;
+    if (const int error = OpenForWriting(link))
+      return Fail(std::move(WriteFailed(error, "creating a segment").error()));
   }
-  const int error = errno;
-  if (full) FinishWriter(full);
-  if (!place.segment) return Fail(std::move(WriteFailed(error, "creating a segment").error()));
-  return place;
 }
 
-/// The link's open segment, or a new one; null and errno when none can be made.
-std::shared_ptr<Segment> Disk::OpenForWriting(const std::shared_ptr<LinkState>& link) {
-  std::shared_ptr<Segment>& open = open_[link->id];
-  if (open) return open;
+/// Makes the link's open segment unless it has one; an errno when that fails.
+int Disk::OpenForWriting(const std::shared_ptr<LinkState>& link) {
+  const std::scoped_lock making(making_mutex_);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (open_.contains(link->id)) return 0;
+  }
   auto segment = std::make_shared<Segment>();
   segment->number = next_segment_;
   segment->link = link;
   segment->writer = directory_.CreateSegment(link->id, segment->number);
+  const int error = errno;
   // A number that was tried once is never tried again: the file may be there.
   ++next_segment_;
   failpoint("store.after_segment_create");
-  Status noted = segment->writer ? db_->SetNextSegment(next_segment_) : Status();
-  if (!noted) errno = noted.error().code == Code::kOverloaded ? ENOSPC : EIO;
-  if (!segment->writer || !noted) {
-    open_.erase(link->id);
-    return nullptr;
-  }
+  if (!segment->writer) return error;
+  if (Status noted = db_->SetNextSegment(next_segment_); !noted)
+    return noted.error().code == Code::kOverloaded ? ENOSPC : EIO;
+  const std::scoped_lock lock(mutex_);
   segments_.emplace(segment->number, segment);
   by_link_[link->id].push_back(segment->number);
-  open = segment;
-  return segment;
+  open_.emplace(link->id, std::move(segment));
+  return 0;
 }
 
 Status Disk::Write(const Place& place, const BlockId& block, ByteView data,
@@ -144,7 +159,6 @@ Status Disk::Commit(const Place& place, const BlockId& block, Hour now, bool pin
   return Fail(Code::kOverloaded, "the index of " + path_ + " cannot hold another block");
 }
 
-/// What was written there is no record: its space goes back, its place stays empty for ever.
 void Disk::Abandon(const Place& place) {
   const int error = PunchHole(place.segment->writer.get(), place.position, place.bytes);
   {
@@ -214,40 +228,6 @@ void Disk::WriteBackBehind(const Place& place) {
   }
   if (written_since_measured_.fetch_add(place.bytes, std::memory_order_relaxed) > kWriteBackBytes) {
     MeasureIndex();
-  }
-}
-
-void Disk::CountWriteError(int error) {
-  if (error == ENOSPC || error == EDQUOT) {
-    Squeeze();
-    return;
-  }
-  parts_.counters.write_errors.fetch_add(1, std::memory_order_relaxed);
-  if (error != EROFS) {
-    IoFailed();
-    return;
-  }
-  DiskState was = DiskState::kOk;
-  if (state_.compare_exchange_strong(was, DiskState::kReadOnly)) {
-    spdlog::warn("{} has become read-only; its blocks are served, new ones go elsewhere", path_);
-  }
-}
-
-Status Disk::WriteFailed(int error, const std::string& step) {
-  CountWriteError(error);
-  const bool full = error == ENOSPC || error == EDQUOT;
-  return Fail(full ? Code::kOverloaded : Code::kInternal,
-              path_ + ": " + step + ": " + ErrnoText(error));
-}
-
-void Disk::IoFailed() {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (!health_.Failed(Clock::now())) return;
-  }
-  if (state_.exchange(DiskState::kQuarantined) != DiskState::kQuarantined) {
-    spdlog::error("{} is quarantined: {} I/O errors within {} s; its blocks are fetched again",
-                  path_, DiskHealth::kErrors, DiskHealth::kWithin.count());
   }
 }
 

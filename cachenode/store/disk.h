@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,64 +17,20 @@
 #include "cachenode/store/block_store.h"
 #include "cachenode/store/cache_directory.h"
 #include "cachenode/store/disk_health.h"
+#include "cachenode/store/disk_lane.h"
 #include "cachenode/store/disk_probation.h"
 #include "cachenode/store/eviction.h"
 #include "cachenode/store/index_db.h"
-#include "cachenode/store/link_table.h"
-#include "cachenode/store/read_history.h"
 #include "cachenode/store/record_reader.h"
 #include "cachenode/store/segment_file.h"
-#include "common/base/notifier.h"
+#include "cachenode/store/store_parts.h"
 #include "common/base/result.h"
 
 namespace forebay {
 
-/// What the disks of a store share.
-struct StoreParts {
-  StoreParts(const BlockStoreOptions& options, std::size_t open_files)
-      : segment_bytes(options.segment_bytes),
-        hour(options.hour),
-        now(options.now),
-        on_loss(options.on_loss),
-        files(open_files),
-        links(options.now) {}
-
-  const std::uint64_t segment_bytes;
-  const std::function<Hour()> hour;
-  const std::function<TimePoint()> now;
-  const std::function<void(const BlockId&, BlockLoss)> on_loss;
-  BlockIndex index;
-  ReadHistory history;
-  SegmentFiles files;
-  LinkTable links;
-  BlockStore::Counters counters;
-  Notifier freed;  ///< Told when space that waited for a reader has been freed.
-};
-
-/// A segment as its disk knows it; guarded by the disk's mutex.
-struct Segment {
-  std::uint32_t number = 0;
-  std::shared_ptr<LinkState> link;
-  FileDescriptor writer;      ///< While it is open for new records.
-  std::uint64_t tail = 0;     ///< Where the next record goes.
-  std::uint64_t kicked = 0;   ///< Write-back has begun up to here…
-  std::uint64_t awaited = 0;  ///< …and has ended up to here.
-  std::uint32_t writers = 0;  ///< Records that are being written.
-  bool sealed = false;        ///< No new records.
-  std::uint32_t live_blocks = 0;
-  std::uint32_t freeing = 0;        ///< Records that are being punched.
-  std::uint64_t live_bytes = 0;     ///< The live blocks' records on disk.
-  std::uint64_t slack_bytes = 0;    ///< Freed, but the file system could not take it back.
-  std::vector<BlockHandle> blocks;  ///< Oldest first; those of removed blocks are stale.
-  std::size_t oldest = 0;  ///< All of `blocks` before this have been handed to the evictor …
-  std::size_t spared = 0;  ///< … but for these first ones, which were pinned.
-
-  /// False: nothing is in its file, and nobody works on it.
-  bool InUse() const { return live_blocks > 0 || writers > 0 || freeing > 0; }
-};
-
 /// One cache directory: its segments, their space, and the state of the disk below. All I/O blocks:
-/// the store calls it on its Offload, except where said otherwise. Thread-safe.
+/// the store calls it on the disk's own lanes, except where said otherwise. No lock that a call
+/// which does not block takes is held over I/O. Thread-safe.
 class Disk {
  public:
   /// Recovers the directory. `number` names it in the index. kInvalid as BlockStore::Open.
@@ -93,6 +48,8 @@ class Disk {
   Result<Place> Reserve(const std::shared_ptr<LinkState>& link, std::uint32_t length);
   Status Write(const Place& place, const BlockId& block, ByteView data,
                const std::vector<std::uint64_t>& checksums);
+  /// Instead of Commit: what was written there is no record. Its place stays empty for ever.
+  void Abandon(const Place& place);
   /// Durable index, then memory: from then on the block can be read.
   Status Commit(const Place& place, const BlockId& block, Hour now, bool pinned);
 
@@ -104,6 +61,8 @@ class Disk {
   };
   /// `leaving` come from BlockIndex::BeginRemove and lie on this disk.
   Result<Removal> Remove(const std::vector<BlockIndex::Found>& leaving, BlockLoss loss);
+  /// Instead of Remove: they stay. Does not block.
+  void CancelRemoval(const std::vector<BlockIndex::Found>& leaving);
   /// The oldest block of a link that can still be removed, and is not pinned; begins its removal.
   std::optional<BlockIndex::Found> BeginRemoveOldest(const Uuid& link);
   /// A block of a link that is not pinned, and that `random` (64 random bits) chooses: a segment,
@@ -116,8 +75,9 @@ class Disk {
   void FreeReleased();
   bool IsFreed(const BlockPlace& place) const;
   /// Takes a leaving block out of the memory of a quarantined disk, which is not to be touched: its
-  /// row and its space go when the disk comes back. Of a disk that is back already it is removed.
-  void Forget(const BlockIndex::Found& leaving);
+  /// row and its space go when the disk comes back. False: the disk is back already, and the block
+  /// is to be removed. Does not block.
+  bool Forget(const BlockIndex::Found& leaving);
 
   // --- Looking through a link, segment by segment.
 
@@ -142,12 +102,29 @@ class Disk {
   ExpectedRecord Expect(const BlockIndex::Found& found, const Uuid& link) const;
   /// Opens the segment, or finds it open. Null: it cannot be opened.
   std::shared_ptr<const SegmentFile> OpenSegment(std::uint32_t segment);
-  /// Counts an I/O error; one too many quarantines the disk.
-  void IoFailed();
-  /// Probes a disk that is out of service, when that is due at `now`: a page is written, made
-  /// durable and read back. After enough clean probes (DiskProbation) the disk is in service again.
-  /// One call at a time.
-  void Tend(TimePoint now);
+  /// Counts a read that failed; one too many quarantines the disk. Does not block.
+  void ReadFailed();
+
+  // --- Its threads, and its health.
+
+  DiskLane& reads() { return reads_; }  ///< For what a reader waits for.
+  DiskLane& work() { return work_; }    ///< For all else, so that no reader waits behind a write.
+  /// Gives up calls that take too long, and takes a disk that does not answer out of service: one
+  /// that does not read is quarantined, one that does not write is as if read-only. Does not block;
+  /// to be called every tenth of a second.
+  void Watch(TimePoint now);
+  /// Threads are in calls that were given up: the lanes cannot be joined.
+  bool Hangs() const { return reads_.Hangs() || work_.Hangs(); }
+  /// Quarantines a disk whose directory is not the one that was opened any more.
+  void CheckPlace();
+  // A disk that is out of service is probed, and comes back after enough clean probes
+  // (DiskProbation). One user at a time.
+  bool ProbeIsDue(TimePoint now);  ///< Does not block.
+  /// A page is written, made durable and read back.
+  Status Probe();
+  /// True: ReturnToService. Does not block.
+  bool Probed(bool clean, TimePoint now) { return probation_.Probed(clean, now); }
+  void ReturnToService();
 
   // --- Scrubbing. One user at a time, but for CountScrubbed.
 
@@ -159,9 +136,9 @@ class Disk {
   /// file system cannot.
   FileDescriptor OpenPastCache(std::uint32_t segment) const;
 
-  // --- Space. Only HasRoom may block.
+  // --- Space. Does not block.
 
-  bool HasRoom(std::uint64_t bytes);
+  bool HasRoom(std::uint64_t bytes) const;
   /// False: not even if all else were evicted.
   bool CanHold(std::uint64_t bytes) const { return bytes <= Limit(); }
   /// The part of the capacity that is free, for choosing a disk.
@@ -172,7 +149,7 @@ class Disk {
   DiskUsage Usage() const;
   std::uint8_t number() const { return number_; }
 
-  /// Makes everything durable and closes. No other call after it.
+  /// Makes everything durable and closes. No other call after it but those of the lanes.
   Status Close();
 
  private:
@@ -202,13 +179,15 @@ class Disk {
   Status ShrinkSegment(std::uint32_t number, bool pinned_too);
 
   // disk.cc
-  std::shared_ptr<Segment> OpenForWriting(const std::shared_ptr<LinkState>& link);
-  void Abandon(const Place& place);
+  int OpenForWriting(const std::shared_ptr<LinkState>& link);
   void FinishWriter(const std::shared_ptr<Segment>& segment);
   void Seal(const std::shared_ptr<Segment>& segment);
   void WriteBackBehind(const Place& place);
   void CountWriteError(int error);
   Status WriteFailed(int error, const std::string& step);
+  void IoFailed();
+  void Quarantine(const std::string& why);
+  void StopWriting(const std::string& why);
 
   // disk_return.cc
   void SealAll();
@@ -250,6 +229,13 @@ class Disk {
   std::atomic<Duration> unsqueeze_at_{};
   std::atomic<std::uint64_t> written_since_measured_{0};
   std::atomic<bool> sync_failed_{false};
+  struct {
+    std::atomic<std::uint64_t> read{0}, write{0}, full{0}, hang{0}, gone{0};
+  } errors_;
+
+  /// Held while a segment is made, which is I/O; taken before mutex_.
+  std::mutex making_mutex_;
+  std::uint32_t next_segment_ = 0;  ///< Guarded by it.
 
   mutable std::mutex mutex_;
   DiskHealth health_;
@@ -257,7 +243,6 @@ class Disk {
   std::unordered_map<Uuid, std::vector<std::uint32_t>> by_link_;  // segments in ascending order
   std::unordered_map<Uuid, std::shared_ptr<Segment>> open_;
   std::unordered_map<Uuid, std::uint64_t> pins_versions_;
-  std::uint32_t next_segment_ = 0;
 
   // NextToScrub's alone: the blocks of one segment, and which segments come after it.
   std::uint64_t scrub_from_ = 0;
@@ -265,8 +250,9 @@ class Disk {
   std::size_t scrub_next_ = 0;
   std::atomic<std::uint64_t> scrubbed_{0};
 
-  DiskProbation probation_;  ///< Tend's alone.
-  // What a quarantined disk is owed. It comes back in the moment in which no row is owed any more.
+  DiskProbation probation_;
+  // What a disk out of service is owed. It comes back in the moment in which no row is owed any
+  // more.
   std::mutex owed_mutex_;
   std::vector<BlockIndex::Found> owed_rows_;
   std::vector<Freed> owed_space_;
@@ -274,6 +260,10 @@ class Disk {
   mutable std::mutex release_mutex_;
   std::set<std::pair<std::uint32_t, std::uint32_t>> waiting_;  // (segment, unit) with readers
   std::vector<Freed> released_;
+
+  // Last, so that their threads end first.
+  DiskLane reads_;
+  DiskLane work_;
 };
 
 }  // namespace forebay

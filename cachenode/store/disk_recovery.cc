@@ -57,6 +57,8 @@ Status Disk::Recover() {
   const RecoverySink sink{
       .keep =
           [&](const IndexedRecord& record) {
+            if (parts_.crashes.IsSetAside(record.block)) return false;
+            const HandledBlock handled(record.block);
             const auto handle = parts_.index.Insert(
                 record.block, {number_, record.segment, record.unit}, parts_.hour());
             if (handle) kept[record.segment].push_back({record.unit, record.block.length, *handle});

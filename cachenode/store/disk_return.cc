@@ -42,20 +42,32 @@ int WriteAndReadBack(int fd) {
 
 }  // namespace
 
-void Disk::Tend(TimePoint now) {
-  if (state() == DiskState::kOk || !probation_.Due(now)) return;
-  int error = 0;
-  {
+bool Disk::ProbeIsDue(TimePoint now) {
+  return state() != DiskState::kOk && probation_.Due(now) && !Hangs();
+}
+
+Status Disk::Probe() {
+  int error = directory_.IsInPlace() ? 0 : ENOENT;
+  if (error == 0) {
     const FileDescriptor probe = directory_.CreateProbe();
     error = probe ? WriteAndReadBack(probe.get()) : errno;
   }
   if (error == 0 && !directory_.RemoveProbe()) error = errno;
-  if (!probation_.Probed(error == 0, now)) return;
-  SealAll();
-  if (Status back = ComeBack(); !back) {
+  if (error == 0) return {};
+  return Fail(Code::kInternal, path_ + ": " + ErrnoText(error));
+}
+
+void Disk::ReturnToService() {
+  Status back = db_->Reopen();
+  if (back) {
+    SealAll();
+    back = ComeBack();
+  }
+  if (!back) {
     spdlog::warn("{} answers its probes but its index does not: {}", path_, back.error().message);
     return;
   }
+  FreeReleased();
   spdlog::info("{} is healthy again and back in service", path_);
 }
 
@@ -78,7 +90,7 @@ void Disk::SealAll() {
 /// memory agree again; then the disk is in service; then the space of what went is freed.
 Status Disk::ComeBack() {
   {
-    const std::scoped_lock lock(mutex_);
+    const std::scoped_lock lock(making_mutex_);
     if (Status writes = db_->SetNextSegment(next_segment_); !writes) return writes;
   }
   if (Status synced = db_->Sync(); !synced) return synced;
@@ -108,17 +120,11 @@ Status Disk::ComeBack() {
   return {};
 }
 
-void Disk::Forget(const BlockIndex::Found& leaving) {
-  bool out_of_service = false;
+bool Disk::Forget(const BlockIndex::Found& leaving) {
   {
     const std::scoped_lock lock(owed_mutex_);
-    out_of_service = state() == DiskState::kQuarantined;
-    if (out_of_service) owed_rows_.push_back(leaving);
-  }
-  if (!out_of_service) {
-    if (const Result<Removal> removed = Remove({leaving}, BlockLoss::kDamaged); !removed)
-      spdlog::warn("a block that is elsewhere by now stays: {}", removed.error().message);
-    return;
+    if (state() != DiskState::kQuarantined) return false;
+    owed_rows_.push_back(leaving);
   }
   Uncount(leaving);
   parts_.history.SetCached(leaving.block, false);
@@ -126,18 +132,19 @@ void Disk::Forget(const BlockIndex::Found& leaving) {
     const std::scoped_lock lock(release_mutex_);
     if (!parts_.index.FinishRemove(leaving.handle)) {
       waiting_.emplace(leaving.place.segment, leaving.place.unit);
-      return;
+      return true;
     }
+    // Its last reader has gone: freed as all that readers have left.
+    released_.push_back({leaving.place, RecordDiskBytes(leaving.block.length)});
   }
-  const Freed freed{leaving.place, RecordDiskBytes(leaving.block.length)};
-  Free({&freed, 1});
+  return true;
 }
 
 /// True: the disk is left alone now; the space is freed when it comes back, or by its next
 /// recovery.
 bool Disk::Owe(std::span<const Freed> freed) {
   const std::scoped_lock lock(owed_mutex_);
-  if (state() != DiskState::kQuarantined) return false;
+  if (state() == DiskState::kOk) return false;
   owed_space_.insert(owed_space_.end(), freed.begin(), freed.end());
   return true;
 }

@@ -50,9 +50,7 @@ void Disk::MeasureIndex() {
   index_bytes_.store(db_->DiskBytes(), std::memory_order_relaxed);
 }
 
-bool Disk::HasRoom(std::uint64_t bytes) {
-  if (used_.load(std::memory_order_relaxed) + bytes <= Limit()) return true;
-  Unsqueeze();
+bool Disk::HasRoom(std::uint64_t bytes) const {
   return used_.load(std::memory_order_relaxed) + bytes <= Limit();
 }
 
@@ -108,7 +106,12 @@ DiskUsage Disk::Usage() const {
           .used_bytes = used_.load(std::memory_order_relaxed),
           .capacity_bytes = capacity_,
           .usable_bytes = state() == DiskState::kOk ? usable : 0,
-          .scrubbed_bytes = scrubbed_.load(std::memory_order_relaxed)};
+          .scrubbed_bytes = scrubbed_.load(std::memory_order_relaxed),
+          .errors = {.read = errors_.read.load(std::memory_order_relaxed),
+                     .write = errors_.write.load(std::memory_order_relaxed),
+                     .full = errors_.full.load(std::memory_order_relaxed),
+                     .hang = errors_.hang.load(std::memory_order_relaxed),
+                     .gone = errors_.gone.load(std::memory_order_relaxed)}};
 }
 
 std::optional<BlockIndex::Found> Disk::BeginRemoveOldest(const Uuid& link) {
@@ -157,12 +160,7 @@ void Disk::LookAgain(const Uuid& link) {
 Result<Disk::Removal> Disk::Remove(const std::vector<BlockIndex::Found>& leaving, BlockLoss loss) {
   // The index first, so that no entry ever points at freed space.
   if (Status deleted = DeleteRows(leaving); !deleted) {
-    const std::scoped_lock lock(mutex_);
-    for (const BlockIndex::Found& found : leaving) {
-      parts_.index.CancelRemove(found.handle);
-      const auto segment = segments_.find(found.place.segment);
-      if (segment != segments_.end()) segment->second->blocks.push_back(found.handle);
-    }
+    CancelRemoval(leaving);
     return Fail(std::move(deleted.error()));
   }
   failpoint("store.before_punch");
@@ -186,6 +184,15 @@ Result<Disk::Removal> Disk::Remove(const std::vector<BlockIndex::Found>& leaving
   }
   Free(freed);
   return removal;
+}
+
+void Disk::CancelRemoval(const std::vector<BlockIndex::Found>& leaving) {
+  const std::scoped_lock lock(mutex_);
+  for (const BlockIndex::Found& found : leaving) {
+    parts_.index.CancelRemove(found.handle);
+    const auto segment = segments_.find(found.place.segment);
+    if (segment != segments_.end()) segment->second->blocks.push_back(found.handle);
+  }
 }
 
 Status Disk::DeleteRows(const std::vector<BlockIndex::Found>& gone) {

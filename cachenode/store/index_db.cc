@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "cachenode/store/cache_directory.h"
+#include "common/base/failpoint.h"
 
 namespace forebay {
 namespace {
@@ -136,13 +137,43 @@ Result<std::unique_ptr<IndexDb>> IndexDb::Create(const IndexDbOptions& options) 
   return OpenAt(options, true);
 }
 
-Status IndexDb::Write(rocksdb::WriteBatch& batch, bool sync) {
+Status IndexDb::Failed() const {
+  return Fail(Code::kInternal, "index " + options_.path + ": an earlier write failed");
+}
+
+Status IndexDb::WriteOnce(rocksdb::WriteBatch& batch, bool sync) {
   rocksdb::WriteOptions options;
   options.sync = sync;
-  rocksdb::Status status = db_->Write(options, &batch);
-  // After a failed write RocksDB refuses all others until it is told that the cause may be gone.
-  if (!status.ok() && db_->Resume().ok()) status = db_->Write(options, &batch);
+  const std::shared_lock lock(mutex_);
+  if (failed_.load(std::memory_order_relaxed)) return Failed();
+  const rocksdb::Status status = failpoint("store.index_io_error")
+                                     ? rocksdb::Status::IOError("a failpoint")
+                                     : db_->Write(options, &batch);
+  if (!status.ok()) failed_.store(true, std::memory_order_relaxed);
   return Checked(status);
+}
+
+Status IndexDb::Write(rocksdb::WriteBatch& batch, bool sync) {
+  Status written = WriteOnce(batch, sync);
+  if (written || written.error().code != Code::kOverloaded) return written;
+  {
+    // Without space RocksDB refuses all writes until it is told that there may be some again.
+    const std::scoped_lock lock(mutex_);
+    if (!db_ || !db_->Resume().ok()) return written;
+    failed_.store(false, std::memory_order_relaxed);
+  }
+  return WriteOnce(batch, sync);
+}
+
+Status IndexDb::Reopen() {
+  const std::scoped_lock lock(mutex_);
+  if (!failed_.load(std::memory_order_relaxed)) return {};
+  db_.reset();
+  Result<std::unique_ptr<IndexDb>> opened = Open(options_);
+  if (!opened) return Fail(std::move(opened.error()));
+  db_ = std::move((*opened)->db_);
+  failed_.store(false, std::memory_order_relaxed);
+  return {};
 }
 
 Status IndexDb::MarkComplete() {
@@ -240,14 +271,26 @@ Result<std::uint32_t> IndexDb::ScrubPlace() { return Number(kScrubKey); }
 
 Status IndexDb::SetScrubPlace(std::uint32_t segment) { return SetNumber(kScrubKey, segment); }
 
-Status IndexDb::Sync() { return Checked(db_->SyncWAL()); }
+Status IndexDb::Sync() {
+  const std::scoped_lock lock(mutex_);
+  if (failed_.load(std::memory_order_relaxed)) return Failed();
+  const rocksdb::Status status = db_->SyncWAL();
+  if (!status.ok()) failed_.store(true, std::memory_order_relaxed);
+  return Checked(status);
+}
 
 Status IndexDb::Flush() {
   if (Status synced = Sync(); !synced) return synced;
-  return Checked(db_->Flush(rocksdb::FlushOptions()));
+  const std::scoped_lock lock(mutex_);
+  if (failed_.load(std::memory_order_relaxed)) return Failed();
+  const rocksdb::Status status = db_->Flush(rocksdb::FlushOptions());
+  if (!status.ok()) failed_.store(true, std::memory_order_relaxed);
+  return Checked(status);
 }
 
 std::uint64_t IndexDb::DiskBytes() const {
+  const std::shared_lock lock(mutex_);
+  if (!db_) return 0;
   std::uint64_t tables = 0;
   std::uint64_t logged = 0;
   db_->GetIntProperty(rocksdb::DB::Properties::kTotalSstFilesSize, &tables);

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <shared_mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,7 +32,8 @@ struct IndexDbOptions {
 
 /// The durable copy of a directory's index (docs/STORE_FORMAT.md). Every write is in RocksDB's log
 /// when the call returns, so it survives the process; it survives a power cut after Sync. The only
-/// user of RocksDB in the store. Errors: kOverloaded no space; kCorrupt; kInternal. Thread-safe.
+/// user of RocksDB in the store. Errors: kOverloaded no space; kCorrupt; kInternal. After an I/O
+/// error all writes and syncs fail until Reopen. Thread-safe.
 class IndexDb {
  public:
   /// kCorrupt: missing, damaged, another directory's, or never completed: rebuild it.
@@ -71,6 +74,10 @@ class IndexDb {
   /// As Sync, and writes the log into tables, so that the next Open is quick.
   Status Flush();
 
+  /// After a failed write: begins anew from what is on disk, which is every write that succeeded.
+  /// Does nothing to an index that has not failed.
+  Status Reopen();
+
   /// Bytes on disk, roughly.
   std::uint64_t DiskBytes() const;
 
@@ -78,13 +85,19 @@ class IndexDb {
   IndexDb(const IndexDbOptions& options, std::unique_ptr<rocksdb::DB> db);
   static Result<std::unique_ptr<IndexDb>> OpenAt(const IndexDbOptions& options, bool create);
   Status Write(rocksdb::WriteBatch& batch, bool sync);
+  Status WriteOnce(rocksdb::WriteBatch& batch, bool sync);
+  Status Failed() const;
   /// 0 when there is no such row.
   Result<std::uint32_t> Number(std::string_view key);
   Status SetNumber(std::string_view key, std::uint32_t number);
   Status Checked(const rocksdb::Status& status) const;
 
   const IndexDbOptions options_;
-  std::unique_ptr<rocksdb::DB> db_;
+  /// Shared by writers. RocksDB ends the process when its log is synced after a write of it failed,
+  /// so no sync may run beside a write.
+  mutable std::shared_mutex mutex_;
+  std::unique_ptr<rocksdb::DB> db_;  ///< Null when a Reopen failed.
+  std::atomic<bool> failed_{false};
 };
 
 }  // namespace forebay

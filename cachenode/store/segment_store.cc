@@ -3,11 +3,13 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <boost/asio/this_coro.hpp>
 #include <chrono>
-#include <set>
+#include <condition_variable>
 #include <string>
+#include <thread>
 #include <utility>
+
+#include "cachenode/store/read_pin.h"
 
 namespace forebay {
 namespace {
@@ -15,7 +17,8 @@ namespace {
 using std::chrono::seconds;
 
 constexpr std::size_t kOpenSegments = 512;  ///< Half of the usual soft limit of descriptors.
-constexpr seconds kAdmissionPatience{60};   ///< For another admission of the same block.
+constexpr std::chrono::milliseconds kLookAtClosing{100};
+constexpr seconds kCloseBesideHung{1};  ///< For the disks beside one that hangs.
 
 Status CheckOptions(const BlockStoreOptions& options) {
   if (options.dirs.empty() || options.dirs.size() > BlockIndex::kMaxDisks) {
@@ -46,34 +49,7 @@ Result<Uuid> ClusterOf(const BlockStoreOptions& options, Uuid cluster) {
   return cluster;
 }
 
-Status CheckBlock(const BlockId& block) {
-  if (block.length > 0 && block.length <= kMaxBlockBytes) return {};
-  return Fail(Code::kInvalid, "block " + block.ToString() + " is empty or longer than " +
-                                  std::to_string(kMaxBlockBytes) + " bytes");
-}
-
 }  // namespace
-
-/// Holds a block while it is read.
-class SegmentStore::ReadPin {
- public:
-  ReadPin(SegmentStore& store, const BlockIndex::Found& found) : store_(store), found_(found) {}
-  ReadPin(const ReadPin&) = delete;
-  ReadPin& operator=(const ReadPin&) = delete;
-  ~ReadPin() { Release(); }
-
-  /// True: the block was removed meanwhile and its disk has space to free.
-  bool Release() {
-    if (std::exchange(released_, true) || !store_.parts_.index.Release(found_.handle)) return false;
-    store_.disks_[found_.place.disk]->Release(found_.place, found_.block.length);
-    return true;
-  }
-
- private:
-  SegmentStore& store_;
-  const BlockIndex::Found found_;
-  bool released_ = false;
-};
 
 Result<std::unique_ptr<BlockStore>> BlockStore::Open(BlockStoreOptions options, Uuid cluster,
                                                      Offload& offload) {
@@ -102,7 +78,21 @@ Result<std::unique_ptr<SegmentStore>> SegmentStore::Open(const BlockStoreOptions
   return store;
 }
 
+/// The lanes end before what their work refers to.
+SegmentStore::~SegmentStore() {
+  for (const auto& disk : disks_) {
+    disk->reads().Stop();
+    disk->work().Stop();
+  }
+}
+
 // --- Reading
+
+Status SegmentStore::CheckBlock(const BlockId& block) {
+  if (block.length > 0 && block.length <= kMaxBlockBytes) return {};
+  return Fail(Code::kInvalid, "block " + block.ToString() + " is empty or longer than " +
+                                  std::to_string(kMaxBlockBytes) + " bytes");
+}
 
 void SegmentStore::NoteRead(const Uuid& link, const BlockId& block, std::string_view job) {
   choice_.NoteRead(link, job, block);
@@ -119,208 +109,94 @@ Task<Result<Cells>> SegmentStore::Read(BlockId block, BlockRange range) {
                                        std::to_string(range.end) + " do not lie in block " +
                                        block.ToString());
   }
+  if (parts_.crashes.IsSetAside(block)) co_return Absent(block);
   const std::optional<BlockIndex::Found> found = parts_.index.Acquire(block, parts_.hour());
   if (!found) co_return Absent(block);
-  ReadPin pin(*this, *found);
   Disk& disk = *disks_[found->place.disk];
+  auto pin = std::make_shared<ReadPin>(parts_.index, disk, *found);
   if (disk.state() == DiskState::kQuarantined) co_return Absent(block);
 
   // A hit in the page cache is answered on the caller's thread.
   const auto file = parts_.files.Find(found->place.disk, found->place.segment);
   std::unique_ptr<RecordReader> reader;
-  Result<Cells> cells;
-  bool hit = false;
   if (file) {
     file->link->Touch(parts_.now());
+    const HandledBlock handled(block);
     reader = std::make_unique<RecordReader>(disk.Expect(*found, file->link->id), range);
-    hit = reader->Read(file->fd.get(), true) == RecordReader::Outcome::kOk;
+    if (reader->Read(file->fd.get(), true) == RecordReader::Outcome::kOk) co_return reader->Take();
   }
-  if (hit) {
-    cells = reader->Take();
-  } else {
-    auto work = [this, record = *found, range, reader = std::move(reader)]() mutable {
-      return ReadFromDisk(record, range, std::move(reader));
-    };
-    cells = co_await offload_.Run(std::move(work));
-  }
-  if (pin.Release()) {
-    auto free = [&disk]() -> Status {
-      disk.FreeReleased();
-      return {};
-    };
-    co_await offload_.Run(std::move(free));
-  }
-  co_return cells;
+  auto work = [this, record = *found, range, reader = std::move(reader),
+               pin]() mutable -> Result<DiskRead> {
+    return ReadFromDisk(record, range, std::move(reader));
+  };
+  Result<DiskRead> read = co_await disk.reads().Run(std::move(work));
+  if (!read) co_return Fail(std::move(read.error()));
+  if (read->outcome == RecordReader::Outcome::kOk) co_return std::move(read->cells);
+  // What is wrong twice is dropped, so that the caller fetches it again.
+  auto drop = [this, &disk, record = *found, pin = std::move(pin)]() mutable -> Status {
+    Drop(record);
+    pin.reset();  // its last reader has gone
+    disk.FreeReleased();
+    return {};
+  };
+  (void)co_await disk.work().Run(std::move(drop));
+  co_return Absent(block);
 }
 
-/// Where blocking is allowed. What is wrong twice, the second time from the disk itself, is dropped
-/// and counted, so that the caller fetches it again.
-Result<Cells> SegmentStore::ReadFromDisk(const BlockIndex::Found& found, BlockRange range,
-                                         std::unique_ptr<RecordReader> reader) {
+/// What does not match is read once more, from the disk itself.
+SegmentStore::DiskRead SegmentStore::ReadFromDisk(const BlockIndex::Found& found, BlockRange range,
+                                                  std::unique_ptr<RecordReader> reader) {
+  const HandledBlock handled(found.block);
   Disk& disk = *disks_[found.place.disk];
-  RecordReader::Outcome outcome = RecordReader::Outcome::kIoError;
+  DiskRead read;
   if (const auto file = disk.OpenSegment(found.place.segment)) {
     if (!reader) {
       file->link->Touch(parts_.now());
       reader = std::make_unique<RecordReader>(disk.Expect(found, file->link->id), range);
     }
-    outcome = reader->Read(file->fd.get(), false);
-    if (outcome != RecordReader::Outcome::kOk) {
+    read.outcome = reader->Read(file->fd.get(), false);
+    if (read.outcome != RecordReader::Outcome::kOk) {
       reader->DropFromMemory(file->fd.get());
-      outcome = reader->Read(file->fd.get(), false);
+      read.outcome = reader->Read(file->fd.get(), false);
     }
   }
-  if (outcome == RecordReader::Outcome::kOk) return reader->Take();
-  Drop(found, outcome);
-  return Absent(found.block);
+  if (read.outcome == RecordReader::Outcome::kOk) {
+    read.cells = reader->Take();
+  } else {
+    NoteFailure(found, read.outcome);
+  }
+  return read;
 }
 
 /// A record that cannot be read as what it should be.
-void SegmentStore::Drop(const BlockIndex::Found& found, RecordReader::Outcome outcome) {
+void SegmentStore::NoteFailure(const BlockIndex::Found& found, RecordReader::Outcome outcome) {
   Disk& disk = *disks_[found.place.disk];
   if (outcome == RecordReader::Outcome::kIoError) {
-    parts_.counters.read_errors.fetch_add(1, std::memory_order_relaxed);
-    disk.IoFailed();
-  } else {
-    parts_.counters.checksum_failures.fetch_add(1, std::memory_order_relaxed);
-    spdlog::warn("{}: block {} in segment {} at {} does not match its checksums; it is dropped",
-                 disk.Usage().path, found.block.ToString(), found.place.segment,
-                 found.place.position());
+    disk.ReadFailed();
+    return;
   }
+  parts_.counters.checksum_failures.fetch_add(1, std::memory_order_relaxed);
+  spdlog::warn("{}: block {} in segment {} at {} does not match its checksums; it is dropped",
+               disk.Usage().path, found.block.ToString(), found.place.segment,
+               found.place.position());
+}
+
+void SegmentStore::Drop(const BlockIndex::Found& found) {
   const auto leaving = parts_.index.BeginRemove(found.handle, found.place.disk, found.place.segment,
                                                 {.pinned = false});
   if (!leaving.found) return;
-  if (const Result<Removed> removed = RemoveAll({*leaving.found}, BlockLoss::kDamaged); !removed) {
-    spdlog::warn("a broken block could not be dropped: {}", removed.error().message);
-  }
+  const auto removed = disks_[found.place.disk]->Remove({*leaving.found}, BlockLoss::kDamaged);
+  if (!removed) spdlog::warn("a broken block could not be dropped: {}", removed.error().message);
 }
 
 bool SegmentStore::Contains(const BlockId& block) const {
   const std::optional<BlockPlace> place = parts_.index.Find(block);
-  return place && disks_[place->disk]->state() != DiskState::kQuarantined;
+  return place && !parts_.crashes.IsSetAside(block) &&
+         disks_[place->disk]->state() != DiskState::kQuarantined;
 }
 
-// --- Admitting
-
-Task<Status> SegmentStore::Admit(Uuid link, BlockId block, Slice data,
-                                 std::vector<std::uint64_t> checksums, std::string path) {
-  if (Status checked = CheckBlock(block); !checked) co_return checked;
-  if (data.bytes.size() != block.length || checksums.size() != block.cells()) {
-    co_return Fail(Code::kInvalid, "block " + block.ToString() + " came with " +
-                                       std::to_string(data.bytes.size()) + " bytes and " +
-                                       std::to_string(checksums.size()) + " checksums");
-  }
-  if (Contains(block)) co_return Status();
-  const auto seat = admissions_.Join(block, [] { return std::make_shared<Flight>(); });
-  const std::shared_ptr<Flight> flight = seat.flight;
-  if (!seat.leads) {
-    const auto executor = co_await asio::this_coro::executor;
-    const Deadline deadline = Deadline::After(kAdmissionPatience);
-    for (;;) {
-      Notifier::Ticket ticket = flight->done.Enlist(executor);
-      {
-        const std::scoped_lock lock(flight->mutex);
-        if (flight->landed) co_return *flight->landed;
-      }
-      const bool told = co_await ticket.Wait(deadline);
-      if (!told) co_return Fail(Code::kTimeout, "another admission of the block takes too long");
-    }
-  }
-  // Lands on every way out, so that nobody waits for a flight that was cancelled.
-  struct Landing {
-    SegmentStore& store;
-    const BlockId block;
-    const std::shared_ptr<Flight> flight;
-    Status status = Fail(Code::kTimeout, "the admission was given up");
-    ~Landing() {
-      {
-        const std::scoped_lock lock(flight->mutex);
-        flight->landed = status;
-      }
-      store.admissions_.Leave(block, flight);
-      flight->done.NotifyAll();
-    }
-  };
-  Landing landing{*this, block, flight};
-  NewBlock admitted{link, block, std::move(data), std::move(checksums), std::move(path)};
-  auto work = [this, admitted = std::move(admitted)] { return AdmitNow(admitted); };
-  landing.status = co_await offload_.Run(std::move(work));
-  if (!landing.status && landing.status.error().code == Code::kOverloaded) {
-    parts_.counters.refused_blocks.fetch_add(1, std::memory_order_relaxed);
-  }
-  co_return landing.status;
-}
-
-Status SegmentStore::AdmitNow(const NewBlock& block) {
-  const std::shared_ptr<LinkState> link = parts_.links.Get(block.link);
-  link->Touch(parts_.now());
-  ForgetOnLostDisk(block.block);
-  if (Contains(block.block)) return {};
-  if (parts_.index.Occupied(block.block)) {
-    return Fail(Code::kOverloaded, "block " + block.block.ToString() + " is just being evicted");
-  }
-  for (const auto& disk : disks_) disk->FreeReleased();
-  const bool path_pinned = link->PathIsPinned(block.path);
-  Status status = AdmitWithinQuota(block, link, path_pinned);
-  if (!status) return status;
-  parts_.counters.admitted_blocks.fetch_add(1, std::memory_order_relaxed);
-  parts_.counters.admitted_bytes.fetch_add(block.block.length, std::memory_order_relaxed);
-  // A pin that came while the block was written: its take-over has looked before, or looks later.
-  if (!path_pinned && link->PathIsPinned(block.path)) return PinBlocks({block.block});
-  return {};
-}
-
-Status SegmentStore::AdmitWithinQuota(const NewBlock& block, const std::shared_ptr<LinkState>& link,
-                                      bool path_pinned) {
-  const bool pinned = path_pinned || link->pinned.load(std::memory_order_relaxed);
-  if (!HoldRoom(*link, block.block, pinned))
-    return Fail(Code::kOverloaded, "link " + link->id.ToString() + " is at its quota here");
-  Status status;
-  for (int attempt = 0; attempt < kRoomAttempts; ++attempt) {
-    status = AdmitWithoutEvicting(block, link, path_pinned);
-    if (status || status.error().code != Code::kOverloaded) break;
-    if (!MakeRoom({link->id, link->LastUse(), pinned}, block.block)) break;
-  }
-  link->ReturnRoom(block.block.length);
-  return status;
-}
-
-/// The disks that take blocks, the one with the largest free share first.
-std::vector<Disk*> SegmentStore::WritableDisks() const {
-  std::vector<std::pair<double, Disk*>> by_share;
-  for (const auto& disk : disks_) {
-    if (disk->state() == DiskState::kOk) by_share.emplace_back(disk->FreeShare(), disk.get());
-  }
-  std::ranges::sort(by_share, std::ranges::greater(), &std::pair<double, Disk*>::first);
-  std::vector<Disk*> disks;
-  disks.reserve(by_share.size());
-  for (const auto& [share, disk] : by_share) disks.push_back(disk);
-  return disks;
-}
-
-Status SegmentStore::AdmitWithoutEvicting(const NewBlock& block,
-                                          const std::shared_ptr<LinkState>& link,
-                                          bool path_pinned) {
-  Status refused = Fail(Code::kInternal, "no cache directory takes blocks any more");
-  for (Disk* disk : WritableDisks()) {
-    const Result<Disk::Place> place = disk->Reserve(link, block.block.length);
-    Status stored = place ? disk->Write(*place, block.block, block.data.bytes, block.checksums)
-                          : Status(Fail(place.error()));
-    if (stored) stored = disk->Commit(*place, block.block, parts_.hour(), path_pinned);
-    if (stored) return {};
-    // "Full" is worth another attempt, so it outweighs a disk that failed.
-    if (refused.error().code != Code::kOverloaded) refused = std::move(stored);
-  }
-  return refused;
-}
-
-/// A block on a quarantined disk counts as absent; its entry makes way for the new one.
-void SegmentStore::ForgetOnLostDisk(const BlockId& block) {
-  const std::optional<BlockPlace> place = parts_.index.Find(block);
-  if (!place || disks_[place->disk]->state() != DiskState::kQuarantined) return;
-  if (const auto leaving = parts_.index.BeginRemove(block)) {
-    disks_[place->disk]->Forget(*leaving);
-  }
+void SegmentStore::Watch(TimePoint now) {
+  for (const auto& disk : disks_) disk->Watch(now);
 }
 
 // --- Counting and closing
@@ -361,12 +237,53 @@ std::unordered_map<Uuid, std::uint64_t> SegmentStore::EvictedBytesByLink() const
   return evicted;
 }
 
-Status SegmentStore::Close() {
-  Status closed;
-  for (const auto& disk : disks_) {
-    if (Status one = disk->Close(); !one && closed) closed = std::move(one);
+Status SegmentStore::Close(Deadline deadline) {
+  struct Closing {
+    std::mutex mutex;
+    std::condition_variable one_closed;
+    std::size_t open = 0;
+    Status status;
+  };
+  const auto closing = std::make_shared<Closing>();
+  closing->open = disks_.size();
+  std::vector<std::thread> threads;
+  threads.reserve(disks_.size());
+  for (const auto& each : disks_) {
+    threads.emplace_back([closing, disk = each.get()] {
+      // What has been queued is finished first.
+      disk->reads().Stop();
+      disk->work().Stop();
+      Status closed = disk->Close();
+      const std::scoped_lock lock(closing->mutex);
+      if (!closed && closing->status) closing->status = std::move(closed);
+      --closing->open;
+      closing->one_closed.notify_all();
+    });
   }
-  return closed;
+  Deadline until = deadline;
+  bool hangs = false;
+  std::unique_lock lock(closing->mutex);
+  while (closing->open > 0 && !until.Expired()) {
+    closing->one_closed.wait_for(lock, kLookAtClosing);
+    Watch(Clock::now());  // nobody else does any more
+    const auto hang = [](const auto& disk) { return disk->Hangs(); };
+    // Of a disk that hangs nothing is to be hoped; the others get a moment.
+    if (!std::exchange(hangs, std::ranges::any_of(disks_, hang)) && hangs)
+      until = until.AtMost(kCloseBesideHung);
+  }
+  const std::size_t open = closing->open;
+  Status closed = std::move(closing->status);
+  lock.unlock();
+  for (std::thread& thread : threads) {
+    if (open == 0) {
+      thread.join();
+    } else {
+      thread.detach();
+    }
+  }
+  if (open == 0) return closed;
+  return Fail(Code::kTimeout, std::to_string(open) + " of " + std::to_string(disks_.size()) +
+                                  " disks do not answer");
 }
 
 }  // namespace forebay

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include "cachenode/store/block_store.h"
 #include "cachenode/store/disk.h"
 #include "cachenode/store/eviction.h"
+#include "cachenode/store/leaving_blocks.h"
 #include "cachenode/store/victim_choice.h"
 #include "common/base/notifier.h"
 #include "common/base/single_flight.h"
@@ -16,11 +18,13 @@
 namespace forebay {
 
 /// BlockStore over disks: chooses the disk of a new block and the victims that make room for it,
-/// and reads a block where it lies. Built with BlockStore::Open.
+/// and reads a block where it lies. What touches a disk runs on that disk's lanes, so that one that
+/// hangs holds up no other. Built with BlockStore::Open.
 class SegmentStore final : public BlockStore {
  public:
   static Result<std::unique_ptr<SegmentStore>> Open(const BlockStoreOptions& options,
                                                     const Uuid& cluster, Offload& offload);
+  ~SegmentStore() override;
 
   void NoteRead(const Uuid& link, const BlockId& block, std::string_view job) override;
   Task<Result<Cells>> Read(BlockId block, BlockRange range) override;
@@ -29,6 +33,7 @@ class SegmentStore final : public BlockStore {
   Task<Status> Verify(BlockId block) override;
   Task<Result<Scrubbed>> Scrub(std::size_t disk, std::uint64_t bytes) override;
   Task<Status> Tend(std::size_t disk, TimePoint now) override;
+  void Watch(TimePoint now) override;
   bool Contains(const BlockId& block) const override;
   Task<Result<Evicted>> Evict(std::vector<BlockId> blocks, EvictFilter filter) override;
   Task<Result<Evicted>> EvictLink(Uuid link, EvictFilter filter) override;
@@ -39,9 +44,10 @@ class SegmentStore final : public BlockStore {
   std::unordered_map<Uuid, LinkUsage> UsageByLink() const override;
   std::vector<DiskUsage> Disks() const override;
   std::uint64_t BlockCount() const override;
+  std::uint64_t SetAsideCount() const override { return parts_.crashes.size(); }
   const Counters& counters() const override { return parts_.counters; }
   std::unordered_map<Uuid, std::uint64_t> EvictedBytesByLink() const override;
-  Status Close() override;
+  Status Close(Deadline deadline) override;
 
  private:
   /// An admission that others of the same block wait for.
@@ -50,45 +56,54 @@ class SegmentStore final : public BlockStore {
     std::optional<Status> landed;
     Notifier done;
   };
-  class ReadPin;
   /// Blocks whose removal is one batch in the index.
   static constexpr std::size_t kRemoveAtOnce = 256;
   static constexpr int kRoomAttempts = 4;  ///< Others may take the room that was made.
   struct NewBlock {
-    Uuid link;
+    std::shared_ptr<LinkState> link;
     BlockId block;
     Slice data;
     std::vector<std::uint64_t> checksums;
     std::string path;
+    bool path_pinned = false;
   };
+  /// Shared with the work that was begun for it, which may end later than its caller waits.
+  using Newcomer = std::shared_ptr<const NewBlock>;
 
   SegmentStore(const BlockStoreOptions& options, Offload& offload);
+  static Status CheckBlock(const BlockId& block);
 
-  // Reading.
-  Result<Cells> ReadFromDisk(const BlockIndex::Found& found, BlockRange range,
-                             std::unique_ptr<RecordReader> reader);
-  Status VerifyNow(const BlockId& block);
+  // Reading. All but Absent blocks.
+  struct DiskRead {
+    RecordReader::Outcome outcome = RecordReader::Outcome::kIoError;
+    Cells cells;
+  };
+  DiskRead ReadFromDisk(const BlockIndex::Found& found, BlockRange range,
+                        std::unique_ptr<RecordReader> reader);
+  Status VerifyNow(const BlockIndex::Found& found);
   Status VerifyOnDisk(const BlockIndex::Found& found);
   RecordReader::Outcome ReadPastCache(const BlockIndex::Found& found);
   Scrubbed ScrubNow(Disk& disk, std::uint64_t bytes);
-  void Drop(const BlockIndex::Found& found, RecordReader::Outcome outcome);
+  void NoteFailure(const BlockIndex::Found& found, RecordReader::Outcome outcome);
+  void Drop(const BlockIndex::Found& found);
   Result<Cells> Absent(const BlockId& block) const;
 
-  // Admitting; all of it blocks.
-  Status AdmitNow(const NewBlock& block);
-  Status AdmitWithinQuota(const NewBlock& block, const std::shared_ptr<LinkState>& link,
-                          bool path_pinned);
-  bool HoldRoom(LinkState& link, const BlockId& block, bool pinned);
-  bool MakeRoomInQuota(LinkState& link, const BlockId& block);
-  Status AdmitWithoutEvicting(const NewBlock& block, const std::shared_ptr<LinkState>& link,
-                              bool path_pinned);
-  bool MakeRoom(const LinkUse& newcomer, const BlockId& block);
-  bool MakeRoomByWorth(const Uuid& link, const BlockId& block);
+  // Admitting. What is no Task blocks, on a lane of its disk.
+  Task<Status> AdmitNow(Newcomer block);
+  Task<Status> AdmitWithinQuota(Newcomer block);
+  Task<bool> HoldRoom(Newcomer block, bool pinned);
+  Task<Status> AdmitWithoutEvicting(Newcomer block);
+  Status AdmitOn(Disk& disk, const NewBlock& block, const std::atomic<bool>& given_up);
+  Task<bool> MakeRoom(LinkUse newcomer, Newcomer block);
+  Task<bool> MakeRoomByWorth(Newcomer block);
+  Result<LeavingBlocks> ChooseByWorth(const Uuid& link, const BlockId& block);
+  Task<bool> MakeRoomInQuota(Newcomer block);
+  Result<std::vector<LeavingBlocks>> ChooseInQuota(const LinkState& link, const BlockId& block);
   std::optional<BlockIndex::Found> TakeVictim(const Uuid& link, const BlockId& block,
                                               const VictimChoice::Draw& draw);
   Result<Disk::Removal> Evict(Disk& disk, const std::vector<BlockIndex::Found>& leaving);
   bool MakeRoomOn(Disk& disk, const std::vector<Uuid>& victims, std::uint64_t bytes);
-  void ForgetOnLostDisk(const BlockId& block);
+  Task<void> ForgetOnLostDisk(BlockId block);
   std::vector<Disk*> WritableDisks() const;
 
   // Evicting.
@@ -96,22 +111,36 @@ class SegmentStore final : public BlockStore {
   struct Removed {
     Evicted evicted;
     Waiting waiting;
+
+    Removed& operator+=(const Removed& other) {
+      evicted += other.evicted;
+      waiting.insert(waiting.end(), other.waiting.begin(), other.waiting.end());
+      return *this;
+    }
   };
-  Result<Removed> RemoveAll(const std::vector<BlockIndex::Found>& leaving, BlockLoss loss);
+  /// What was chosen: which blocks go, each on its disk, and what else is to be counted.
+  struct Chosen {
+    std::vector<LeavingBlocks> leaving;
+    Evicted counted;
+  };
+  Result<Removed> RemoveFrom(Disk& disk, const std::vector<BlockIndex::Found>& leaving,
+                             BlockLoss loss);
   /// What an eviction spares.
   BlockIndex::Spare SpareOf(const EvictFilter& filter) const;
   /// Adds what `removal` says to `taken` or to the sums; with dry_run it is only counted.
   static void Count(const BlockIndex::Removal& removal, bool dry_run,
                     std::vector<BlockIndex::Found>& taken, Evicted& sum);
-  Result<Removed> RemoveBlocks(const std::vector<BlockId>& blocks, const EvictFilter& filter);
+  Result<Chosen> ChooseBlocks(const std::vector<BlockId>& blocks, const EvictFilter& filter);
+  std::vector<LeavingBlocks> ByDisk(const std::vector<BlockIndex::Found>& leaving) const;
+  Task<Result<Removed>> RemoveChosen(std::vector<LeavingBlocks> leaving, BlockLoss loss);
   Result<Removed> RemoveSegment(std::size_t disk, std::uint32_t segment, const EvictFilter& filter);
-  Result<Evicted> TrimNow();
   std::uint64_t TrimOn(Disk& disk, LinkState& link, std::uint64_t bytes, Evicted& sum);
 
   // Pins.
-  Status TakePinsNow(const PinStep& step);
-  Status PinBlocks(const std::vector<BlockId>& blocks);
-  Status SweepPins(LinkState& link, std::uint64_t version);
+  Status UnmarkPins(const Uuid& link);
+  Task<Status> PinBlocks(std::vector<BlockId> blocks);
+  Task<Status> SweepPins(std::shared_ptr<LinkState> link, std::uint64_t version);
+  Status SweepPinsOn(Disk& disk, const Uuid& link, std::uint64_t version);
 
   Task<Status> WaitUntilFreed(Waiting waiting);
 

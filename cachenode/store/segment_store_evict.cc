@@ -18,24 +18,44 @@ constexpr seconds kLookAgainEvery{1};
 
 }  // namespace
 
-Result<SegmentStore::Removed> SegmentStore::RemoveAll(const std::vector<BlockIndex::Found>& leaving,
-                                                      BlockLoss loss) {
+Result<SegmentStore::Removed> SegmentStore::RemoveFrom(
+    Disk& disk, const std::vector<BlockIndex::Found>& leaving, BlockLoss loss) {
+  Result<Disk::Removal> removed = disk.Remove(leaving, loss);
+  if (!removed) return Fail(std::move(removed.error()));
+  return Removed{removed->evicted, std::move(removed->waiting)};
+}
+
+std::vector<LeavingBlocks> SegmentStore::ByDisk(
+    const std::vector<BlockIndex::Found>& leaving) const {
   std::vector<std::vector<BlockIndex::Found>> by_disk(disks_.size());
   for (const BlockIndex::Found& found : leaving) by_disk[found.place.disk].push_back(found);
+  std::vector<LeavingBlocks> each;
+  each.reserve(by_disk.size());
+  for (std::size_t i = 0; i < by_disk.size(); ++i) {
+    if (!by_disk[i].empty()) each.emplace_back(*disks_[i], std::move(by_disk[i]));
+  }
+  return each;
+}
+
+/// Each on its disk; one that fails keeps its blocks, and the others' are removed all the same.
+Task<Result<SegmentStore::Removed>> SegmentStore::RemoveChosen(std::vector<LeavingBlocks> leaving,
+                                                               BlockLoss loss) {
   Removed removed;
   std::optional<Error> failed;
-  for (std::size_t i = 0; i < by_disk.size(); ++i) {
-    if (by_disk[i].empty()) continue;
-    Result<Disk::Removal> one = disks_[i]->Remove(by_disk[i], loss);
-    if (!one) {
+  for (LeavingBlocks& blocks : leaving) {
+    Disk& disk = blocks.disk();
+    auto work = [this, &disk, loss, blocks = std::move(blocks)]() mutable {
+      return RemoveFrom(disk, blocks.Take(), loss);
+    };
+    Result<Removed> one = co_await disk.work().Run(std::move(work));
+    if (one) {
+      removed += *one;
+    } else {
       failed = std::move(one.error());
-      continue;
     }
-    removed.evicted += one->evicted;
-    removed.waiting.insert(removed.waiting.end(), one->waiting.begin(), one->waiting.end());
   }
-  if (failed) return Fail(std::move(*failed));
-  return removed;
+  if (failed) co_return Fail(std::move(*failed));
+  co_return removed;
 }
 
 BlockIndex::Spare SegmentStore::SpareOf(const EvictFilter& filter) const {
@@ -59,12 +79,13 @@ void SegmentStore::Count(const BlockIndex::Removal& removal, bool dry_run,
   }
 }
 
-Result<SegmentStore::Removed> SegmentStore::RemoveBlocks(const std::vector<BlockId>& blocks,
-                                                         const EvictFilter& filter) {
+Result<SegmentStore::Chosen> SegmentStore::ChooseBlocks(const std::vector<BlockId>& blocks,
+                                                        const EvictFilter& filter) {
   const BlockIndex::Spare spare = SpareOf(filter);
   std::vector<BlockIndex::Found> taken;
-  Evicted counted;
+  Chosen chosen;
   for (const BlockId& block : blocks) {
+    if (!filter.dry_run) parts_.crashes.Forget(block);
     const std::optional<BlockPlace> place = parts_.index.Find(block);
     if (!place) continue;
     const auto link = disks_[place->disk]->LinkOf(place->segment);
@@ -73,11 +94,10 @@ Result<SegmentStore::Removed> SegmentStore::RemoveBlocks(const std::vector<Block
       removal = filter.dry_run ? parts_.index.LookAt(block, spare)
                                : parts_.index.BeginRemove(block, spare);
     }
-    Count(removal, filter.dry_run, taken, counted);
+    Count(removal, filter.dry_run, taken, chosen.counted);
   }
-  Result<Removed> removed = RemoveAll(taken, BlockLoss::kAsked);
-  if (removed) removed->evicted += counted;
-  return removed;
+  chosen.leaving = ByDisk(taken);
+  return chosen;
 }
 
 Result<SegmentStore::Removed> SegmentStore::RemoveSegment(std::size_t disk, std::uint32_t segment,
@@ -95,11 +115,10 @@ Result<SegmentStore::Removed> SegmentStore::RemoveSegment(std::size_t disk, std:
                          : parts_.index.BeginRemove(blocks[next], number, segment, spare);
       Count(removal, filter.dry_run, taken, counted);
     }
-    Result<Removed> removed = RemoveAll(taken, BlockLoss::kAsked);
+    const Result<Removed> removed = RemoveFrom(*disks_[disk], taken, BlockLoss::kAsked);
     if (!removed) return removed;
-    all.evicted += removed->evicted;
+    all += *removed;
     all.evicted += counted;
-    all.waiting.insert(all.waiting.end(), removed->waiting.begin(), removed->waiting.end());
   }
   return all;
 }
@@ -111,8 +130,12 @@ Task<Result<Evicted>> SegmentStore::Evict(std::vector<BlockId> blocks, EvictFilt
     const std::size_t count = std::min(kRemoveAtOnce, blocks.size() - from);
     const auto first = blocks.begin() + static_cast<std::ptrdiff_t>(from);
     std::vector<BlockId> batch(first, first + static_cast<std::ptrdiff_t>(count));
-    auto work = [this, filter, batch = std::move(batch)] { return RemoveBlocks(batch, filter); };
-    const Result<Removed> removed = co_await offload_.Run(std::move(work));
+    auto choose = [this, filter, batch = std::move(batch)] { return ChooseBlocks(batch, filter); };
+    Result<Chosen> chosen = co_await offload_.Run(std::move(choose));
+    if (!chosen) co_return Fail(std::move(chosen.error()));
+    total += chosen->counted;
+    const Result<Removed> removed =
+        co_await RemoveChosen(std::move(chosen->leaving), BlockLoss::kAsked);
     if (!removed) co_return Fail(removed.error());
     total += removed->evicted;
     waiting.insert(waiting.end(), removed->waiting.begin(), removed->waiting.end());
@@ -135,7 +158,7 @@ Task<Result<Evicted>> SegmentStore::EvictLink(Uuid link, EvictFilter filter) {
     const std::vector<std::uint32_t> segments = disks_[disk]->SegmentsOf(link);
     for (const std::uint32_t segment : segments) {
       auto work = [this, disk, segment, filter] { return RemoveSegment(disk, segment, filter); };
-      const Result<Removed> removed = co_await offload_.Run(std::move(work));
+      const Result<Removed> removed = co_await disks_[disk]->work().Run(std::move(work));
       if (!removed) co_return Fail(removed.error());
       total += removed->evicted;
       waiting.insert(waiting.end(), removed->waiting.begin(), removed->waiting.end());
@@ -170,21 +193,24 @@ bool SegmentStore::SetRules(const std::vector<LinkRule>& rules) {
 }
 
 Task<Result<Evicted>> SegmentStore::TrimToQuotas() {
-  auto work = [this] { return TrimNow(); };
-  Result<Evicted> trimmed = co_await offload_.Run(std::move(work));
-  co_return trimmed;
-}
-
-Result<Evicted> SegmentStore::TrimNow() {
   Evicted total;
-  for (const std::shared_ptr<LinkState>& link : parts_.links.All()) {
+  const std::vector<std::shared_ptr<LinkState>> links = parts_.links.All();
+  for (const std::shared_ptr<LinkState>& link : links) {
     if (link->pinned.load(std::memory_order_relaxed)) continue;
-    for (const auto& disk : disks_) {
+    for (const auto& each : disks_) {
       const std::uint64_t surplus = link->Surplus();
-      if (surplus > 0) TrimOn(*disk, *link, surplus, total);
+      if (surplus == 0) break;
+      auto work = [this, disk = each.get(), link, surplus]() -> Result<Evicted> {
+        Evicted sum;
+        TrimOn(*disk, *link, surplus, sum);
+        return sum;
+      };
+      const Result<Evicted> trimmed = co_await each->work().Run(std::move(work));
+      if (!trimmed) co_return Fail(trimmed.error());
+      total += *trimmed;
     }
   }
-  return total;
+  co_return total;
 }
 
 /// Frees the link's oldest blocks on the disk until `bytes` of it are gone; answers how many are.
@@ -224,11 +250,8 @@ Task<Status> SegmentStore::WaitUntilFreed(Waiting waiting) {
     const Deadline look_again = deadline.AtMost(kLookAgainEvery);
     co_await ticket.Wait(look_again);
     // A reader that was cancelled leaves its block to us.
-    auto free = [this]() -> Status {
-      for (const auto& disk : disks_) disk->FreeReleased();
-      return {};
-    };
-    co_await offload_.Run(std::move(free));
+    for (const auto& each : disks_)
+      each->work().Post([disk = each.get()] { disk->FreeReleased(); });
   }
   co_return Status();
 }

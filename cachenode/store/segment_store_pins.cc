@@ -8,33 +8,37 @@
 namespace forebay {
 
 Task<Status> SegmentStore::TakePins(PinStep step) {
-  auto work = [this, step = std::move(step)] { return TakePinsNow(step); };
-  Status taken = co_await offload_.Run(std::move(work));
-  co_return taken;
-}
-
-Status SegmentStore::TakePinsNow(const PinStep& step) {
   const std::shared_ptr<LinkState> link = parts_.links.Get(step.link);
   {
     const std::scoped_lock lock(link->mutex);
     if (step.begin) link->pin_sync = step.sync;
     if (link->pin_sync != step.sync || step.sync == 0)
-      return Fail(Code::kStale, "another take-over of the link's pins has begun");
+      co_return Fail(Code::kStale, "another take-over of the link's pins has begun");
   }
   if (step.begin) {
-    for (const auto& disk : disks_) {
-      for (const std::uint32_t segment : disk->SegmentsOf(step.link)) {
-        for (const BlockHandle handle : disk->BlocksIn(segment))
-          parts_.index.Unmark(handle, disk->number(), segment);
-      }
-    }
+    auto unmark = [this, id = step.link] { return UnmarkPins(id); };
+    Status unmarked = co_await offload_.Run(std::move(unmark));
+    if (!unmarked) co_return unmarked;
   }
-  if (Status pinned = PinBlocks(step.blocks); !pinned) return pinned;
+  Status pinned = co_await PinBlocks(std::move(step.blocks));
   failpoint("store.in_pins");
-  return step.end ? SweepPins(*link, step.version) : Status();
+  if (!pinned || !step.end) co_return pinned;
+  Status swept = co_await SweepPins(link, step.version);
+  co_return swept;
 }
 
-Status SegmentStore::PinBlocks(const std::vector<BlockId>& blocks) {
+/// In memory alone.
+Status SegmentStore::UnmarkPins(const Uuid& link) {
+  for (const auto& disk : disks_) {
+    for (const std::uint32_t segment : disk->SegmentsOf(link)) {
+      for (const BlockHandle handle : disk->BlocksIn(segment))
+        parts_.index.Unmark(handle, disk->number(), segment);
+    }
+  }
+  return {};
+}
+
+Task<Status> SegmentStore::PinBlocks(std::vector<BlockId> blocks) {
   std::vector<std::vector<BlockIndex::Found>> by_disk(disks_.size());
   for (const BlockId& block : blocks) {
     const auto found = parts_.index.Pin(block);
@@ -42,26 +46,38 @@ Status SegmentStore::PinBlocks(const std::vector<BlockId>& blocks) {
   }
   for (std::size_t i = 0; i < by_disk.size(); ++i) {
     if (by_disk[i].empty()) continue;
-    if (Status put = disks_[i]->PutPins(by_disk[i]); !put) return put;
+    Disk& disk = *disks_[i];
+    auto work = [&disk, found = std::move(by_disk[i])] { return disk.PutPins(found); };
+    Status put = co_await disk.work().Run(std::move(work));
+    if (!put) co_return put;
   }
-  return {};
+  co_return Status();
 }
 
-Status SegmentStore::SweepPins(LinkState& link, std::uint64_t version) {
-  for (const auto& disk : disks_) {
-    if (disk->state() == DiskState::kQuarantined) continue;
-    std::vector<BlockIndex::Found> unpinned;
-    for (const std::uint32_t segment : disk->SegmentsOf(link.id)) {
-      for (const BlockHandle handle : disk->BlocksIn(segment)) {
-        if (auto found = parts_.index.UnpinUnmarked(handle, disk->number(), segment))
-          unpinned.push_back(*found);
-      }
-    }
-    if (Status ended = disk->EndPins(link.id, version, unpinned); !ended) return ended;
-    if (!unpinned.empty()) disk->LookAgain(link.id);
+Task<Status> SegmentStore::SweepPins(std::shared_ptr<LinkState> link, std::uint64_t version) {
+  for (const auto& each : disks_) {
+    if (each->state() == DiskState::kQuarantined) continue;
+    auto work = [this, disk = each.get(), id = link->id, version] {
+      return SweepPinsOn(*disk, id, version);
+    };
+    Status swept = co_await each->work().Run(std::move(work));
+    if (!swept) co_return swept;
   }
-  const std::scoped_lock lock(link.mutex);
-  link.pin_sync = 0;
+  const std::scoped_lock lock(link->mutex);
+  link->pin_sync = 0;
+  co_return Status();
+}
+
+Status SegmentStore::SweepPinsOn(Disk& disk, const Uuid& link, std::uint64_t version) {
+  std::vector<BlockIndex::Found> unpinned;
+  for (const std::uint32_t segment : disk.SegmentsOf(link)) {
+    for (const BlockHandle handle : disk.BlocksIn(segment)) {
+      if (auto found = parts_.index.UnpinUnmarked(handle, disk.number(), segment))
+        unpinned.push_back(*found);
+    }
+  }
+  if (Status ended = disk.EndPins(link, version, unpinned); !ended) return ended;
+  if (!unpinned.empty()) disk.LookAgain(link);
   return {};
 }
 

@@ -11,13 +11,32 @@ constexpr int kMostLost = 64;
 
 }  // namespace
 
-bool SegmentStore::MakeRoom(const LinkUse& newcomer, const BlockId& block) {
-  const std::uint64_t bytes = RecordDiskBytes(block.length);
-  for (Disk* disk : WritableDisks()) {
-    const std::vector<Uuid> victims = policy_->VictimLinks(newcomer, disk->Links(), parts_.now());
-    if (MakeRoomOn(*disk, victims, bytes)) return true;
+Task<bool> SegmentStore::MakeRoom(LinkUse newcomer, Newcomer block) {
+  const std::uint64_t bytes = RecordDiskBytes(block->block.length);
+  const std::vector<Disk*> disks = WritableDisks();
+  for (Disk* disk : disks) {
+    auto make = [this, disk, newcomer, bytes]() -> Result<bool> {
+      const auto victims = policy_->VictimLinks(newcomer, disk->Links(), parts_.now());
+      return MakeRoomOn(*disk, victims, bytes);
+    };
+    const Result<bool> made = co_await disk->work().Run(std::move(make));
+    if (made && *made) co_return true;
   }
-  return !newcomer.pinned && MakeRoomByWorth(newcomer.link, block);
+  if (newcomer.pinned) co_return false;
+  const bool made = co_await MakeRoomByWorth(std::move(block));
+  co_return made;
+}
+
+Task<bool> SegmentStore::MakeRoomByWorth(Newcomer block) {
+  auto choose = [this, block] { return ChooseByWorth(block->link->id, block->block); };
+  Result<LeavingBlocks> chosen = co_await offload_.Run(std::move(choose));
+  if (!chosen) co_return false;
+  Disk& disk = chosen->disk();
+  auto evict = [this, &disk, leaving = std::move(*chosen)]() mutable {
+    return Evict(disk, leaving.Take());
+  };
+  const Result<Disk::Removal> evicted = co_await disk.work().Run(std::move(evict));
+  co_return evicted.has_value();
 }
 
 bool SegmentStore::MakeRoomOn(Disk& disk, const std::vector<Uuid>& victims, std::uint64_t bytes) {
@@ -53,7 +72,7 @@ std::optional<BlockIndex::Found> SegmentStore::TakeVictim(const Uuid& link, cons
 }
 
 /// All that must go for the block, or nothing. The first victim says on which disk.
-bool SegmentStore::MakeRoomByWorth(const Uuid& link, const BlockId& block) {
+Result<LeavingBlocks> SegmentStore::ChooseByWorth(const Uuid& link, const BlockId& block) {
   const std::uint64_t bytes = RecordDiskBytes(block.length);
   Disk* disk = nullptr;
   const auto draw = [&](std::uint64_t random) -> std::optional<VictimChoice::Drawn> {
@@ -72,36 +91,58 @@ bool SegmentStore::MakeRoomByWorth(const Uuid& link, const BlockId& block) {
     const auto victim = enough ? std::nullopt : TakeVictim(link, block, draw);
     if (!victim) {
       for (const BlockIndex::Found& found : leaving) parts_.index.CancelRemove(found.handle);
-      return false;
+      return Fail(Code::kOverloaded, "nothing cached is worth less than " + block.ToString());
     }
     disk = disks_[victim->place.disk].get();
     gain += RecordDiskBytes(victim->block.length);
     leaving.push_back(*victim);
   }
-  return disk != nullptr && Evict(*disk, leaving).has_value();
+  if (disk == nullptr) return Fail(Code::kInternal, "a block without bytes");
+  return LeavingBlocks(*disk, std::move(leaving));
 }
 
 /// Within the quota of its link. There the link is a cache of that size: only its own blocks go,
 /// for a pinned block the oldest, for any other those that its jobs want less.
-bool SegmentStore::HoldRoom(LinkState& link, const BlockId& block, bool pinned) {
+Task<bool> SegmentStore::HoldRoom(Newcomer block, bool pinned) {
+  const std::shared_ptr<LinkState> link = block->link;
+  const std::uint32_t length = block->block.length;
   for (int attempt = 0; attempt < kRoomAttempts; ++attempt) {
-    if (link.HoldRoom(block.length)) return true;
-    if (link.pinned.load(std::memory_order_relaxed)) return false;
+    if (link->HoldRoom(length)) co_return true;
+    if (link->pinned.load(std::memory_order_relaxed)) co_return false;
+    bool freed = false;
     if (!pinned) {
-      if (!MakeRoomInQuota(link, block)) return false;
+      freed = co_await MakeRoomInQuota(block);
+      if (!freed) co_return false;
       continue;
     }
-    Evicted freed;
-    for (const auto& disk : disks_) {
-      if (TrimOn(*disk, link, block.length, freed) >= block.length) break;
+    for (const auto& each : disks_) {
+      auto trim = [this, disk = each.get(), link, length]() -> Result<std::uint64_t> {
+        Evicted sum;
+        return TrimOn(*disk, *link, length, sum);
+      };
+      const Result<std::uint64_t> gone = co_await each->work().Run(std::move(trim));
+      freed = freed || (gone && *gone > 0);
+      if (gone && *gone >= length) break;
     }
-    if (freed.blocks == 0) return false;
+    if (!freed) co_return false;
   }
-  return false;
+  co_return false;
+}
+
+Task<bool> SegmentStore::MakeRoomInQuota(Newcomer block) {
+  auto choose = [this, block] { return ChooseInQuota(*block->link, block->block); };
+  Result<std::vector<LeavingBlocks>> chosen = co_await offload_.Run(std::move(choose));
+  if (!chosen) co_return false;
+  const Result<Removed> removed = co_await RemoveChosen(std::move(*chosen), BlockLoss::kOverQuota);
+  if (!removed) co_return false;
+  parts_.counters.trimmed_bytes.fetch_add(removed->evicted.bytes, std::memory_order_relaxed);
+  block->link->evicted_bytes.fetch_add(removed->evicted.bytes, std::memory_order_relaxed);
+  co_return true;
 }
 
 /// All that must go for the block, or nothing.
-bool SegmentStore::MakeRoomInQuota(LinkState& link, const BlockId& block) {
+Result<std::vector<LeavingBlocks>> SegmentStore::ChooseInQuota(const LinkState& link,
+                                                               const BlockId& block) {
   const auto draw = [&](std::uint64_t random) -> std::optional<VictimChoice::Drawn> {
     const Disk& disk = *disks_[(random & UINT32_MAX) % disks_.size()];
     if (disk.state() != DiskState::kOk) return std::nullopt;
@@ -119,15 +160,9 @@ bool SegmentStore::MakeRoomInQuota(LinkState& link, const BlockId& block) {
     gain += victim->block.length;
     leaving.push_back(*victim);
   }
-  if (!lacks || gain < *lacks) {
-    for (const BlockIndex::Found& found : leaving) parts_.index.CancelRemove(found.handle);
-    return false;
-  }
-  const Result<Removed> removed = RemoveAll(leaving, BlockLoss::kOverQuota);
-  if (!removed) return false;
-  parts_.counters.trimmed_bytes.fetch_add(removed->evicted.bytes, std::memory_order_relaxed);
-  link.evicted_bytes.fetch_add(removed->evicted.bytes, std::memory_order_relaxed);
-  return true;
+  if (lacks && gain >= *lacks) return ByDisk(leaving);
+  for (const BlockIndex::Found& found : leaving) parts_.index.CancelRemove(found.handle);
+  return Fail(Code::kOverloaded, "the link's blocks are worth no less than " + block.ToString());
 }
 
 Result<Disk::Removal> SegmentStore::Evict(Disk& disk,

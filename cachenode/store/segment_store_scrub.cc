@@ -1,28 +1,27 @@
 #include <cerrno>
 #include <utility>
 
+#include "cachenode/store/read_pin.h"
 #include "cachenode/store/segment_store.h"
 
 // How the store reads its blocks from their disks without a reader, and compares them.
 namespace forebay {
 
 Task<Status> SegmentStore::Verify(BlockId block) {
-  auto work = [this, block] { return VerifyNow(block); };
-  Status verified = co_await offload_.Run(std::move(work));
+  const bool set_aside = parts_.crashes.IsSetAside(block);
+  const auto found = set_aside ? std::nullopt : parts_.index.Acquire(block, 0);
+  if (!found) co_return Fail(Absent(block).error());
+  Disk& disk = *disks_[found->place.disk];
+  auto pin = std::make_shared<ReadPin>(parts_.index, disk, *found);
+  auto work = [this, record = *found, pin = std::move(pin)] { return VerifyNow(record); };
+  Status verified = co_await disk.work().Run(std::move(work));
   co_return verified;
 }
 
-Status SegmentStore::VerifyNow(const BlockId& block) {
-  const std::optional<BlockIndex::Found> found = parts_.index.Acquire(block, 0);
-  if (!found) return Fail(Absent(block).error());
-  Disk& disk = *disks_[found->place.disk];
-  Status verified = disk.state() == DiskState::kQuarantined ? Status(Fail(Absent(block).error()))
-                                                            : VerifyOnDisk(*found);
-  if (parts_.index.Release(found->handle)) {
-    disk.Release(found->place, block.length);
-    disk.FreeReleased();
-  }
-  return verified;
+Status SegmentStore::VerifyNow(const BlockIndex::Found& found) {
+  if (disks_[found.place.disk]->state() == DiskState::kQuarantined)
+    return Fail(Absent(found.block).error());
+  return VerifyOnDisk(found);
 }
 
 /// The record as the disk has it. Readers' pages stay in memory, and none come in that nobody read.
@@ -40,16 +39,18 @@ RecordReader::Outcome SegmentStore::ReadPastCache(const BlockIndex::Found& found
 }
 
 Status SegmentStore::VerifyOnDisk(const BlockIndex::Found& found) {
+  const HandledBlock handled(found.block);
   RecordReader::Outcome outcome = ReadPastCache(found);
   if (outcome != RecordReader::Outcome::kOk) outcome = ReadPastCache(found);
   if (outcome == RecordReader::Outcome::kOk) return {};
-  Drop(found, outcome);
+  NoteFailure(found, outcome);
+  Drop(found);
   return Fail(Code::kCorrupt, "block " + found.block.ToString() + " did not match and is dropped");
 }
 
 Task<Result<Scrubbed>> SegmentStore::Scrub(std::size_t disk, std::uint64_t bytes) {
   auto work = [this, disk, bytes]() -> Result<Scrubbed> { return ScrubNow(*disks_[disk], bytes); };
-  const Result<Scrubbed> scrubbed = co_await offload_.Run(std::move(work));
+  const Result<Scrubbed> scrubbed = co_await disks_[disk]->work().Run(std::move(work));
   co_return scrubbed;
 }
 
@@ -59,8 +60,14 @@ Scrubbed SegmentStore::ScrubNow(Disk& disk, std::uint64_t bytes) {
     const std::optional<BlockId> block = disk.NextToScrub();
     scrubbed.pass_ended = !block;
     if (!block) break;
-    const Status verified = VerifyNow(*block);
-    if (!verified && verified.error().code == Code::kNotFound) continue;  // evicted meanwhile
+    const std::optional<BlockIndex::Found> found = parts_.index.Acquire(*block, 0);
+    if (!found) continue;  // evicted meanwhile
+    Status verified;
+    {
+      const ReadPin pin(parts_.index, disk, *found);
+      verified = VerifyNow(*found);
+    }
+    if (!verified && verified.error().code == Code::kNotFound) continue;
     ++(verified ? scrubbed.blocks : scrubbed.dropped);
     scrubbed.bytes += RecordDiskBytes(block->length);
   }
@@ -68,13 +75,23 @@ Scrubbed SegmentStore::ScrubNow(Disk& disk, std::uint64_t bytes) {
   return scrubbed;
 }
 
-Task<Status> SegmentStore::Tend(std::size_t disk, TimePoint now) {
-  auto work = [this, disk, now]() -> Status {
-    disks_[disk]->Tend(now);
+Task<Status> SegmentStore::Tend(std::size_t number, TimePoint now) {
+  Disk& disk = *disks_[number];
+  auto look = [&disk]() -> Status {
+    disk.CheckPlace();
     return {};
   };
-  Status tended = co_await offload_.Run(std::move(work));
-  co_return tended;
+  Status looked = co_await disk.work().Run(std::move(look));
+  if (!looked || !disk.ProbeIsDue(now)) co_return looked;
+  auto probe = [&disk] { return disk.Probe(); };
+  const Status clean = co_await disk.work().Run(std::move(probe));
+  if (!disk.Probed(clean.has_value(), now)) co_return Status();
+  auto come_back = [&disk]() -> Status {
+    disk.ReturnToService();
+    return {};
+  };
+  Status back = co_await disk.work().Run(std::move(come_back));
+  co_return back;
 }
 
 }  // namespace forebay

@@ -20,8 +20,8 @@ namespace forebay {
 #ifdef FOREBAY_FAILPOINTS
 
 /// The armed failpoints of this process: "name:N:action[,name:N:action…]", where the action is
-/// `kill` (SIGKILL to itself) or `error`, taken at the N-th time that the point is passed and at
-/// every later one. First read from FOREBAY_FAILPOINTS. Thread-safe.
+/// `kill` (SIGKILL to itself), `abort` or `error`, taken at the N-th time that the point is passed
+/// and at every later one. First read from FOREBAY_FAILPOINTS. Thread-safe.
 class Failpoints {
  public:
   static Failpoints& Instance() {
@@ -41,7 +41,8 @@ class Failpoints {
       const std::string count(one.substr(first + 1, second - first - 1));
       points_[std::string(one.substr(0, first))] = {
           .left = std::strtoull(count.c_str(), nullptr, 10),
-          .kill = one.substr(second + 1) == "kill"};
+          .kill = one.substr(second + 1) == "kill",
+          .abort = one.substr(second + 1) == "abort"};
     }
   }
 
@@ -55,6 +56,7 @@ class Failpoints {
       return false;
     }
     if (point->second.kill) ::kill(::getpid(), SIGKILL);
+    if (point->second.abort) std::abort();
     return true;
   }
 
@@ -67,6 +69,7 @@ class Failpoints {
   struct Point {
     std::uint64_t left = 0;
     bool kill = false;
+    bool abort = false;
   };
 
   Failpoints() {

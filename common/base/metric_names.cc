@@ -165,6 +165,37 @@ const CounterMetric kScrubbedBytes{{
             "checksums. What did not match is counted in forebay_checksum_failures_total.",
 }};
 
+const CounterMetric kDiskErrors{{
+    .name = "forebay_disk_errors_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {"disk", "kind"},
+    .programs = "node",
+    .help = "What went wrong with a cache directory: read and write (I/O errors), full (others use "
+            "its file system), hang (calls that were given up because they took too long), gone "
+            "(its files were removed, or another file system was mounted over them).",
+}};
+
+const GaugeMetric kBlocksSetAside{{
+    .name = "forebay_blocks_set_aside",
+    .kind = MetricKind::kGauge,
+    .unit = "1",
+    .labels = {},
+    .programs = "node",
+    .help = "Blocks that this node crashed on three times within a week: they are fetched from S3 "
+            "and not kept, until their object is evicted. The log names them. Report any as a bug.",
+}};
+
+const GaugeMetric kDiskInService{{
+    .name = "forebay_disk_in_service",
+    .kind = MetricKind::kGauge,
+    .unit = "1",
+    .labels = {"disk"},
+    .programs = "node",
+    .help = "1 = the cache directory serves blocks and takes new ones; 0 = it is quarantined or "
+            "takes none.",
+}};
+
 const GaugeMetric kRpcConnections{{
     .name = "forebay_rpc_connections",
     .kind = MetricKind::kGauge,
@@ -237,7 +268,7 @@ const GaugeMetric kCoordinatorIsLeader{{
 }  // namespace metric
 
 std::span<const MetricDefinition* const> AllMetrics() {
-  static const std::array<const MetricDefinition*, 23> all = {
+  static const std::array<const MetricDefinition*, 26> all = {
       &metric::kBuildInfo,
       &metric::kReadBytes,
       &metric::kReadDuration,
@@ -254,6 +285,9 @@ std::span<const MetricDefinition* const> AllMetrics() {
       &metric::kIndexEntries,
       &metric::kChecksumFailures,
       &metric::kScrubbedBytes,
+      &metric::kDiskErrors,
+      &metric::kDiskInService,
+      &metric::kBlocksSetAside,
       &metric::kRpcConnections,
       &metric::kRpcRequests,
       &metric::kRpcRefused,

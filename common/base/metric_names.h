@@ -51,6 +51,9 @@ extern const CounterMetric kEvictedBytes;
 extern const GaugeMetric kIndexEntries;
 extern const CounterMetric kChecksumFailures;
 extern const CounterMetric kScrubbedBytes;
+extern const CounterMetric kDiskErrors;
+extern const GaugeMetric kDiskInService;
+extern const GaugeMetric kBlocksSetAside;
 
 extern const GaugeMetric kRpcConnections;
 extern const CounterMetric kRpcRequests;

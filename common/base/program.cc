@@ -1,6 +1,7 @@
 #include "common/base/program.h"
 
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <optional>
@@ -86,7 +87,8 @@ class Run {
   int Live() {
     Metrics metrics;
     Health health;
-    Control control(metrics, health);
+    auto own_control = std::make_unique<Control>(metrics, health);
+    Control& control = *own_control;
     const Status listening = control.Start(*spec_.metrics_listen);
     if (!listening) return Failed(listening.error());
     ProgramServices services{metrics, health, control.stopping(),
@@ -104,6 +106,12 @@ class Run {
     health.SetNotReady("stopping");
     NotifySystemd(environment_, "STOPPING=1");
     daemon->Stop(Deadline::After(kDrainTime));
+    if (daemon->HangsOn()) {
+      spdlog::error("{} ends beside a disk that does not answer", spec_.name);
+      own_control.reset();  // its port, which is ours as long as the kernel keeps the process
+      spdlog::shutdown();
+      ::_exit(kExitFailed);
+    }
     if (!status) return Failed(status.error());
     spdlog::info("{} has stopped", spec_.name);
     return kExitDone;

@@ -38,6 +38,9 @@ class Daemon {
   virtual Status Start() = 0;
   /// Stops accepting, drains until `drain`, joins. Called once.
   virtual void Stop(Deadline drain) = 0;
+  /// After Stop(): threads of ours are in the kernel, which does not let them go (a disk that
+  /// hangs). The program then ends without destructors, which would wait for them.
+  virtual bool HangsOn() const { return false; }
   /// SIGHUP, between Start() and Stop(): reload what can be. The log has been reopened.
   virtual void Reload() {}
   /// For the ready line, after Start(): {"listen", "127.0.0.1:7441"}.

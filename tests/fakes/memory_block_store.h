@@ -34,6 +34,7 @@ class MemoryBlockStore final : public BlockStore {
   /// It has no disk to look after.
   Task<Result<Scrubbed>> Scrub(std::size_t disk, std::uint64_t bytes) override;
   Task<Status> Tend(std::size_t disk, TimePoint now) override;
+  void Watch(TimePoint /*now*/) override {}
   bool Contains(const BlockId& block) const override;
   Task<Result<Evicted>> Evict(std::vector<BlockId> blocks, EvictFilter filter) override;
   Task<Result<Evicted>> EvictLink(Uuid link, EvictFilter filter) override;
@@ -45,9 +46,10 @@ class MemoryBlockStore final : public BlockStore {
   std::unordered_map<Uuid, LinkUsage> UsageByLink() const override;
   std::vector<DiskUsage> Disks() const override;
   std::uint64_t BlockCount() const override;
+  std::uint64_t SetAsideCount() const override { return 0; }
   const Counters& counters() const override { return counters_; }
   std::unordered_map<Uuid, std::uint64_t> EvictedBytesByLink() const override { return {}; }
-  Status Close() override { return {}; }
+  Status Close(Deadline /*deadline*/) override { return {}; }
 
  private:
   struct Kept {

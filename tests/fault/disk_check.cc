@@ -176,7 +176,7 @@ int Run(const char* directory, std::uint64_t megabytes, const std::string& path,
   const std::uint64_t left = store->Disks()[0].used_bytes;
   const std::uint64_t mismatched = counters.checksum_failures;
   const std::uint64_t dropped = counters.dropped_at_recovery;
-  if (const Status closed = store->Close(); !closed) {
+  if (const Status closed = store->Close(Patience()); !closed) {
     std::fprintf(stderr, "%s\n", closed.error().message.c_str());
     return 4;
   }

@@ -190,7 +190,7 @@ class DamagedDirectory : public ::testing::Test {
     {
       TestStore store(Options(whole_ / "cache"));
       for (std::uint64_t number = 0; number < kBlocks / 2; ++number) Admit(store, number);
-      EXPECT_TRUE(store->Close().has_value()) << "these rows go to a table";
+      EXPECT_TRUE(store->Close(Patience()).has_value()) << "these rows go to a table";
     }
     TestStore store(Options(whole_ / "cache"));
     for (std::uint64_t number = kBlocks / 2; number < kBlocks; ++number) Admit(store, number);
@@ -236,7 +236,7 @@ class DamagedDirectory : public ::testing::Test {
     for (const std::uint64_t number : missing) Admit(store, number);
     for (std::uint64_t number = 0; number < 100 + kEvicted; ++number)
       EXPECT_TRUE(store.Serves(Small(number))) << number;
-    EXPECT_TRUE(store->Close().has_value());
+    EXPECT_TRUE(store->Close(Patience()).has_value());
     return static_cast<std::uint64_t>(
         std::ranges::count_if(missing, [](std::uint64_t number) { return number < kBlocks; }));
   }

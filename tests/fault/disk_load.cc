@@ -62,7 +62,7 @@ class Load {
       threads.clear();
       ended = true;
     }
-    const Status closed = store_->Close();
+    const Status closed = store_->Close(Patience());
     if (!closed) facts_.Say("!", closed.error().message);
     return closed ? 0 : 5;
   }

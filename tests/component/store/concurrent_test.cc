@@ -55,7 +55,7 @@ TEST(StoreConcurrency, ReadersAdmissionsAndEvictionsNeverGiveAWrongByte) {
     EXPECT_GT(served.load(), 0U);
     EXPECT_EQ(store->counters().checksum_failures.load(), 0U)
         << "no reader ever saw space that was freed under it";
-    ASSERT_TRUE(store->Close().has_value());
+    ASSERT_TRUE(store->Close(Patience()).has_value());
   }
   TestStore again(options);
   ASSERT_TRUE(again.open());

@@ -113,7 +113,7 @@ TEST_F(StoreDamageTest, ARightRecordInAWrongPlaceIsAMiss) {
 }
 
 TEST_F(StoreDamageTest, ARebuildBelievesNoRecordOfACopiedSegment) {
-  ASSERT_TRUE(store_->Close().has_value());
+  ASSERT_TRUE(store_->Close(Patience()).has_value());
   std::filesystem::copy_file(segment_, segment_.parent_path() / "0000000077.seg");
   std::filesystem::remove(segment_);
   std::filesystem::remove_all(dir_ / "cache/index");
@@ -147,7 +147,7 @@ TEST_F(StoreDamageTest, ObjectThatContainsARecordIsNeverTakenForOne) {
   ASSERT_TRUE(fakes::RunTask(store_->Admit(LinkNumber(1), carrier, Slice::Of(bytes),
                                            ChecksumsOf(bytes->view()), ""))
                   .has_value());
-  ASSERT_TRUE(store_->Close().has_value());
+  ASSERT_TRUE(store_->Close(Patience()).has_value());
   // The carrier's own header is broken, so that a rebuild looks inside it.
   Flip(begin, 0);
   fakes::TempDir moved;

@@ -27,7 +27,7 @@ class StoreDirectoryTest : public ::testing::Test {
     TestStore store(OneDirectory(path_), cluster);
     ASSERT_TRUE(store.open()) << store.error().message;
     ASSERT_TRUE(store.Admit(LinkNumber(1), block_).has_value());
-    ASSERT_TRUE(store->Close().has_value());
+    ASSERT_TRUE(store->Close(Patience()).has_value());
   }
 
   void ExpectRefused(const BlockStoreOptions& options, const std::string& because,
@@ -78,7 +78,7 @@ TEST_F(StoreDirectoryTest, UnclaimedDirectoryIsClaimedByItsFirstClusterAndKeepsI
     TestStore store(OneDirectory(path_));
     ASSERT_TRUE(store.open()) << store.error().message;
     EXPECT_TRUE(store.Serves(block_));
-    ASSERT_TRUE(store->Close().has_value());
+    ASSERT_TRUE(store->Close(Patience()).has_value());
   }
   ExpectRefused(OneDirectory(path_), "belongs to cluster",
                 Uuid::Parse("c0000000-0000-4000-8000-000000000002"));

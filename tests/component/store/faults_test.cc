@@ -112,7 +112,7 @@ TEST_F(StoreFaultsTest, FailedSyncIsNeverASuccess) {
   TestStore store(OneDirectory(dir_ / "a"));
   ASSERT_TRUE(store.Admit(LinkNumber(1), Sample(1)).has_value());
   Failpoints::Instance().Arm("store.sync_error:1:error");
-  const Status closed = store->Close();
+  const Status closed = store->Close(Patience());
   ASSERT_FALSE(closed.has_value());
   EXPECT_EQ(closed.error().code, Code::kInternal);
   EXPECT_GT(store->counters().write_errors.load(), 0U);

@@ -26,7 +26,7 @@ class StoreIndexDocument : public ::testing::Test {
     TestStore store(OneDirectory(dir_ / "cache"));
     for (std::uint64_t i = 0; i < 4; ++i)
       EXPECT_TRUE(store.Admit(LinkNumber(1), Block(i)).has_value());
-    EXPECT_TRUE(store->Close().has_value());
+    EXPECT_TRUE(store->Close(Patience()).has_value());
   }
 
   /// Each lies in a unit of its own, in the order of its admission.

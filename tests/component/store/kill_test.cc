@@ -110,7 +110,7 @@ class StoreKillTest : public ::testing::Test {
       committed_.clear();
     }
     first_ += 400;
-    ASSERT_TRUE(store->Close().has_value());
+    ASSERT_TRUE(store->Close(Patience()).has_value());
   }
 
   fakes::TempDir dir_;

@@ -80,7 +80,7 @@ TEST_F(StorePinsTest, PinnedBlocksSurvivePressureAndARestartWithoutACoordinator)
     Press(store, 2, 1000);
     for (std::uint64_t i = 0; i < 6; ++i) EXPECT_EQ(store->Contains(Block(i)), i < 3) << i;
     EXPECT_EQ(store->UsageByLink()[LinkNumber(1)].pinned_bytes, 3ULL * kLength);
-    ASSERT_TRUE(store->Close().has_value());
+    ASSERT_TRUE(store->Close(Patience()).has_value());
   }
   // Even without the rules: what is pinned is the store's own knowledge.
   TestStore store(Options());
@@ -131,7 +131,7 @@ TEST_F(StorePinsTest, AnIndexMadeAnewHasNoPinsAndSaysSo) {
     TestStore store(Options());
     ASSERT_TRUE(store.Admit(LinkNumber(1), Block(0)).has_value());
     ASSERT_TRUE(store.TakePins(LinkNumber(1), 7, {Block(0)}).has_value());
-    ASSERT_TRUE(store->Close().has_value());
+    ASSERT_TRUE(store->Close(Patience()).has_value());
   }
   std::filesystem::remove_all(dir_ / "cache" + "/index");
   TestStore store(Options());
@@ -202,7 +202,7 @@ TEST_F(StorePinsTest, ASmallerCapacityTakesPinnedBlocksLast) {
     TestStore store(Options({Pinned(1, {"a/"})}));
     for (std::uint64_t i = 0; i < 10; ++i)
       ASSERT_TRUE(store.Admit(LinkNumber(1), Block(i), i < 3 ? "a/f" : "b/f"));
-    ASSERT_TRUE(store->Close().has_value());
+    ASSERT_TRUE(store->Close(Patience()).has_value());
   }
   BlockStoreOptions smaller = Options({Pinned(1, {"a/"})});
   smaller.dirs[0].capacity_bytes = 8ULL << 20;

@@ -19,7 +19,7 @@ class Model {
   void Reopen() {
     if (store_) {
       counted_ = (*store_)->BlockCount();
-      ASSERT_TRUE((*store_)->Close().has_value());
+      ASSERT_TRUE((*store_)->Close(Patience()).has_value());
       store_.reset();
     }
     BlockStoreOptions options = OneDirectory(dir_ / "cache", kCapacity, 2ULL << 20);

@@ -22,7 +22,7 @@ class StoreRecoveryTest : public ::testing::Test {
       EXPECT_TRUE(store.Admit(LinkNumber(i % 3), Sample(i)).has_value());
     }
     used_ = store->Disks()[0].used_bytes;
-    EXPECT_TRUE(store->Close().has_value());
+    EXPECT_TRUE(store->Close(Patience()).has_value());
   }
 
   std::string index() const { return dir_ / "cache/index"; }
@@ -41,7 +41,7 @@ class StoreRecoveryTest : public ::testing::Test {
     EXPECT_TRUE(store.Admit(LinkNumber(0), Sample(kBlocks)).has_value()) << why;
     EXPECT_TRUE(store.Serves(Sample(kBlocks))) << why;
     EXPECT_TRUE(store.Evict({Sample(kBlocks)}).has_value()) << why;
-    EXPECT_TRUE(store->Close().has_value()) << why;
+    EXPECT_TRUE(store->Close(Patience()).has_value()) << why;
   }
 
   fakes::TempDir dir_;
@@ -96,7 +96,7 @@ TEST_F(StoreRecoveryTest, FlippedByteInATableOfTheIndexIsNoticed) {
 TEST_F(StoreRecoveryTest, IndexOfAnotherDirectoryIsNotBelieved) {
   TestStore other(OneDirectory(dir_ / "other"));
   ASSERT_TRUE(other.Admit(LinkNumber(0), Sample(7777)).has_value());
-  ASSERT_TRUE(other->Close().has_value());
+  ASSERT_TRUE(other->Close(Patience()).has_value());
   std::filesystem::remove_all(index());
   std::filesystem::copy(dir_ / "other/index", index(), std::filesystem::copy_options::recursive);
   ExpectAllServed("a copied index");
@@ -131,7 +131,7 @@ TEST_F(StoreRecoveryTest, TornTailIsDropped) {
     EXPECT_EQ(served, left);
     EXPECT_EQ(served, with_index ? kBlocks - 1 : kBlocks - 2);
     EXPECT_EQ(store->counters().checksum_failures.load(), 0U) << "found without reading the data";
-    EXPECT_TRUE(store->Close().has_value());
+    EXPECT_TRUE(store->Close(Patience()).has_value());
   }
 }
 
@@ -152,14 +152,14 @@ TEST_F(StoreRecoveryTest, EvictedBlocksStayGoneAfterARestartAndARebuild) {
   {
     TestStore store(options_);
     ASSERT_TRUE(store.Evict({Sample(10), Sample(20), Sample(30)}).has_value());
-    ASSERT_TRUE(store->Close().has_value());
+    ASSERT_TRUE(store->Close(Patience()).has_value());
   }
   for (const bool rebuild : {false, true}) {
     if (rebuild) std::filesystem::remove_all(index());
     TestStore store(options_);
     EXPECT_EQ(store->BlockCount(), kBlocks - 3);
     EXPECT_FALSE(store.Serves(Sample(20)));
-    EXPECT_TRUE(store->Close().has_value());
+    EXPECT_TRUE(store->Close(Patience()).has_value());
   }
 }
 

@@ -90,7 +90,7 @@ TEST_F(StoreReturnTest, WhatWasFetchedAgainMeanwhileIsNotKeptTwice) {
     for (std::uint64_t i = 0; i < kBlocks; ++i) EXPECT_TRUE(store.Serves(Block(i)));
     ASSERT_TRUE(store.Admit(LinkNumber(1), Block(100)).has_value());
     EXPECT_GT(store->Disks()[disk].used_bytes, 0U) << "the emptier disk takes the next";
-    ASSERT_TRUE(store->Close().has_value());
+    ASSERT_TRUE(store->Close(Patience()).has_value());
   }
   TestStore again(options_);
   ASSERT_TRUE(again.open()) << again.error().message;
@@ -121,6 +121,26 @@ TEST_F(StoreReturnTest, ReadOnlyDiskTakesBlocksAgainWhenItCanBeWritten) {
   EXPECT_TRUE(store.Admit(LinkNumber(1), Block(2)).has_value());
   EXPECT_TRUE(store.Serves(Block(1)));
   EXPECT_TRUE(store.Serves(Block(2)));
+}
+
+TEST_F(StoreReturnTest, AnIndexWhoseWritesFailedIsOpenedAnewWithAllItsRows) {
+  {
+    TestStore store(OneDirectory(dir_ / "a"));
+    for (std::uint64_t i = 0; i < kBlocks; ++i)
+      ASSERT_TRUE(store.Admit(LinkNumber(1), Block(i)).has_value());
+    Failpoints::Instance().Arm("store.index_io_error:1:error");
+    for (std::uint64_t i = 100; i < 103; ++i)
+      EXPECT_FALSE(store.Admit(LinkNumber(1), Block(i)).has_value());
+    EXPECT_EQ(store->Disks()[0].state, DiskState::kQuarantined);
+    EXPECT_NE(Later(store, 0), DiskState::kOk);
+    ExpectBack(store, 0);
+    for (std::uint64_t i = 0; i < kBlocks; ++i) EXPECT_TRUE(store.Serves(Block(i)));
+    EXPECT_TRUE(store.Admit(LinkNumber(1), Block(100)).has_value());
+    ASSERT_TRUE(store->Close(Patience()).has_value());
+  }
+  TestStore again(OneDirectory(dir_ / "a"));
+  ASSERT_TRUE(again.open()) << again.error().message;
+  EXPECT_EQ(again->BlockCount(), kBlocks + 1);
 }
 
 }  // namespace

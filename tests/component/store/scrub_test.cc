@@ -78,7 +78,7 @@ TEST_F(StoreScrubTest, PassGoesOnAfterARestart) {
     TestStore store(Options(dir_ / "cache"));
     Fill(store);
     while (before < kBlocks / 2) before += Step(store).blocks;
-    ASSERT_TRUE(store->Close().has_value());
+    ASSERT_TRUE(store->Close(Patience()).has_value());
   }
   TestStore store(Options(dir_ / "cache"));
   ASSERT_TRUE(store.open()) << store.error().message;

@@ -145,7 +145,7 @@ TEST_F(StoreSpaceTest, SmallerCapacityEvictsTheOldestAtStart) {
     for (std::uint64_t i = 0; i < 40; ++i) {
       ASSERT_TRUE(store.Admit(LinkNumber(1), BlockNumber(i, kLength)).has_value());
     }
-    ASSERT_TRUE(store->Close().has_value());
+    ASSERT_TRUE(store->Close(Patience()).has_value());
   }
   TestStore store(Options(3600s));
   ASSERT_TRUE(store.open());
@@ -168,7 +168,7 @@ TEST_F(StoreSpaceTest, NewBlocksGoToTheDiskWithTheLargestFreeShare) {
     const double small = static_cast<double>(disks[0].used_bytes) / (20 << 20);
     const double large = static_cast<double>(disks[1].used_bytes) / (80 << 20);
     EXPECT_NEAR(small, large, 0.15);
-    ASSERT_TRUE(store->Close().has_value());
+    ASSERT_TRUE(store->Close(Patience()).has_value());
   }
   TestStore store(options);
   for (std::uint64_t i = 0; i < 50; ++i) EXPECT_TRUE(store.Serves(BlockNumber(i, kLength)));
@@ -203,7 +203,7 @@ TEST_F(StoreSpaceTest, FileSystemFilledByOthersIsNeverAnErrorToReaders) {
     std::filesystem::resize_file(mount + "/other", 0);
     std::filesystem::remove(mount + "/other");
     EXPECT_EQ(store->counters().write_errors.load(), 0U);
-    EXPECT_TRUE(store->Close().has_value());
+    EXPECT_TRUE(store->Close(Patience()).has_value());
   }
   EXPECT_EQ(::umount(mount.c_str()), 0);
 }

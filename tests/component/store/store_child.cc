@@ -32,7 +32,7 @@ int Work(const std::string& directory, unsigned seed, std::uint64_t first) {
     Say('-', victim);
     if (!store.Evict({BlockNumber(victim, kChildLength)})) return 4;
   }
-  return store->Close() ? 0 : 5;
+  return store->Close(Patience()) ? 0 : 5;
 }
 
 }  // namespace

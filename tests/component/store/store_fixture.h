@@ -52,6 +52,9 @@ inline std::vector<std::uint64_t> ChecksumsOf(ByteView data) {
   return checksums;
 }
 
+/// For a store that is closed: its disk is healthy.
+inline Deadline Patience() { return Deadline::After(std::chrono::seconds(60)); }
+
 /// A store with its threads, called as if it were synchronous.
 class TestStore {
  public:

@@ -167,6 +167,14 @@ TEST_F(BlockReaderTest, ABlockThatIsListedAndCannotBeReadIsFetched) {
   EXPECT_EQ(s3_.gets(), 2u);
 }
 
+TEST_F(BlockReaderTest, ABlockOnADiskThatHangsIsFetched) {
+  EXPECT_TRUE(AreRight(Read(Cell(0)), Cell(0)));
+  ASSERT_TRUE(Eventually([this] { return IsIdle(); }));
+  store_.RefuseReads(Error{Code::kTimeout, "the disk does not answer"});
+  EXPECT_TRUE(AreRight(Read(Cell(0)), Cell(0)));
+  EXPECT_EQ(s3_.gets(), 2u);
+}
+
 TEST_F(BlockReaderTest, AStoreThatIsOverloadedIsNotReplacedByS3) {
   store_.RefuseReads(Error{Code::kOverloaded, "too much disk work is waiting"});
   EXPECT_EQ(Read(Cell(0)).error().code, Code::kOverloaded);

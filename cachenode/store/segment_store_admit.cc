@@ -1,0 +1,185 @@
+#include <algorithm>
+#include <boost/asio/this_coro.hpp>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "cachenode/store/segment_store.h"
+
+// How the store takes in a new block: one admission at a time for each block, on the first disk
+// that has room or where room can be made.
+namespace forebay {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr seconds kAdmissionPatience{60};  ///< For another admission of the same block.
+
+/// Of a link's quota; given back when the admission has ended, however it does.
+class HeldRoom {
+ public:
+  HeldRoom(std::shared_ptr<LinkState> link, std::uint32_t length)
+      : link_(std::move(link)), length_(length) {}
+  HeldRoom(const HeldRoom&) = delete;
+  HeldRoom& operator=(const HeldRoom&) = delete;
+  ~HeldRoom() { link_->ReturnRoom(length_); }
+
+ private:
+  const std::shared_ptr<LinkState> link_;
+  const std::uint32_t length_;
+};
+
+}  // namespace
+
+Task<Status> SegmentStore::Admit(Uuid link, BlockId block, Slice data,
+                                 std::vector<std::uint64_t> checksums, std::string path) {
+  if (Status checked = CheckBlock(block); !checked) co_return checked;
+  if (data.bytes.size() != block.length || checksums.size() != block.cells()) {
+    co_return Fail(Code::kInvalid, "block " + block.ToString() + " came with " +
+                                       std::to_string(data.bytes.size()) + " bytes and " +
+                                       std::to_string(checksums.size()) + " checksums");
+  }
+  if (parts_.crashes.IsSetAside(block)) {
+    co_return Fail(Code::kInternal, "block " + block.ToString() +
+                                        " is set aside: this program crashed on it " +
+                                        std::to_string(CrashBook::kCrashes) + " times");
+  }
+  if (Contains(block)) co_return Status();
+  const auto seat = admissions_.Join(block, [] { return std::make_shared<Flight>(); });
+  const std::shared_ptr<Flight> flight = seat.flight;
+  if (!seat.leads) {
+    const auto executor = co_await asio::this_coro::executor;
+    const Deadline deadline = Deadline::After(kAdmissionPatience);
+    for (;;) {
+      Notifier::Ticket ticket = flight->done.Enlist(executor);
+      {
+        const std::scoped_lock lock(flight->mutex);
+        if (flight->landed) co_return *flight->landed;
+      }
+      const bool told = co_await ticket.Wait(deadline);
+      if (!told) co_return Fail(Code::kTimeout, "another admission of the block takes too long");
+    }
+  }
+  // Lands on every way out, so that nobody waits for a flight that was cancelled.
+  struct Landing {
+    SegmentStore& store;
+    const BlockId block;
+    const std::shared_ptr<Flight> flight;
+    Status status = Fail(Code::kTimeout, "the admission was given up");
+    ~Landing() {
+      {
+        const std::scoped_lock lock(flight->mutex);
+        flight->landed = status;
+      }
+      store.admissions_.Leave(block, flight);
+      flight->done.NotifyAll();
+    }
+  };
+  Landing landing{*this, block, flight};
+  const std::shared_ptr<LinkState> state = parts_.links.Get(link);
+  const bool path_pinned = state->PathIsPinned(path);
+  Newcomer newcomer = std::make_shared<const NewBlock>(
+      state, block, std::move(data), std::move(checksums), std::move(path), path_pinned);
+  landing.status = co_await AdmitNow(std::move(newcomer));
+  if (!landing.status && landing.status.error().code == Code::kOverloaded) {
+    parts_.counters.refused_blocks.fetch_add(1, std::memory_order_relaxed);
+  }
+  co_return landing.status;
+}
+
+Task<Status> SegmentStore::AdmitNow(Newcomer block) {
+  const BlockId id = block->block;
+  block->link->Touch(parts_.now());
+  co_await ForgetOnLostDisk(id);
+  if (Contains(id)) co_return Status();
+  if (parts_.index.Occupied(id))
+    co_return Fail(Code::kOverloaded, "block " + id.ToString() + " is just being evicted");
+  Status status = co_await AdmitWithinQuota(block);
+  if (!status) co_return status;
+  parts_.counters.admitted_blocks.fetch_add(1, std::memory_order_relaxed);
+  parts_.counters.admitted_bytes.fetch_add(id.length, std::memory_order_relaxed);
+  // A pin that came while the block was written: its take-over has looked before, or looks later.
+  if (block->path_pinned || !block->link->PathIsPinned(block->path)) co_return Status();
+  std::vector<BlockId> pinned{id};
+  status = co_await PinBlocks(std::move(pinned));
+  co_return status;
+}
+
+Task<Status> SegmentStore::AdmitWithinQuota(Newcomer block) {
+  LinkState& link = *block->link;
+  const std::uint32_t length = block->block.length;
+  const bool pinned = block->path_pinned || link.pinned.load(std::memory_order_relaxed);
+  const bool held = co_await HoldRoom(block, pinned);
+  if (!held)
+    co_return Fail(Code::kOverloaded, "link " + link.id.ToString() + " is at its quota here");
+  const HeldRoom room(block->link, length);
+  Status status;
+  for (int attempt = 0; attempt < kRoomAttempts; ++attempt) {
+    status = co_await AdmitWithoutEvicting(block);
+    if (status || status.error().code != Code::kOverloaded) break;
+    const LinkUse use{link.id, link.LastUse(), pinned};
+    const bool made = co_await MakeRoom(use, block);
+    if (!made) break;
+  }
+  co_return status;
+}
+
+/// The disks that take blocks, the one with the largest free share first.
+std::vector<Disk*> SegmentStore::WritableDisks() const {
+  std::vector<std::pair<double, Disk*>> by_share;
+  for (const auto& disk : disks_) {
+    if (disk->state() == DiskState::kOk) by_share.emplace_back(disk->FreeShare(), disk.get());
+  }
+  std::ranges::sort(by_share, std::ranges::greater(), &std::pair<double, Disk*>::first);
+  std::vector<Disk*> disks;
+  disks.reserve(by_share.size());
+  for (const auto& [share, disk] : by_share) disks.push_back(disk);
+  return disks;
+}
+
+Task<Status> SegmentStore::AdmitWithoutEvicting(Newcomer block) {
+  Status refused = Fail(Code::kInternal, "no cache directory takes blocks any more");
+  const std::vector<Disk*> disks = WritableDisks();
+  for (Disk* disk : disks) {
+    const auto given_up = std::make_shared<std::atomic<bool>>(false);
+    auto work = [this, disk, block, given_up] { return AdmitOn(*disk, *block, *given_up); };
+    Status stored = co_await disk->work().Run(std::move(work));
+    if (stored) co_return stored;
+    given_up->store(true, std::memory_order_relaxed);
+    // "Full" is worth another attempt, so it outweighs a disk that failed.
+    if (refused.error().code != Code::kOverloaded) refused = std::move(stored);
+  }
+  co_return refused;
+}
+
+/// `given_up`: whoever waited goes on by now, and may have stored the block elsewhere.
+Status SegmentStore::AdmitOn(Disk& disk, const NewBlock& block, const std::atomic<bool>& given_up) {
+  const HandledBlock handled(block.block);
+  disk.FreeReleased();
+  const Result<Disk::Place> place = disk.Reserve(block.link, block.block.length);
+  if (!place) return Fail(place.error());
+  Status stored = disk.Write(*place, block.block, block.data.bytes, block.checksums);
+  if (!stored) return stored;
+  if (given_up.load(std::memory_order_relaxed)) {
+    disk.Abandon(*place);
+    return Fail(Code::kTimeout, "the disk does not answer");
+  }
+  return disk.Commit(*place, block.block, parts_.hour(), block.path_pinned);
+}
+
+/// A block on a quarantined disk counts as absent; its entry makes way for the new one.
+Task<void> SegmentStore::ForgetOnLostDisk(BlockId block) {
+  const std::optional<BlockPlace> place = parts_.index.Find(block);
+  if (!place || disks_[place->disk]->state() != DiskState::kQuarantined) co_return;
+  const std::optional<BlockIndex::Found> leaving = parts_.index.BeginRemove(block);
+  if (!leaving) co_return;
+  Disk& disk = *disks_[leaving->place.disk];
+  if (disk.Forget(*leaving)) co_return;
+  LeavingBlocks blocks(disk, {*leaving});
+  auto remove = [&disk, blocks = std::move(blocks)]() mutable {
+    return disk.Remove(blocks.Take(), BlockLoss::kDamaged);
+  };
+  (void)co_await disk.work().Run(std::move(remove));
+}
+
+}  // namespace forebay
