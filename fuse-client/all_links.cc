@@ -27,8 +27,17 @@ constexpr Duration kLookEvery = std::chrono::seconds(2);
 /// A link's first listing, on its way from the coordinator, keeps the others waiting for so long.
 constexpr Duration kOneLinkPatience = std::chrono::seconds(60);
 
+/// What a successor of this process goes on counting from is as old at most.
+constexpr Duration kSaveEvery = std::chrono::seconds(1);
+
 /// Between two tries to unmount what is in use, and two looks whether it has ended.
 constexpr Duration kTryEvery = std::chrono::milliseconds(200);
+
+/// Of links that somebody has unmounted: they stay so. The value is the link's id.
+const std::string kUnmounted = "unmounted/";
+
+/// Ends with what no name has.
+std::string UnmountedKey(const std::string& name) { return kUnmounted + name + "/"; }
 
 }  // namespace
 
@@ -43,7 +52,7 @@ AllLinks::~AllLinks() {
   thread_.Stop();
 }
 
-Status AllLinks::Start(KnownLinks first) {
+Status AllLinks::MakeDirectory(const KnownLinks& first, std::optional<InheritedMount> inherited) {
   const MountConfig& config = parts_.links.config;
   LinkDirectory::Options options;
   options.session.source = device_;
@@ -51,26 +60,84 @@ Status AllLinks::Start(KnownLinks first) {
   options.session.allow_other = config.allow_other;
   // fusermount3 lets a user mount on directories of their own only.
   const bool root = ::geteuid() == 0;
-  if (!root) {
+  if (!root && !inherited) {
     const Status allowed = CheckUserAllowOther();
     if (!allowed) return allowed;
   }
   options.uid = root ? config.uid : ::geteuid();
   options.gid = root ? config.gid : ::getegid();
   options.mode = config.dir_mode;
+  options.cluster = first.cluster;
+  options.cluster_dir = first.cluster_dir;
   // fusermount3 looks at the links' directories as another user than ours, and the kernel lets
   // nobody else look at a user's mount, not even root, unless all may.
   if (!root && !config.allow_other) {
     options.session.allow_other = true;
     options.mode = S_IRWXU;
   }
+  LinkMountShares& links = parts_.links;
   Result<std::unique_ptr<LinkDirectory>> directory =
-      LinkDirectory::Mount(options, thread_.At(0), [this] { directory_ended_ = true; });
+      LinkDirectory::Make(std::move(options),
+                          {thread_.At(0), links.keeper, links.keeper.Arena(links.threads.size()),
+                           [this] { directory_ended_ = true; }},
+                          std::move(inherited));
   if (!directory) return Fail(directory.error());
   directory_ = std::move(*directory);
   thread_.Start();
+  return {};
+}
+
+Status AllLinks::Start(KnownLinks first, std::vector<InheritedMount> inherited) {
+  std::optional<InheritedMount> top;
+  const auto is_top = [](const InheritedMount& mount) { return mount.mount.top(); };
+  if (const auto found = std::ranges::find_if(inherited, is_top); found != inherited.end()) {
+    top = std::move(*found);
+    inherited.erase(found);
+  }
+  const Status made = MakeDirectory(first, std::move(top));
+  if (!made) return made;
+  GoOnWith(std::move(inherited));
   Apply(first);
   watcher_ = std::jthread([this](const std::stop_token& stop) { Watch(stop); });
+  return {};
+}
+
+/// What is open of a link is served at once; only then does anybody look at paths.
+void AllLinks::GoOnWith(std::vector<InheritedMount> inherited) {
+  for (const auto& [key, kept] : parts_.links.keeper.TakeInherited(kUnmounted)) {
+    const std::size_t name_size = key.size() - kUnmounted.size() - 1;
+    places_[key.substr(kUnmounted.size(), name_size)] = Place{nullptr, kept.value};
+  }
+  for (InheritedMount& mine : inherited) {
+    const std::string name = mine.mount.link();
+    const bool leaving = mine.mount.leaving();
+    Status status = FindGeneration(mine);
+    if (!status) {
+      spdlog::error("the mount of link \"{}\" ends: {}", name, status.error().message);
+      DetachLazily(mine.mount.mountpoint());
+      DropMount(parts_.links.keeper, mine.connection);
+      continue;
+    }
+    auto mount = std::make_unique<LinkMount>(parts_.links, std::move(mine), [] {});
+    status = mount->Start();
+    if (!status) Complain(name, status.error().message);
+    if (leaving || !status) {
+      leaving_.push_back(std::move(mount));
+      continue;
+    }
+    const std::string id = mount->found().link.spec().id();
+    places_[name] = Place{std::move(mount), id};
+    ++mounted_;
+  }
+}
+
+Status AllLinks::FindGeneration(InheritedMount& inherited) {
+  if (!inherited.generations.empty()) return {};
+  Result<MountedNamespace> found =
+      WaitFor(parts_.control, parts_.stopping,
+              parts_.source.Obtain(inherited.mount.link(), Deadline::After(kOneLinkPatience)));
+  if (!found) return Fail(found.error());
+  inherited.generations.push_back(std::move(*found));
   return {};
 }
 
@@ -78,12 +145,17 @@ void AllLinks::Watch(const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any stopped;
   TimePoint next_look = Clock::now() + kLookEvery;
+  TimePoint next_save = Clock::now() + kSaveEvery;
   while (!stop.stop_requested()) {
     {
       std::unique_lock lock(mutex);
       stopped.wait_for(lock, stop, kTryEvery, [] { return false; });
     }
     LookAfterTheLeaving();
+    if (Clock::now() >= next_save) {
+      SaveStats();
+      next_save = Clock::now() + kSaveEvery;
+    }
     if (directory_ended_) {
       // Out of the tree by another hand: no more links come, and the last that is used ends it.
       const bool used = std::ranges::any_of(places_, [](const auto& place) {
@@ -112,6 +184,7 @@ void AllLinks::Apply(const KnownLinks& known) {
       continue;
     }
     TakeDown(place->second, place->first);
+    parts_.links.keeper.Drop(UnmountedKey(place->first));
     place = places_.erase(place);
   }
   for (const auto& [name, link] : wanted) {
@@ -141,6 +214,8 @@ void AllLinks::MountLink(const proto::LinkState& link) {
               parts_.source.Obtain(name, Deadline::After(kOneLinkPatience)));
   if (!found) return Complain(name, found.error().message);
   directory_->Add(name);
+  // A process before this one may have been killed when it had just mounted there.
+  if (parts_.links.keeper.successor()) ClearDeadMount(mountpoint_ + "/" + name);
   auto mount = std::make_unique<LinkMount>(
       parts_.links, std::move(*found), LinkMount::Place{"", mountpoint_ + "/" + name, name}, [] {});
   const Status started = mount->Start();
@@ -175,6 +250,7 @@ void AllLinks::TakeDown(Place& place, const std::string& name) {
   // A start without a coordinator is not to bring it back.
   std::error_code ignored;
   std::filesystem::remove(FolderOf(place.mount->found()) + "/link.pb", ignored);
+  place.mount->MarkLeaving();
   leaving_.push_back(std::move(place.mount));
   --mounted_;
 }
@@ -186,6 +262,7 @@ void AllLinks::LookAfterTheLeaving() {
       spdlog::info("{} has been unmounted; it stays so until the link is made anew",
                    place.mount->mountpoint());
       directory_->Remove(name);
+      parts_.links.keeper.Keep(UnmountedKey(name), place.id);
     }
     leaving_.push_back(std::move(place.mount));
     --mounted_;
@@ -229,6 +306,21 @@ void AllLinks::Leave(Deadline last_try) {
 
 void AllLinks::BeginStop() {
   for (const auto& mount : leaving_) mount->BeginStop();
+}
+
+void AllLinks::StopTaking() {
+  watcher_ = std::jthread();
+  for (auto& [name, place] : places_) {
+    if (place.mount != nullptr) leaving_.push_back(std::move(place.mount));
+  }
+  for (const auto& mount : leaving_) mount->StopTaking();
+}
+
+void AllLinks::SaveStats() {
+  for (auto& [name, place] : places_) {
+    if (place.mount != nullptr) place.mount->SaveStats();
+  }
+  for (const auto& mount : leaving_) mount->SaveStats();
 }
 
 bool AllLinks::Idle() {

@@ -38,20 +38,28 @@ class AllLinks {
   AllLinks(const AllLinks&) = delete;
   AllLinks& operator=(const AllLinks&) = delete;
 
-  /// Returns when all links of `first` that have a listing are mounted, or have failed to: one bad
-  /// link does not keep the others away.
-  Status Start(KnownLinks first);
+  /// `inherited` are the mounts that an earlier process made, the top among them: it goes on with
+  /// them. Returns when all links of `first` that have a listing are mounted, or have failed to:
+  /// one bad link does not keep the others away.
+  Status Start(KnownLinks first, std::vector<InheritedMount> inherited);
 
   /// Unmounts all, waiting until `last_try` for those that are in use; then out of the tree.
   void Leave(Deadline last_try);
   /// After Leave: takes no more requests; true when nothing is under way any more.
   void BeginStop();
+  /// A successor takes over: what is under way goes on, nothing more is taken.
+  void StopTaking();
   bool Idle();
   void LogTotals() const;
+  void SaveStats();
 
   std::size_t mounted() const { return mounted_; }
 
  private:
+  Status MakeDirectory(const KnownLinks& first, std::optional<InheritedMount> inherited);
+  void GoOnWith(std::vector<InheritedMount> inherited);
+  Status FindGeneration(InheritedMount& inherited);
+
   /// What stands between a link's name and its mount.
   struct Place {
     std::unique_ptr<LinkMount> mount;  ///< Null: somebody has unmounted it; it stays so.

@@ -10,10 +10,10 @@
 namespace forebay {
 
 // Ids begin at the time of start: a successor process that takes over the mount never gives an id
-// again that the kernel still holds from its predecessor (up to 2^24 renderings a second).
+// again that the kernel still holds from its predecessor (up to 2^20 renderings a millisecond).
 ControlFiles::ControlFiles(std::vector<File> files)
     : files_(std::move(files)),
-      next_nodeid_(kControlNodeidBit | (static_cast<std::uint64_t>(UnixSeconds()) << 24)) {}
+      next_nodeid_(kControlNodeidBit | (static_cast<std::uint64_t>(UnixMilliseconds()) << 20)) {}
 
 const ControlFiles::File* ControlFiles::FileOf(std::string_view name) const {
   const auto file = std::ranges::find(files_, name, &File::name);

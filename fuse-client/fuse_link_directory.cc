@@ -6,9 +6,10 @@
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <cstdlib>
+#include <charconv>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -17,11 +18,12 @@
 #include "common/base/executors.h"
 #include "common/base/wall_clock.h"
 #include "common/model/limits.h"
+#include "common/wire/messages.h"
+#include "common/wire/rpc.h"
 #include "fuse-client/fuse_api.h"
 
 namespace forebay {
 
-/// Declared here because it holds libfuse's receive buffer.
 struct LinkDirectory::Impl {
   struct Entry {
     std::string name;
@@ -29,17 +31,23 @@ struct LinkDirectory::Impl {
   };
 
   Options options;
+  Keeper* keeper = nullptr;
+  SlotArena* slots = nullptr;
+  std::uint32_t connection = 0;
+  OwnedFd fd;  // until the session has it
   std::unique_ptr<FuseSession> session;
   std::unique_ptr<asio::posix::stream_descriptor> descriptor;
   std::function<void()> on_ended;
-  struct fuse_buf request{};
+  RequestBuffer request;
 
   std::mutex mutex;
   std::map<std::uint64_t, Entry> entries;  // by node id, which is never used twice
   std::uint64_t next_nodeid = FUSE_ROOT_ID + 1;
   std::int64_t changed_unix_s = UnixSeconds();
 
-  ~Impl() { std::free(request.mem); }  // libfuse allocated it with malloc
+  ~Impl() {
+    if (connection != 0) DropMount(*keeper, connection);
+  }
 
   // With the lock held, as all below.
   bool Has(std::uint64_t nodeid) const {
@@ -76,6 +84,43 @@ constexpr double kShortly = 1.0;
 
 /// Requests taken before the context's other work has its turn.
 constexpr std::size_t kBatch = 8;
+
+/// What a successor finds: a KeptName for each node, and the number of the next one.
+constexpr std::string_view kNames = "directory/";
+constexpr std::string_view kNextNode = "next-directory-node";
+
+std::string KeyOf(std::uint64_t nodeid) {
+  // The slash ends the number, so that no key is the beginning of another one's.
+  return std::string(kNames) + std::to_string(nodeid) + "/";
+}
+
+std::uint64_t NumberIn(std::string_view text) {
+  std::uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+void Keep(LinkDirectory::Impl& here, std::uint64_t nodeid,
+          const LinkDirectory::Impl::Entry& entry) {
+  proto::KeptName name;
+  name.set_name(entry.name);
+  name.set_listed(entry.listed);
+  here.keeper->Keep(kNextNode, std::to_string(here.next_nodeid));
+  here.keeper->Keep(KeyOf(nodeid), name.SerializeAsString());
+}
+
+void Inherit(LinkDirectory::Impl& here) {
+  for (const auto& [key, kept] : here.keeper->TakeInherited(kNames)) {
+    proto::KeptName name;
+    const std::uint64_t nodeid = NumberIn(std::string_view(key).substr(kNames.size()));
+    if (nodeid == 0 || !ParseMessage(kept.value, name)) continue;
+    here.entries.emplace(nodeid, LinkDirectory::Impl::Entry{name.name(), name.listed()});
+    here.next_nodeid = std::max(here.next_nodeid, nodeid + 1);
+  }
+  for (const auto& [key, kept] : here.keeper->TakeInherited(kNextNode)) {
+    here.next_nodeid = std::max(here.next_nodeid, NumberIn(kept.value));
+  }
+}
 
 LinkDirectory::Impl& Here(fuse_req_t request) {
   return *static_cast<LinkDirectory::Impl*>(FuseSession::ContextOf(fuse_req_userdata(request)));
@@ -169,7 +214,7 @@ Task<void> Serve(LinkDirectory::Impl* here) {
     co_await here->descriptor->async_wait(asio::posix::stream_descriptor::wait_read,
                                           asio::redirect_error(asio::use_awaitable, error));
     if (error) co_return;
-    if (here->session->Drain(here->request, kBatch) == FuseSession::Drained::kEnded) {
+    if (here->session->Drain(*here->slots, here->request, kBatch) == FuseSession::Drained::kEnded) {
       here->on_ended();
       co_return;
     }
@@ -184,30 +229,60 @@ LinkDirectory::~LinkDirectory() {
   if (impl_->descriptor) impl_->descriptor->release();  // it is the session's
 }
 
-Result<std::unique_ptr<LinkDirectory>> LinkDirectory::Mount(Options options,
-                                                            asio::io_context& context,
-                                                            std::function<void()> on_ended) {
-  auto impl = std::make_unique<Impl>();
+Status LinkDirectory::MountAndKeep(const Options& options) {
+  Result<OwnedFd> fd = FuseSession::Mount(options.session);
+  if (!fd) return Fail(fd.error());
+  impl_->fd = std::move(*fd);
+  impl_->connection = impl_->keeper->NewConnection();
+  proto::KeptMount mount;
+  mount.set_top(true);
+  mount.set_mountpoint(options.session.mountpoint);
+  mount.set_device(options.session.source);
+  mount.set_cluster(BytesOf(options.cluster));
+  mount.set_cluster_dir(options.cluster_dir);
+  KeepMount(*impl_->keeper, impl_->connection, mount, impl_->fd.get());
+  return {};
+}
+
+Result<std::unique_ptr<LinkDirectory>> LinkDirectory::Make(
+    Options options, Surroundings surroundings, std::optional<InheritedMount> inherited) {
+  std::unique_ptr<LinkDirectory> made(new LinkDirectory(std::make_unique<Impl>()));
+  Impl& here = *made->impl_;
   options.session.read_only = false;
   options.mode |= S_IRWXU;
-  impl->options = std::move(options);
-  impl->on_ended = std::move(on_ended);
+  here.options = std::move(options);
+  here.keeper = &surroundings.keeper;
+  here.slots = &surroundings.slots;
+  here.on_ended = std::move(surroundings.on_ended);
+  std::string first_message;
+  if (inherited) {
+    here.fd = std::move(inherited->fd);
+    here.connection = inherited->connection;
+    first_message = std::move(inherited->first_message);
+    Inherit(here);
+  } else {
+    const Status mounted = made->MountAndKeep(here.options);
+    if (!mounted) return Fail(mounted.error());
+  }
   static const struct fuse_lowlevel_ops operations = MakeOperations();
-  Result<std::unique_ptr<FuseSession>> session =
-      FuseSession::Mount(impl->options.session, operations, impl.get());
+  Result<std::unique_ptr<FuseSession>> session = FuseSession::Serve(
+      ConnectionOf(*here.keeper, here.connection, std::move(here.fd), std::move(first_message)),
+      operations, &here);
   if (!session) return Fail(session.error());
-  impl->session = std::move(*session);
-  impl->descriptor =
-      std::make_unique<asio::posix::stream_descriptor>(context, impl->session->descriptor());
-  Spawn(context, Serve(impl.get()));
-  return std::unique_ptr<LinkDirectory>(new LinkDirectory(std::move(impl)));
+  here.session = std::move(*session);
+  here.descriptor = std::make_unique<asio::posix::stream_descriptor>(surroundings.context,
+                                                                     here.session->descriptor());
+  asio::post(surroundings.context, [&here] { here.session->TakeOver(*here.slots); });
+  Spawn(surroundings.context, Serve(&here));
+  return made;
 }
 
 void LinkDirectory::Add(const std::string& name) {
   {
     std::scoped_lock lock(impl_->mutex);
     if (impl_->Find(name) != impl_->entries.end()) return;
-    impl_->entries.emplace(impl_->next_nodeid++, Impl::Entry{name, false});
+    const std::uint64_t nodeid = impl_->next_nodeid++;
+    Keep(*impl_, nodeid, impl_->entries.emplace(nodeid, Impl::Entry{name, false}).first->second);
   }
   // Somebody who waits for the link may just have been told that there is none.
   ForgetName(name);
@@ -224,6 +299,7 @@ void LinkDirectory::Show(const std::string& name) {
   const auto entry = impl_->Find(name);
   if (entry == impl_->entries.end()) return;
   entry->second.listed = true;
+  Keep(*impl_, entry->first, entry->second);
   impl_->changed_unix_s = UnixSeconds();
 }
 
@@ -232,6 +308,7 @@ void LinkDirectory::Remove(const std::string& name) {
     std::scoped_lock lock(impl_->mutex);
     const auto entry = impl_->Find(name);
     if (entry == impl_->entries.end()) return;
+    impl_->keeper->Drop(KeyOf(entry->first));
     impl_->entries.erase(entry);
     impl_->changed_unix_s = UnixSeconds();
   }

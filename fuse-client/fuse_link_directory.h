@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/asio.h"
 #include "common/base/result.h"
 #include "fuse-client/fuse_session.h"
+#include "fuse-client/inherited.h"
 
 namespace forebay {
 
@@ -21,6 +23,8 @@ class LinkDirectory {
  public:
   struct Options {
     FuseSessionOptions session;
+    Uuid cluster;  ///< Whose links; for a successor, as the next.
+    std::string cluster_dir;
     uid_t uid = 0;
     gid_t gid = 0;
     /// The owner may always write as far as modes go: fusermount3 asks for that before it mounts on
@@ -28,9 +32,17 @@ class LinkDirectory {
     mode_t mode = 0755;
   };
 
-  /// `on_ended` is called on `context` when the kernel has let go of the mount.
-  static Result<std::unique_ptr<LinkDirectory>> Mount(Options options, asio::io_context& context,
-                                                      std::function<void()> on_ended);
+  /// Mounts, unless there is one that an earlier process has made. It keeps with `keeper` what its
+  /// successor needs; `slots` are those of the thread of `context`. `on_ended` is called on
+  /// `context` when the kernel has let go of the mount.
+  struct Surroundings {
+    asio::io_context& context;
+    Keeper& keeper;
+    SlotArena& slots;
+    std::function<void()> on_ended;
+  };
+  static Result<std::unique_ptr<LinkDirectory>> Make(Options options, Surroundings surroundings,
+                                                     std::optional<InheritedMount> inherited);
   /// `context` has been stopped.
   ~LinkDirectory();
   LinkDirectory(const LinkDirectory&) = delete;
@@ -47,6 +59,7 @@ class LinkDirectory {
 
  private:
   explicit LinkDirectory(std::unique_ptr<Impl> impl);
+  Status MountAndKeep(const Options& options);
   void ForgetName(const std::string& name);
   std::unique_ptr<Impl> impl_;
 };

@@ -6,7 +6,6 @@
 #include <boost/asio/io_context.hpp>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -19,7 +18,6 @@
 
 namespace forebay {
 
-/// Declared here because it holds libfuse's receive buffer.
 struct FuseServer::Impl {
   FuseSession* session;
   asio::io_context* context;
@@ -28,7 +26,8 @@ struct FuseServer::Impl {
   FileSystem* files = nullptr;
   FilePlaces* places = nullptr;
   Offload* offload = nullptr;
-  struct fuse_buf request{};
+  SlotArena* slots = nullptr;
+  RequestBuffer request;
   std::vector<char> directory;  // reply being packed, reused
   // Shared with the coroutines, which may outlive this object while their context ends.
   std::shared_ptr<std::size_t> reads = std::make_shared<std::size_t>(0);
@@ -94,11 +93,12 @@ void ReplyNode(fuse_req_t request, WorkerStats& stats, const Result<FileSystem::
 
 Task<void> ServeSlowLookup(fuse_req_t request, Offload* offload, FileSystem* files,
                            WorkerStats* stats, std::shared_ptr<std::size_t> in_flight,
-                           std::uint64_t parent, std::string name) {
+                           HeldRequest held, std::uint64_t parent, std::string name) {
   const auto look = [files, parent, name] { return files->Lookup(parent, name); };
   const Result<FileSystem::Node> node = co_await offload->Run(look);
   --*in_flight;
   ReplyNode(request, *stats, node);
+  held.Answered();
 }
 
 void OnLookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
@@ -109,8 +109,9 @@ void OnLookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
     return ReplyNode(request, *server.stats, server.files->Lookup(parent, text));
   }
   ++*server.reads;
-  Spawn(*server.context, ServeSlowLookup(request, server.offload, server.files, server.stats,
-                                         server.reads, parent, std::string(text)));
+  Spawn(*server.context,
+        ServeSlowLookup(request, server.offload, server.files, server.stats, server.reads,
+                        server.slots->Hold(), parent, std::string(text)));
 }
 
 void OnGetattr(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info*) {
@@ -209,12 +210,13 @@ void ReplyXattr(fuse_req_t request, FuseOp op, WorkerStats& stats, const Result<
 }
 
 Task<void> ServeCached(fuse_req_t request, FilePlaces* places, WorkerStats* stats,
-                       std::shared_ptr<std::size_t> in_flight, FileSystem::Content file,
-                       std::size_t size) {
+                       std::shared_ptr<std::size_t> in_flight, HeldRequest held,
+                       FileSystem::Content file, std::size_t size) {
   const Deadline deadline = Deadline::After(kCachedPatience);
   const Result<std::string> value = co_await places->Cached(std::move(file), deadline);
   --*in_flight;
   ReplyXattr(request, FuseOp::kGetxattr, *stats, value, size);
+  held.Answered();
 }
 
 // Where the file's blocks are is not in the listing: the ring and the nodes say it.
@@ -227,8 +229,8 @@ void OnPlaceXattr(fuse_req_t request, fuse_ino_t inode, std::string_view name, s
                       size);
   }
   ++*server.reads;
-  Spawn(*server.context,
-        ServeCached(request, server.places, server.stats, server.reads, std::move(*file), size));
+  Spawn(*server.context, ServeCached(request, server.places, server.stats, server.reads,
+                                     server.slots->Hold(), std::move(*file), size));
 }
 
 void OnGetxattr(fuse_req_t request, fuse_ino_t inode, const char* name, std::size_t size) {
@@ -285,18 +287,20 @@ void ReplySlices(fuse_req_t request, const std::vector<Slice>& slices) {
 }
 
 Task<void> ServeRead(fuse_req_t request, FileReader* reader, WorkerStats* stats,
-                     std::shared_ptr<std::size_t> reads, std::uint64_t inode, std::uint64_t offset,
-                     std::size_t size, pid_t thread) {
+                     std::shared_ptr<std::size_t> reads, HeldRequest held, std::uint64_t inode,
+                     std::uint64_t offset, std::size_t size, pid_t thread) {
   const Result<std::vector<Slice>> slices = co_await reader->Read(inode, offset, size, thread);
   --*reads;
   if (!slices) {
     const int number = ErrnoOf(slices.error().code);
     stats->CountOp(FuseOp::kRead, number);
     fuse_reply_err(request, number);
+    held.Answered();
     co_return;
   }
   stats->CountOp(FuseOp::kRead, 0);
   ReplySlices(request, *slices);
+  held.Answered();
 }
 
 void OnRead(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
@@ -304,7 +308,7 @@ void OnRead(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset
   FuseServer::Impl& server = Server();
   ++*server.reads;
   Spawn(*server.context,
-        ServeRead(request, server.reader, server.stats, server.reads, inode,
+        ServeRead(request, server.reader, server.stats, server.reads, server.slots->Hold(), inode,
                   static_cast<std::uint64_t>(offset), size, fuse_req_ctx(request)->pid));
 }
 
@@ -342,15 +346,21 @@ FuseServer::FuseServer(Parts parts) : impl_(std::make_unique<Impl>()) {
   impl_->places = &parts.places;
   impl_->offload = &parts.offload;
   impl_->stats = &parts.stats;
+  impl_->slots = &parts.slots;
 }
 
-FuseServer::~FuseServer() { std::free(impl_->request.mem); }  // libfuse allocated it with malloc
+FuseServer::~FuseServer() = default;
 
 std::size_t FuseServer::in_flight() const { return *impl_->reads; }
 
 FuseSession::Drained FuseServer::Drain(std::size_t limit) {
   current_server = impl_.get();
-  return impl_->session->Drain(impl_->request, limit);
+  return impl_->session->Drain(*impl_->slots, impl_->request, limit);
+}
+
+void FuseServer::TakeOver() {
+  current_server = impl_.get();
+  impl_->session->TakeOver(*impl_->slots);
 }
 
 }  // namespace forebay

@@ -30,6 +30,7 @@ class FuseServer {
     FilePlaces& places;
     Offload& offload;
     WorkerStats& stats;
+    SlotArena& slots;  ///< The worker's thread's.
   };
   explicit FuseServer(Parts parts);
   ~FuseServer();
@@ -39,6 +40,9 @@ class FuseServer {
   /// What a session that FuseServers are to drain is mounted with.
   static const ::fuse_lowlevel_ops& Operations();
 
+  /// Only on the worker's thread: what an earlier process left of the session's requests in the
+  /// thread's slots. Once.
+  void TakeOver();
   /// Only on the worker's thread.
   FuseSession::Drained Drain(std::size_t limit);
 

@@ -2,15 +2,22 @@
 
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
 #include "fuse-client/fuse_api.h"
+#include "fuse-client/fuse_kernel.h"
 
 namespace forebay {
 
@@ -26,7 +33,8 @@ struct GrantedFeatures {
 struct Userdata {
   GrantedFeatures features;
   void* context = nullptr;
-  unsigned wanted = 0;  // FUSE_CAP_…
+  unsigned wanted = 0;      // FUSE_CAP_…
+  bool can_resend = false;  // known before the first message is processed
 };
 
 }  // namespace
@@ -34,25 +42,12 @@ struct Userdata {
 struct FuseSession::Impl {
   struct fuse_session* session = nullptr;
   Userdata userdata;
+  std::uint32_t connection = 0;
+  std::function<void(std::string_view)> keep_first_message;
+  bool resent = false;  // what an earlier process has not answered comes again by itself
 
   ~Impl() {
-    if (session == nullptr) return;
-    EndConnection();
-    fuse_session_unmount(session);
-    fuse_session_destroy(session);
-  }
-
- private:
-  // fuse_session_unmount would unmount by path whatever is there now, unless its descriptor says
-  // that the connection has ended. A pipe that nobody reads says so; putting it in the place of
-  // /dev/fuse closes that, which is what ends our connection.
-  void EndConnection() const {
-    std::array<int, 2> ends{};
-    const int fd = fuse_session_fd(session);
-    if (fd < 0 || ::pipe2(ends.data(), O_CLOEXEC) != 0) return;
-    ::close(ends[0]);
-    ::dup2(ends[1], fd);
-    ::close(ends[1]);
+    if (session != nullptr) fuse_session_destroy(session);  // closes /dev/fuse
   }
 };
 
@@ -89,11 +84,13 @@ void OnInit(void* userdata, struct fuse_conn_info* connection) {
   connection->max_write = kMaxReadBytes;  // the kernel takes its pages per request from this one
   connection->max_background = kMaxBackground;
   connection->congestion_threshold = kMaxBackground * 3 / 4;
+  const auto* session = static_cast<Userdata*>(userdata);
   std::string features;
   for (const FeatureName& feature : kFeatures) {
     if ((connection->capable & feature.flag) == 0) continue;
     features.append(features.empty() ? "" : " ").append(feature.name);
   }
+  if (session->can_resend) features.append(" resend");
   spdlog::info("kernel FUSE {}.{}: {}", connection->proto_major, connection->proto_minor, features);
   GrantedFeatures& granted = static_cast<Userdata*>(userdata)->features;
   std::scoped_lock lock(granted.mutex);
@@ -136,41 +133,128 @@ std::string MountOptionsOf(const FuseSessionOptions& options) {
 
 }  // namespace
 
+namespace {
+
+/// The kernel refuses a smaller buffer than its largest write and two headers.
+constexpr std::size_t kLongestRequest = kMaxReadBytes + 4096;
+
+std::string ErrnoText() { return std::generic_category().message(errno); }
+
+struct SessionEnds {
+  void operator()(struct fuse_session* session) const { fuse_session_destroy(session); }
+};
+
+Result<struct fuse_session*> NewSession(std::string options, const struct fuse_lowlevel_ops& ops,
+                                        Userdata* userdata) {
+  fuse_set_log_func(OnFuseLog);
+  std::string program = "forebay-mount";
+  std::string flag = "-o";
+  std::array<char*, 4> argv = {program.data(), flag.data(), options.data(), nullptr};
+  struct fuse_args arguments = FUSE_ARGS_INIT(3, argv.data());
+  struct fuse_session* session = fuse_session_new(&arguments, &ops, sizeof ops, userdata);
+  fuse_opt_free_args(&arguments);
+  if (session == nullptr) {
+    return Fail(Code::kInternal, "libfuse refused the mount options: " + LastFuseMessage());
+  }
+  return session;
+}
+
+fuse_in_header HeaderOf(const std::byte* request) {
+  fuse_in_header header{};
+  std::memcpy(&header, request, sizeof header);
+  return header;
+}
+
+bool CanResend(std::string_view first_message) {
+  fuse_init_in init{};
+  constexpr std::size_t kThere = sizeof(fuse_in_header);
+  if (first_message.size() < kThere) return false;
+  std::memcpy(&init, first_message.data() + kThere,
+              std::min(sizeof init, first_message.size() - kThere));
+  return (FlagsOf(init) & kFuseHasResend) != 0;
+}
+
+/// For tests of what happens on kernels before 6.9.
+bool ResendIsSwitchedOff() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing in this program changes the environment
+  return ::secure_getenv("FOREBAY_NO_RESEND") != nullptr;
+}
+
+bool AskToResend(int connection) {
+  const fuse_out_header notice{
+      .len = sizeof(fuse_out_header), .error = kFuseNotifyResend, .unique = 0};
+  return ::write(connection, &notice, sizeof notice) >= 0;
+}
+
+}  // namespace
+
+RequestBuffer::RequestBuffer()
+    : bytes_(std::make_unique_for_overwrite<std::byte[]>(kLongestRequest)) {}
+
+std::size_t RequestBuffer::rest_size() const {
+  return kLongestRequest - RequestSlot::kRequestBytes;
+}
+
+std::byte* RequestBuffer::Whole(const RequestSlot& slot) {
+  std::memcpy(bytes_.get(), slot.request.data(), slot.request.size());
+  return bytes_.get();
+}
+
 FuseSession::FuseSession(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 FuseSession::~FuseSession() = default;
 
-Result<std::unique_ptr<FuseSession>> FuseSession::Mount(FuseSessionOptions options,
+Result<OwnedFd> FuseSession::Mount(const FuseSessionOptions& options) {
+  const struct fuse_lowlevel_ops nothing{};
+  Result<struct fuse_session*> made = NewSession(MountOptionsOf(options), nothing, nullptr);
+  if (!made) return Fail(made.error());
+  const std::unique_ptr<struct fuse_session, SessionEnds> session(*made);
+  if (fuse_session_mount(session.get(), options.mountpoint.c_str()) != 0) {
+    const std::string& reason = LastFuseMessage();
+    return Fail(Code::kInternal,
+                "cannot mount on " + options.mountpoint + ": " +
+                    (reason.empty() ? "fusermount3 refuses, and says why by itself" : reason));
+  }
+  // The session ends here and closes its own; it leaves the mount alone.
+  OwnedFd fd(::fcntl(fuse_session_fd(session.get()), F_DUPFD_CLOEXEC, 0));
+  const int flags = fd ? ::fcntl(fd.get(), F_GETFL) : -1;
+  if (flags < 0 || ::fcntl(fd.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
+    return Fail(Code::kInternal, "cannot make /dev/fuse non-blocking: " + ErrnoText());
+  }
+  return fd;
+}
+
+Result<std::unique_ptr<FuseSession>> FuseSession::Serve(FuseConnection connection,
                                                         const struct fuse_lowlevel_ops& operations,
                                                         void* context) {
-  fuse_set_log_func(OnFuseLog);
   auto impl = std::make_unique<Impl>();
   impl->userdata.context = context;
   impl->userdata.wanted =
       FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_EXPLICIT_INVAL_DATA;
   // The kernel takes our word for it that we know the operation.
   if (operations.readdirplus != nullptr) impl->userdata.wanted |= FUSE_CAP_READDIRPLUS;
-  std::string program = "forebay-mount";
-  std::string flag = "-o";
-  std::string text = MountOptionsOf(options);
-  std::array<char*, 4> argv = {program.data(), flag.data(), text.data(), nullptr};
-  struct fuse_args arguments = FUSE_ARGS_INIT(3, argv.data());
+  impl->connection = connection.id;
+  impl->keep_first_message = std::move(connection.keep_first_message);
   struct fuse_lowlevel_ops ops = operations;
   ops.init = OnInit;
-  impl->session = fuse_session_new(&arguments, &ops, sizeof ops, &impl->userdata);
-  fuse_opt_free_args(&arguments);
-  if (impl->session == nullptr) {
-    return Fail(Code::kInternal, "libfuse refused the mount options: " + LastFuseMessage());
+  Result<struct fuse_session*> made =
+      NewSession("max_read=" + std::to_string(kMaxReadBytes), ops, &impl->userdata);
+  if (!made) return Fail(made.error());
+  impl->session = *made;
+  // This path is libfuse's way to be given a mount that is there already.
+  const std::string place = "/dev/fd/" + std::to_string(connection.fd.get());
+  if (fuse_session_mount(impl->session, place.c_str()) != 0) {
+    return Fail(Code::kInternal, "libfuse refused the connection: " + LastFuseMessage());
   }
-  if (fuse_session_mount(impl->session, options.mountpoint.c_str()) != 0) {
-    const std::string& reason = LastFuseMessage();
-    return Fail(Code::kInternal,
-                "cannot mount on " + options.mountpoint + ": " +
-                    (reason.empty() ? "fusermount3 refuses, and says why by itself" : reason));
-  }
-  const int fd = fuse_session_fd(impl->session);
-  const int flags = ::fcntl(fd, F_GETFL);
-  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
-    return Fail(Code::kInternal, "cannot make /dev/fuse non-blocking");
+  const int fd = connection.fd.Release();  // the session closes it
+  std::string& first = connection.first_message;
+  if (!first.empty()) {
+    impl->userdata.can_resend = CanResend(first);
+    // The answer to it has no taker: the write fails, which libfuse expects.
+    struct fuse_buf buffer{};
+    buffer.mem = first.data();
+    buffer.size = first.size();
+    fuse_session_process_buf(impl->session, &buffer);
+    impl->resent = impl->userdata.can_resend && !ResendIsSwitchedOff() && AskToResend(fd);
   }
   return std::unique_ptr<FuseSession>(new FuseSession(std::move(impl)));
 }
@@ -200,16 +284,82 @@ void FuseSession::ForgetAttributes(std::uint64_t nodeid) {
 
 void* FuseSession::ContextOf(void* userdata) { return static_cast<Userdata*>(userdata)->context; }
 
-FuseSession::Drained FuseSession::Drain(struct fuse_buf& buffer, std::size_t limit) {
-  struct fuse_session* session = impl_->session;
+FuseSession::Drained FuseSession::Drain(SlotArena& slots, RequestBuffer& buffer,
+                                        std::size_t limit) {
   for (std::size_t i = 0; i < limit; ++i) {
-    const int received = fuse_session_receive_buf(session, &buffer);
-    if (received == -EINTR) continue;
-    if (received == -EAGAIN) return Drained::kIdle;
-    if (received <= 0) return Drained::kEnded;
-    fuse_session_process_buf(session, &buffer);
+    RequestSlot* slot = slots.Take(impl_->connection);
+    if (slot == nullptr) return Drained::kFull;
+    const std::array<iovec, 2> places = {
+        {{slot->request.data(), slot->request.size()}, {buffer.rest(), buffer.rest_size()}}};
+    const ssize_t received = ::readv(descriptor(), places.data(), places.size());
+    if (received < 0) {
+      const int number = errno;
+      slots.Release(slot);
+      // ENOENT: whoever asked has gone meanwhile.
+      if (number == EINTR || number == ENOENT) continue;
+      return number == EAGAIN ? Drained::kIdle : Drained::kEnded;
+    }
+    const auto size = static_cast<std::size_t>(received);
+    if (size < sizeof(fuse_in_header)) {
+      slots.Release(slot);
+      return Drained::kEnded;
+    }
+    const bool fits = size <= slot->request.size();
+    Process(slots, *slot, fits ? slot->request.data() : buffer.Whole(*slot), size);
   }
-  return fuse_session_exited(session) != 0 ? Drained::kEnded : Drained::kMore;
+  return fuse_session_exited(impl_->session) != 0 ? Drained::kEnded : Drained::kMore;
+}
+
+void FuseSession::Process(SlotArena& slots, RequestSlot& slot, std::byte* request,
+                          std::size_t size) {
+  if (HeaderOf(request).opcode == FUSE_INIT) {
+    const std::string_view message(reinterpret_cast<const char*>(request), size);
+    impl_->userdata.can_resend = CanResend(message);
+    if (impl_->keep_first_message) impl_->keep_first_message(message);
+  }
+  struct fuse_buf buffer{};
+  buffer.mem = request;
+  buffer.size = size;
+  slots.SetCurrent(&slot);
+  fuse_session_process_buf(impl_->session, &buffer);
+  slots.EndCurrent();
+}
+
+void FuseSession::TakeOver(SlotArena& slots) {
+  for (RequestSlot* slot : slots.Leftovers(impl_->connection)) {
+    if (impl_->resent) {
+      slots.Release(slot);
+    } else {
+      Replay(slots, *slot);
+    }
+  }
+}
+
+// What has been answered already, too, may be here: the kernel takes no second answer. Forgets and
+// interrupts want none, and concern what the process before this one knew.
+void FuseSession::Replay(SlotArena& slots, RequestSlot& slot) {
+  const fuse_in_header header = HeaderOf(slot.request.data());
+  switch (header.opcode) {
+    case FUSE_FORGET:
+    case FUSE_BATCH_FORGET:
+    case FUSE_INTERRUPT:
+      return slots.Release(&slot);
+    case FUSE_INIT:
+      // Serve has done it, if it was kept.
+      if (!Features().empty()) return slots.Release(&slot);
+      break;
+    default:
+      break;
+  }
+  if (header.len <= slot.request.size()) {
+    return Process(slots, slot, slot.request.data(), header.len);
+  }
+  // Only the beginning is here. A request that does not write is so long by its name alone.
+  const int number = header.opcode == FUSE_LOOKUP ? ENAMETOOLONG : EROFS;
+  const fuse_out_header answer{
+      .len = sizeof(fuse_out_header), .error = -number, .unique = header.unique};
+  (void)!::write(descriptor(), &answer, sizeof answer);
+  slots.Release(&slot);
 }
 
 }  // namespace forebay

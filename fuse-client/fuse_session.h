@@ -2,13 +2,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "common/base/result.h"
+#include "fuse-client/supervisor/owned_fd.h"
+#include "fuse-client/supervisor/request_slots.h"
 
 // libfuse's own; only fuse_*.cc look inside.
-struct fuse_buf;
 struct fuse_lowlevel_ops;
 struct fuse_session;
 
@@ -23,16 +26,43 @@ struct FuseSessionOptions {
   bool read_only = true;
 };
 
+/// What a request that is too long for its slot is read into; one for each thread.
+class RequestBuffer {
+ public:
+  RequestBuffer();
+  std::byte* rest() { return bytes_.get() + RequestSlot::kRequestBytes; }
+  std::size_t rest_size() const;
+  /// The whole of a request whose beginning is in `slot`.
+  std::byte* Whole(const RequestSlot& slot);
+
+ private:
+  std::unique_ptr<std::byte[]> bytes_;  // touched by long requests only
+};
+
+/// A mount in the kernel, and what its server has to know of it.
+struct FuseConnection {
+  OwnedFd fd;            ///< /dev/fuse, non-blocking.
+  std::uint32_t id = 0;  ///< In the slots of its requests.
+  /// The kernel's first message, when an earlier process has answered it: what was agreed then
+  /// holds for the life of the mount, and the kernel does not say it again.
+  std::string first_message;
+  /// Called with that message before it is answered for the first time.
+  std::function<void(std::string_view)> keep_first_message;
+};
+
 /// One mount in the kernel: an open /dev/fuse and libfuse's state for it.
 class FuseSession {
  public:
-  /// Mounts. kInternal with the system's reason. The operations get `context` from ContextOf; both
-  /// outlive the session. `init` is the session's own.
-  static Result<std::unique_ptr<FuseSession>> Mount(FuseSessionOptions options,
+  /// Mounts; answers /dev/fuse. kInternal with the system's reason.
+  static Result<OwnedFd> Mount(const FuseSessionOptions& options);
+  /// The operations get `context` from ContextOf; both outlive the session. `init` is the session's
+  /// own. Where the connection comes from another process, the kernel is asked to hand out again
+  /// what that has not answered; where the kernel cannot, TakeOver does it.
+  static Result<std::unique_ptr<FuseSession>> Serve(FuseConnection connection,
                                                     const ::fuse_lowlevel_ops& operations,
                                                     void* context = nullptr);
-  /// Ends the connection: what still uses the mount fails from then on. Leaving the mount point
-  /// comes first (mountpoint.h). Nobody may be draining it.
+  /// When nobody else has /dev/fuse open, what still uses the mount fails from then on. Leaving the
+  /// mount point comes first (mountpoint.h). Nobody may be draining it.
   ~FuseSession();
   FuseSession(const FuseSession&) = delete;
   FuseSession& operator=(const FuseSession&) = delete;
@@ -47,11 +77,15 @@ class FuseSession {
   enum class Drained : std::uint8_t {
     kIdle,   ///< Nothing waits any more.
     kMore,   ///< `limit` requests were taken; more may wait.
+    kFull,   ///< All slots are in use; some requests must be answered first.
     kEnded,  ///< The mount is gone; no request will come.
   };
-  /// Takes requests off the kernel and has the operations answer them, on this thread. `buffer` is
-  /// the caller's own, reused.
-  Drained Drain(::fuse_buf& buffer, std::size_t limit);
+  /// Takes requests off the kernel and has the operations answer them, on this thread, to which
+  /// `slots` and `buffer` belong. A request occupies a slot until the operation has returned, or
+  /// what it held on to was answered.
+  Drained Drain(SlotArena& slots, RequestBuffer& buffer, std::size_t limit);
+  /// Deals with what an earlier process has left in this thread's slots; once, on this thread.
+  void TakeOver(SlotArena& slots);
 
   // What the kernel remembers, ended. Never from a thread that serves requests: the kernel makes
   // the caller wait for those that concern the node. Unknown names and nodes are no errors.
@@ -69,6 +103,8 @@ class FuseSession {
 
  private:
   struct Impl;
+  void Process(SlotArena& slots, RequestSlot& slot, std::byte* request, std::size_t size);
+  void Replay(SlotArena& slots, RequestSlot& slot);
   explicit FuseSession(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -81,6 +81,14 @@ void JobReads::AddProcess(pid_t process, std::uint64_t start) {
   had_processes_ = true;
 }
 
+void JobReads::Resume(const JobTotals& totals, Touches touches, std::uint64_t epoch) {
+  std::scoped_lock lock(mutex_);
+  totals_ = totals;
+  touches_ = touches.from + touches.places.size();
+  unconfirmed_ = std::move(touches.places);
+  epoch_ = epoch;
+}
+
 std::size_t JobReads::CountProcesses(const ProcessFiles& files) {
   std::vector<std::pair<pid_t, std::uint64_t>> known;
   {

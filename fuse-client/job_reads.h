@@ -62,6 +62,10 @@ class JobReads {
   /// Unlike that of any other JobReads of this mount process.
   std::uint64_t serial() const { return serial_; }
 
+  struct Touches {
+    std::uint64_t from = 0;  ///< Number of the first one, counted since this object began.
+    std::deque<std::uint32_t> places;
+  };
   /// A READ begins; each True needs an End. False: the job has ended, open it anew.
   bool Begin(TimePoint now);
   /// Answers the part of the read's time that it stalled (JobTotals::Stalled).
@@ -72,6 +76,9 @@ class JobReads {
   /// Known processes are not kept twice; at most kMaxProcesses are watched.
   void AddProcess(pid_t process, std::uint64_t start);
   static constexpr std::size_t kMaxProcesses = 4096;
+
+  /// Before anything else: goes on where an earlier process was.
+  void Resume(const JobTotals& totals, Touches touches, std::uint64_t epoch);
 
   /// Forgets processes that have gone and answers how many live.
   std::size_t CountProcesses(const ProcessFiles& files);
@@ -95,10 +102,6 @@ class JobReads {
   };
   View Look() const;
 
-  struct Touches {
-    std::uint64_t from = 0;  ///< Number of the first one, counted since this object began.
-    std::deque<std::uint32_t> places;
-  };
   /// The touches that nobody has confirmed, at most kMaxTouches; the oldest are lost first.
   Touches Unconfirmed() const;
   static constexpr std::size_t kMaxTouches = 4096;

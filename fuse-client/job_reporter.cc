@@ -13,6 +13,7 @@
 #include "common/base/executors.h"
 #include "common/wire/client_pool.h"
 #include "common/wire/messages.h"
+#include "fuse-client/job_messages.h"
 
 namespace forebay {
 
@@ -29,40 +30,6 @@ std::uint64_t RandomNumber() {
   return (static_cast<std::uint64_t>(random()) << 32) | random();
 }
 
-std::uint64_t Microseconds(Duration duration) {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
-}
-
-void WriteWaits(const JobTotals& totals, proto::JobWaits& waits) {
-  const auto at = [](Tier tier) { return static_cast<std::size_t>(tier); };
-  waits.set_reads(totals.reads);
-  waits.set_failed_reads(totals.failed_reads);
-  waits.set_local_bytes(totals.bytes[at(Tier::kLocal)]);
-  waits.set_peer_bytes(totals.bytes[at(Tier::kPeer)]);
-  waits.set_s3_bytes(totals.bytes[at(Tier::kS3)]);
-  waits.set_local_us(Microseconds(totals.waited[at(Tier::kLocal)]));
-  waits.set_peer_us(Microseconds(totals.waited[at(Tier::kPeer)]));
-  waits.set_s3_us(Microseconds(totals.waited[at(Tier::kS3)]));
-  waits.set_detour_us(Microseconds(totals.detour));
-  waits.set_busy_us(Microseconds(totals.busy));
-}
-
-void WriteJob(const JobReads& job, const JobReads::View& view, const JobReads::Touches& touches,
-              proto::MountJob& row) {
-  row.set_job(job.id());
-  row.set_link(BytesOf(job.link()));
-  row.set_serial(job.serial());
-  row.set_generation(job.facts().generation);
-  row.set_link_blocks(job.facts().blocks);
-  WriteWaits(view.totals, *row.mutable_waits());
-  row.set_processes(static_cast<std::uint32_t>(view.processes));
-  row.set_ended(view.ended);
-  row.set_touched_from(touches.from);
-  for (const std::uint32_t place : touches.places) row.add_touched(place);
-  row.set_epoch(view.epoch);
-}
-
 }  // namespace
 
 /// One request, and what it speaks of.
@@ -77,19 +44,23 @@ struct JobReporter::Batch {
 };
 
 JobReporter::JobReporter(asio::io_context& context, ClientPool& pool, JobTable& jobs,
-                         std::vector<std::string> coordinators)
+                         std::vector<std::string> coordinators, std::function<void()> keep)
     : context_(context),
       pool_(pool),
       jobs_(jobs),
       coordinators_(std::move(coordinators)),
+      keep_(std::move(keep)),
       incarnation_(RandomNumber()) {}
 
 void JobReporter::Start() { Spawn(context_, Run()); }
 
 Task<void> JobReporter::Run() {
   for (;;) {
-    co_await SleepFor(kEvery);
-    if (stopped_) co_return;
+    for (Duration slept{}; slept < kEvery; slept += kKeepEvery) {
+      co_await SleepFor(kKeepEvery);
+      if (stopped_) co_return;
+      if (keep_) keep_();
+    }
     jobs_.EndIdle(Clock::now());
     const Status told = co_await ReportOnce(Deadline::After(kEvery));
     if (!told) spdlog::debug("jobs were not reported: {}", told.error().message);
@@ -172,6 +143,7 @@ Task<Status> JobReporter::Send(const Batch* batch, Deadline deadline) {
 
 Task<Status> JobReporter::ReportOnce(Deadline deadline) {
   Status status;
+  if (keep_) keep_();
   const std::vector<Batch> batches = DueBatches(Clock::now());
   for (const Batch& batch : batches) {
     Status sent = co_await Send(&batch, deadline);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,8 +24,13 @@ class ClientPool;
 /// coordinator. Ends idle jobs. Runs on the context of `pool`.
 class JobReporter {
  public:
+  /// `keep`, when there is one, is called on the context before each report, and more often: what
+  /// is reported must not be lost with this process, or the totals would go backwards.
   JobReporter(asio::io_context& context, ClientPool& pool, JobTable& jobs,
-              std::vector<std::string> coordinators);
+              std::vector<std::string> coordinators, std::function<void()> keep = {});
+  /// Of an earlier process, whose jobs the table goes on with. Before Start.
+  void Resume(std::uint64_t incarnation) { incarnation_ = incarnation; }
+  std::uint64_t incarnation() const { return incarnation_; }
 
   /// Any thread.
   void Start();
@@ -36,6 +42,7 @@ class JobReporter {
   Task<Status> ReportOnce(Deadline deadline);
 
   static constexpr Duration kEvery = std::chrono::seconds(5);
+  static constexpr Duration kKeepEvery = std::chrono::seconds(1);
   /// A job of which nothing is new is reported so often, which says that its processes live.
   static constexpr Duration kAliveEvery = std::chrono::seconds(30);
 
@@ -56,7 +63,8 @@ class JobReporter {
   ClientPool& pool_;
   JobTable& jobs_;
   const std::vector<std::string> coordinators_;
-  const std::uint64_t incarnation_;
+  const std::function<void()> keep_;
+  std::uint64_t incarnation_;
   bool stopped_ = false;
   std::size_t current_ = 0;                            // the coordinator that answered last
   std::map<std::uint64_t, Told> told_;                 // by serial

@@ -37,6 +37,14 @@ void JobTable::SetLink(const Uuid& link, LinkFacts facts) {
   links_[link] = std::move(facts);
 }
 
+void JobTable::Resume(std::vector<std::shared_ptr<JobReads>> jobs) {
+  std::scoped_lock lock(mutex_);
+  for (std::shared_ptr<JobReads>& job : jobs) {
+    next_serial_ = std::max(next_serial_, job->serial() + 1);
+    jobs_[Key(job->id(), job->link())] = std::move(job);
+  }
+}
+
 std::shared_ptr<JobReads> JobTable::Begin(const Key& key) {
   const auto facts = links_.find(key.second);
   auto job = std::make_shared<JobReads>(key.first, key.second,

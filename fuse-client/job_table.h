@@ -36,6 +36,9 @@ class JobTable {
   /// From now on jobs begin on `link` with these facts.
   void SetLink(const Uuid& link, LinkFacts facts);
 
+  /// Goes on with the jobs of an earlier process; before any other begins.
+  void Resume(std::vector<std::shared_ptr<JobReads>> jobs);
+
   /// The job with this id, which begins when there is none. Never null. When kMaxJobs read, the one
   /// that has not read for longest ends; while all of them read, a new one is counted to the
   /// mount's own.

@@ -15,6 +15,9 @@ namespace {
 /// One small message to the coordinator; what a refresh found shows so much later.
 constexpr std::chrono::seconds kLookEvery{2};
 
+/// What a successor of this process goes on counting from is as old at most.
+constexpr std::chrono::seconds kSaveEvery{1};
+
 /// For a listing on its way from the coordinator; it is tried again.
 constexpr std::chrono::minutes kFetchPatience{5};
 
@@ -26,12 +29,17 @@ LinkFollower::LinkFollower(Parts parts)
 void LinkFollower::Watch(const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any stopped;
+  TimePoint next_look = Clock::now() + kLookEvery;
   while (!stop.stop_requested()) {
     {
       std::unique_lock lock(mutex);
-      stopped.wait_for(lock, stop, kLookEvery, [] { return false; });
+      stopped.wait_for(lock, stop, kSaveEvery, [] { return false; });
     }
-    if (!stop.stop_requested()) Look(stop);
+    if (stop.stop_requested()) return;
+    parts_.mount.SaveStats();
+    if (Clock::now() < next_look) continue;
+    Look(stop);
+    next_look = Clock::now() + kLookEvery;
   }
 }
 

@@ -18,6 +18,7 @@
 #include "common/base/wall_clock.h"
 #include "common/model/block_id.h"
 #include "common/snapshot/changes.h"
+#include "common/wire/messages.h"
 #include "fuse-client/fuse_ops.h"
 #include "fuse-client/job_text.h"
 
@@ -66,7 +67,22 @@ LinkMount::LinkMount(LinkMountShares shares, MountedNamespace found, Place place
       on_ended_(std::move(on_ended)),
       stats_(shares_.threads.size()) {}
 
-LinkMount::~LinkMount() { shares_.metrics.Remove(stats_); }
+LinkMount::LinkMount(LinkMountShares shares, InheritedMount inherited,
+                     std::function<void()> on_ended)
+    : LinkMount(std::move(shares), inherited.generations.back(), PlaceOf(inherited.mount),
+                std::move(on_ended)) {
+  connection_ = inherited.connection;
+  inherited_ = std::move(inherited);
+}
+
+LinkMount::~LinkMount() {
+  shares_.metrics.Remove(stats_);
+  if (connection_ != 0) DropMount(shares_.keeper, connection_);
+}
+
+LinkMount::Place LinkMount::PlaceOf(const proto::KeptMount& mount) {
+  return {mount.sub_path(), mount.mountpoint(), mount.device()};
+}
 
 MountedNamespace LinkMount::Now() const {
   const std::scoped_lock lock(mutex_);
@@ -140,6 +156,23 @@ Status LinkMount::MakeFileSystem() {
   return {};
 }
 
+/// The file system as the process before this one had it: programs may hold nodes of generations
+/// that are not shown any more.
+Status LinkMount::MakeFilesOf(std::vector<MountedNamespace> generations) {
+  const MountedNamespace shown = generations.back();
+  Status status;
+  for (MountedNamespace& generation : generations) {
+    const std::uint64_t number = generation.link.generation().generation();
+    namespace_ = std::move(generation);
+    status = files_ ? files_->Switch(namespace_.snapshot) : MakeFileSystem();
+    if (files_ && number == inherited_->announced) unannounced_ = files_->view();
+  }
+  namespace_ = shown;
+  manifest_ = MakeManifest();
+  if (unannounced_ == files_->view()) unannounced_.reset();
+  return status;
+}
+
 // The process may serve other links to these jobs and others.
 std::string LinkMount::RenderStats() const {
   boost::json::array jobs;
@@ -170,13 +203,38 @@ WorkerOptions LinkMount::OptionsOfWorkers() const {
   return options;
 }
 
-Status LinkMount::MountAndServe() {
+proto::KeptMount LinkMount::Description() const {
+  proto::KeptMount mount;
+  mount.set_link(name_);
+  mount.set_sub_path(place_.sub_path);
+  mount.set_mountpoint(place_.mountpoint);
+  mount.set_device(place_.device);
+  mount.set_cluster(BytesOf(namespace_.cluster));
+  mount.set_cluster_dir(namespace_.cluster_dir);
+  return mount;
+}
+
+Status LinkMount::MountAndKeep() {
   FuseSessionOptions options;
   options.source = place_.device;
   options.mountpoint = place_.mountpoint;
   options.allow_other = shares_.config.allow_other;
-  Result<std::unique_ptr<FuseSession>> session =
-      FuseSession::Mount(options, FuseServer::Operations());
+  Result<OwnedFd> fd = FuseSession::Mount(options);
+  if (!fd) return Fail(fd.error());
+  fd_ = std::move(*fd);
+  connection_ = shares_.keeper.NewConnection();
+  KeepMount(shares_.keeper, connection_, Description(), fd_.get());
+  KeepGeneration(shares_.keeper, connection_, namespace_);
+  KeepAnnounced(shares_.keeper, connection_, namespace_.link.generation().generation());
+  return {};
+}
+
+Status LinkMount::Serve() {
+  std::string first_message;
+  if (inherited_) first_message = std::move(inherited_->first_message);
+  Result<std::unique_ptr<FuseSession>> session = FuseSession::Serve(
+      ConnectionOf(shares_.keeper, connection_, std::move(fd_), std::move(first_message)),
+      FuseServer::Operations());
   if (!session) return Fail(session.error());
   session_ = std::move(*session);
   const WorkerShares parts{*session_, *files_,  shares_.ring, shares_.refresher, shares_.health,
@@ -187,28 +245,50 @@ Status LinkMount::MountAndServe() {
                                  .generation = namespace_.snapshot->id().generation,
                                  .blocks = CountBlocks(*namespace_.snapshot)});
   for (std::size_t i = 0; i < shares_.threads.size(); ++i) {
-    workers_.push_back(std::make_unique<Worker>(shares_.threads.At(i), *shares_.pools.at(i), parts,
-                                                stats_.Worker(i), worker_options, [this] {
+    workers_.push_back(std::make_unique<Worker>(shares_.threads.At(i), *shares_.pools.at(i),
+                                                shares_.keeper.Arena(i), parts, stats_.Worker(i),
+                                                worker_options, [this] {
                                                   ended_ = true;
                                                   on_ended_();
                                                 }));
     const Status started = workers_.back()->Start();
     if (!started) return started;
   }
-  return ProbeMount(place_.mountpoint, kReadAheadKb);
+  return {};
 }
 
 Status LinkMount::Start() {
   KeepErrors();
-  Status status = MakeFileSystem();
-  if (status) status = MountAndServe();
+  if (!shares_.keeper.news().empty()) {
+    errors_->Add(".", Error{Code::kInternal, shares_.keeper.news()});
+  }
+  Status status;
+  if (inherited_) {
+    fd_ = std::move(inherited_->fd);
+    stats_.Restore(inherited_->stats);
+    status = MakeFilesOf(std::move(inherited_->generations));
+  } else {
+    status = MakeFileSystem();
+    if (status) status = MountAndKeep();
+  }
+  if (status) status = Serve();
+  // A path of the mount is looked at when it was made here alone: it may have left the tree since.
+  if (status && !inherited_) status = ProbeMount(place_.mountpoint, kReadAheadKb);
   if (!status) return status;
   shares_.metrics.Add(stats_, name_);
   const std::string what = place_.sub_path.empty() ? name_ : name_ + "/" + place_.sub_path;
-  spdlog::info("{} (generation {}, {} objects) is mounted on {}", what,
+  spdlog::info("{} (generation {}, {} objects) {} on {}", what,
                namespace_.snapshot->id().generation, namespace_.snapshot->totals().objects,
-               place_.mountpoint);
+               inherited_ ? "stays mounted" : "is mounted", place_.mountpoint);
+  if (unannounced_) KeepShown(*std::exchange(unannounced_, nullptr));
+  inherited_.reset();
   return {};
+}
+
+/// What the kernel remembers of generations before the one that is shown is ended.
+void LinkMount::KeepShown(const GenerationView& before) {
+  Announce(before, std::stop_token());
+  KeepAnnounced(shares_.keeper, connection_, namespace_.link.generation().generation());
 }
 
 bool LinkMount::IsBehind(const proto::LinkState& link) const {
@@ -220,8 +300,11 @@ bool LinkMount::IsBehind(const proto::LinkState& link) const {
 void LinkMount::Follow(MountedNamespace next, const std::stop_token& stop) {
   const std::shared_ptr<const GenerationView> before = files_->view();
   const std::uint64_t generation = next.link.generation().generation();
+  // First: as soon as it is shown the kernel has nodes of it.
+  KeepGeneration(shares_.keeper, connection_, next);
   const Status switched = files_->Switch(next.snapshot);
   if (!switched) {
+    DropGeneration(shares_.keeper, connection_, generation);
     refused_generation_ = generation;
     spdlog::warn("{} stays at generation {} of {}: in generation {}, {}", place_.mountpoint,
                  before->snapshot->id().generation, name_, generation, switched.error().message);
@@ -233,6 +316,10 @@ void LinkMount::Follow(MountedNamespace next, const std::stop_token& stop) {
     manifest_ = MakeManifest();
   }
   const std::uint64_t changes = Announce(*before, stop);
+  if (!stop.stop_requested()) KeepAnnounced(shares_.keeper, connection_, generation);
+  if (before->earlier.size() == Generations::kEarlierKept) {
+    DropGeneration(shares_.keeper, connection_, before->earlier.back()->id().generation);
+  }
   spdlog::info("{} shows generation {} of {} ({} objects): {} names or times changed",
                place_.mountpoint, generation, name_, namespace_.snapshot->totals().objects,
                changes);
@@ -279,6 +366,27 @@ void LinkMount::BeginStop() {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     asio::post(shares_.threads.At(i), [worker = workers_[i].get()] { worker->BeginStop(); });
   }
+}
+
+void LinkMount::StopTaking() {
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    asio::post(shares_.threads.At(i), [worker = workers_[i].get()] { worker->StopTaking(); });
+  }
+}
+
+void LinkMount::MarkLeaving() {
+  if (!session_) return;
+  proto::KeptMount mount = Description();
+  mount.set_leaving(true);
+  KeepMount(shares_.keeper, connection_, mount, session_->descriptor());
+}
+
+void LinkMount::SaveStats() {
+  if (!session_) return;
+  std::string now = stats_.Save();
+  if (now == kept_stats_) return;
+  kept_stats_ = std::move(now);
+  KeepStats(shares_.keeper, connection_, kept_stats_);
 }
 
 bool LinkMount::Idle() {

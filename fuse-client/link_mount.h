@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "fuse-client/error_log.h"
 #include "fuse-client/filesystem.h"
 #include "fuse-client/fuse_session.h"
+#include "fuse-client/inherited.h"
 #include "fuse-client/job_table.h"
 #include "fuse-client/manifest.h"
 #include "fuse-client/mount_metrics.h"
@@ -43,6 +45,7 @@ struct LinkMountShares {
   PeerHealth& health;
   JobTable& jobs;
   MountMetrics& metrics;
+  Keeper& keeper;  ///< With an arena for each of `threads`.
 };
 
 /// One link, or a directory of it, on one mount point: its files, its session with the kernel, a
@@ -61,6 +64,8 @@ class LinkMount {
   /// `on_ended` is called, on a worker's thread, when the kernel has let go of the mount.
   LinkMount(LinkMountShares shares, MountedNamespace found, Place place,
             std::function<void()> on_ended);
+  /// Goes on with a mount that an earlier process made; it has a generation.
+  LinkMount(LinkMountShares shares, InheritedMount inherited, std::function<void()> on_ended);
   /// The workers are idle, or their threads have been stopped.
   ~LinkMount();
   LinkMount(const LinkMount&) = delete;
@@ -84,9 +89,15 @@ class LinkMount {
   void Detach();
   /// Takes no more requests; reads under way end at their next failure.
   void BeginStop();
+  /// Takes no more requests; what is under way goes on. A successor will have the rest.
+  void StopTaking();
   /// After BeginStop(): true when nothing is under way any more. Asks the threads, and waits for
   /// their answers.
   bool Idle();
+  /// A successor finds it still in use, and not in the tree.
+  void MarkLeaving();
+  /// What a successor goes on counting from.
+  void SaveStats();
   /// The last: one line of what it did, and its errors on disk.
   void LogTotals() const;
 
@@ -95,11 +106,16 @@ class LinkMount {
   const std::string& mountpoint() const { return place_.mountpoint; }
 
  private:
+  static Place PlaceOf(const proto::KeptMount& mount);
   void KeepErrors();
   std::uint64_t Announce(const GenerationView& before, const std::stop_token& stop);
   std::shared_ptr<Manifest> MakeManifest() const;
   Status MakeFileSystem();
-  Status MountAndServe();
+  Status MakeFilesOf(std::vector<MountedNamespace> generations);
+  proto::KeptMount Description() const;
+  Status MountAndKeep();
+  Status Serve();
+  void KeepShown(const GenerationView& before);
   WorkerOptions OptionsOfWorkers() const;
   MountedNamespace Now() const;
   std::string RenderConfig() const;
@@ -119,6 +135,11 @@ class LinkMount {
   // Shared with the coroutine that writes it.
   const std::shared_ptr<ErrorLog> errors_ = std::make_shared<ErrorLog>();
   StreamTable streams_;
+  std::optional<InheritedMount> inherited_;  // until Start
+  std::shared_ptr<const GenerationView> unannounced_;
+  std::uint32_t connection_ = 0;  // 0 = not mounted
+  OwnedFd fd_;                    // until the session has it
+  std::string kept_stats_;
   std::unique_ptr<FileSystem> files_;
   std::unique_ptr<FuseSession> session_;
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -1,24 +1,24 @@
 #include "fuse-client/mount.h"
 
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <future>
+#include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "common/base/files.h"
 #include "common/base/machine_id.h"
 #include "common/base/version.h"
-#include "common/config/programs.h"
-#include "common/config/sections.h"
+#include "common/wire/messages.h"
 #include "fuse-client/control_call.h"
 #include "fuse-client/job_text.h"
-#include "fuse-client/mount_args.h"
 #include "fuse-client/mountpoint.h"
 
 namespace forebay {
@@ -41,6 +41,9 @@ constexpr Duration kLastReport = std::chrono::seconds(1);
 /// What Stop keeps of its time for ending the workers.
 constexpr Duration kEndingTime = std::chrono::milliseconds(1500);
 
+/// For what is under way when a successor takes over.
+constexpr Duration kLeavingTime = std::chrono::seconds(1);
+
 const std::string kAllLinks = "/";
 
 /// For what takes its time and is seldom asked: manifests.
@@ -49,10 +52,12 @@ constexpr std::size_t kSlowWaiting = 64;
 
 }  // namespace
 
-MountDaemon::MountDaemon(const MountConfig& config, std::string device, ProgramServices& services)
+MountDaemon::MountDaemon(const MountConfig& config, std::string device, ProgramServices& services,
+                         Keeper* keeper)
     : config_(config),
       device_(std::move(device)),
       services_(services),
+      keeper_(keeper),
       host_id_(MachineId()),
       metrics_(services.metrics),
       control_("mount-ctl", 1),
@@ -73,13 +78,42 @@ Deadline MountDaemon::NamespaceDeadline() const {
   return Deadline::After(config_.foreground ? Duration(kForever) : kBackgroundPatience);
 }
 
-Status MountDaemon::Prepare() {
+/// A look at a mount that is not served waits until it is: a successor does without.
+Status MountDaemon::PreparePlace() {
+  if (keeper_ == nullptr) {
+    Result<std::unique_ptr<Keeper>> alone = Keeper::Alone(config_.threads + 1);
+    if (!alone) return Fail(alone.error());
+    own_keeper_ = std::move(*alone);
+    keeper_ = own_keeper_.get();
+  }
+  inherited_ = TakeInheritedMounts(*keeper_);
+  for (const InheritedMount& mount : inherited_) {
+    if (mount.mount.top() || config_.source != kAllLinks) mountpoint_ = mount.mount.mountpoint();
+  }
+  if (!inherited_.empty()) return {};
   ClearDeadMount(config_.mountpoint);
   const Status usable = CheckMountpoint(config_.mountpoint);
   if (!usable) return usable;
   Result<std::string> absolute = AbsoluteMountpoint(config_.mountpoint);
   if (!absolute) return Fail(absolute.error());
   mountpoint_ = std::move(*absolute);
+  return {};
+}
+
+void MountDaemon::PrepareJobs() {
+  jobs_ =
+      std::make_unique<JobTable>(config_.job_id.empty() ? OwnJobId(mountpoint_) : config_.job_id);
+  job_keeper_ = std::make_unique<JobKeeper>(*keeper_, *jobs_);
+  job_reporter_ =
+      std::make_unique<JobReporter>(control_.At(0), *control_pool_, *jobs_, config_.coordinator,
+                                    [this] { job_keeper_->Save(job_reporter_->incarnation()); });
+  const std::optional<std::uint64_t> incarnation = job_keeper_->Resume();
+  if (incarnation) job_reporter_->Resume(*incarnation);
+}
+
+Status MountDaemon::Prepare() {
+  const Status place = PreparePlace();
+  if (!place) return place;
   Result<std::string> secret = LoadOrCreateSecret();
   if (!secret) return Fail(secret.error());
   credentials_.role = proto::ROLE_CLIENT;
@@ -92,10 +126,7 @@ Status MountDaemon::Prepare() {
       [this](std::uint64_t epoch) { refresher_->Notice(epoch); });
   refresher_ =
       std::make_unique<RingRefresher>(control_.At(0), *control_pool_, ring_, config_.coordinator);
-  jobs_ =
-      std::make_unique<JobTable>(config_.job_id.empty() ? OwnJobId(mountpoint_) : config_.job_id);
-  job_reporter_ =
-      std::make_unique<JobReporter>(control_.At(0), *control_pool_, *jobs_, config_.coordinator);
+  PrepareJobs();
   NamespaceOptions options;
   // The process changes to / when it goes into the background.
   options.state_dir = std::filesystem::absolute(config_.state_dir).string();
@@ -130,7 +161,7 @@ Status MountDaemon::StartThreads(const Uuid& cluster, const std::string& cluster
 
 LinkMountShares MountDaemon::Shares() {
   return {config_, host_id_,    control_.At(0), offload_, threads_, pools_,
-          ring_,   *refresher_, health_,        *jobs_,   metrics_};
+          ring_,   *refresher_, health_,        *jobs_,   metrics_, *keeper_};
 }
 
 Status MountDaemon::MountOne() {
@@ -139,14 +170,19 @@ Status MountDaemon::MountOne() {
   if (slash != std::string::npos) place.sub_path = config_.source.substr(slash + 1);
   place.mountpoint = mountpoint_;
   place.device = device_;
+  const bool goes_on = !inherited_.empty() && !inherited_.front().generations.empty();
   Result<MountedNamespace> found =
-      WaitFor(control_.At(0), services_.stopping,
-              source_->Obtain(config_.source.substr(0, slash), NamespaceDeadline()));
+      goes_on ? inherited_.front().generations.back()
+              : WaitFor(control_.At(0), services_.stopping,
+                        source_->Obtain(config_.source.substr(0, slash), NamespaceDeadline()));
   if (!found) return Fail(found.error());
+  if (!inherited_.empty() && !goes_on) inherited_.front().generations.push_back(*found);
   const Status started = StartThreads(found->cluster, found->cluster_dir, found->from_disk);
   if (!started) return started;
-  one_ = std::make_unique<LinkMount>(Shares(), std::move(*found), std::move(place),
-                                     services_.request_stop);
+  one_ = inherited_.empty() ? std::make_unique<LinkMount>(Shares(), std::move(*found),
+                                                          std::move(place), services_.request_stop)
+                            : std::make_unique<LinkMount>(Shares(), std::move(inherited_.front()),
+                                                          services_.request_stop);
   const Status mounted = one_->Start();
   if (!mounted) return mounted;
   follower_ = std::make_unique<LinkFollower>(
@@ -154,16 +190,34 @@ Status MountDaemon::MountOne() {
   return {};
 }
 
+namespace {
+
+/// What the process before this one showed; the coordinator is asked for news when it is served.
+KnownLinks LinksOf(const std::vector<InheritedMount>& inherited) {
+  KnownLinks known;
+  for (const InheritedMount& mount : inherited) {
+    known.cluster = UuidFromBytes(mount.mount.cluster());
+    known.cluster_dir = mount.mount.cluster_dir();
+    if (mount.mount.leaving() || mount.generations.empty()) continue;
+    known.links.push_back(mount.generations.back().link);
+  }
+  return known;
+}
+
+}  // namespace
+
 Status MountDaemon::MountAll() {
-  Result<KnownLinks> known =
-      WaitFor(control_.At(0), services_.stopping, source_->WaitForLinks(NamespaceDeadline()));
+  Result<KnownLinks> known = LinksOf(inherited_);
+  if (inherited_.empty()) {
+    known = WaitFor(control_.At(0), services_.stopping, source_->WaitForLinks(NamespaceDeadline()));
+  }
   if (!known) return Fail(known.error());
   const Status started = StartThreads(known->cluster, known->cluster_dir, known->from_disk);
   if (!started) return started;
   all_ = std::make_unique<AllLinks>(AllLinks::Parts{Shares(), *source_, control_.At(0),
                                                     services_.stopping, services_.request_stop},
                                     mountpoint_, device_);
-  const Status mounted = all_->Start(std::move(*known));
+  const Status mounted = all_->Start(std::move(*known), std::move(inherited_));
   if (mounted) spdlog::info("{} links are mounted below {}", all_->mounted(), mountpoint_);
   return mounted;
 }
@@ -171,9 +225,7 @@ Status MountDaemon::MountAll() {
 Status MountDaemon::Start() {
   const Status prepared = Prepare();
   if (!prepared) return prepared;
-  const Status mounted = config_.source == kAllLinks ? MountAll() : MountOne();
-  if (mounted) crash_guard_.emplace(mountpoint_);
-  return mounted;
+  return config_.source == kAllLinks ? MountAll() : MountOne();
 }
 
 std::vector<std::pair<std::string, std::string>> MountDaemon::Addresses() const {
@@ -221,9 +273,44 @@ void MountDaemon::EndWorkers(Deadline drain) {
   offload_.Stop();
 }
 
+void MountDaemon::LeaveToSuccessor() {
+  leaving_ = true;
+  services_.request_stop();
+}
+
+void MountDaemon::SaveJobs(Deadline deadline) {
+  if (!serving_) return;
+  const auto saved = std::make_shared<std::promise<void>>();
+  std::future<void> done = saved->get_future();
+  asio::post(control_.At(0), [this, saved] {
+    job_keeper_->Save(job_reporter_->incarnation());
+    saved->set_value();
+  });
+  (void)done.wait_until(deadline.at());
+}
+
+/// What is under way is answered, if that takes no longer than a successor should wait; it has the
+/// rest. Nothing is taken down: an end of the connections would be an error to readers.
+void MountDaemon::Leave() {
+  follower_.reset();
+  if (one_) one_->StopTaking();
+  if (all_) all_->StopTaking();
+  const Deadline drain = Deadline::After(kLeavingTime);
+  const auto idle = [this] { return (!one_ || one_->Idle()) && (!all_ || all_->Idle()); };
+  while (serving_ && !idle() && !drain.Expired()) std::this_thread::sleep_for(kPollEvery);
+  if (one_) one_->SaveStats();
+  if (all_) all_->SaveStats();
+  SaveJobs(Deadline::After(kLeavingTime));
+  if (one_) one_->LogTotals();
+  if (all_) all_->LogTotals();
+  spdlog::info("{} is left to the next process", mountpoint_);
+  spdlog::default_logger()->flush();
+  ::_exit(0);
+}
+
 void MountDaemon::Stop(Deadline drain) {
+  if (leaving_) Leave();
   const Deadline last_try(drain.at() - kEndingTime);
-  crash_guard_.reset();
   follower_.reset();
   if (one_) LeaveMountpoint(last_try);
   if (all_) all_->Leave(last_try);
@@ -247,69 +334,6 @@ void MountDaemon::Stop(Deadline drain) {
   one_.reset();
   all_.reset();
   pools_.clear();
-}
-
-namespace {
-
-/// What mount(8) expects of its helpers, mount(8), "EXIT STATUS".
-constexpr int kMountUsage = 1;
-constexpr int kMountFailed = 32;
-
-// The process that waits for the one in the background gets a code that has been translated.
-int HelperExitCode(int code) {
-  switch (code) {
-    case 0:
-    case kMountFailed:
-      return code;
-    case 2:
-      return kMountUsage;
-    default:
-      return kMountFailed;
-  }
-}
-
-}  // namespace
-
-int RunMount(int argc, char** argv) {
-  std::vector<std::string> arguments(argv, argv + argc);
-  const bool as_helper = std::filesystem::path(arguments.at(0)).filename() == "mount.forebay";
-  std::string device;
-  if (as_helper) {
-    Result<MountArguments> translated =
-        TranslateMountArguments({arguments.begin() + 1, arguments.end()});
-    if (!translated) {
-      std::fprintf(stderr, "mount.forebay: %s\n", translated.error().message.c_str());
-      return kMountUsage;
-    }
-    device = translated->source;
-    for (const std::string& warning : translated->warnings) {
-      std::fprintf(stderr, "mount.forebay: %s\n", warning.c_str());
-    }
-    if (translated->fake) translated->arguments.push_back("--check-config");
-    arguments.resize(1);
-    arguments.insert(arguments.end(), translated->arguments.begin(), translated->arguments.end());
-  }
-  std::vector<char*> words;
-  words.reserve(arguments.size());
-  for (std::string& word : arguments) words.push_back(word.data());
-
-  MountConfig mount;
-  LogConfig log;
-  AllConfigs all;
-  ProgramSpec spec{.name = std::string(kMountProgram.name),
-                   .summary = std::string(kMountProgram.summary)};
-  spec.own.push_back(MountSection(mount));
-  spec.own.push_back(LogSection(log));
-  spec.others = all.SectionsBeside(spec.own);
-  spec.log = &log;
-  spec.metrics_listen = &mount.metrics_listen;
-  spec.foreground = &mount.foreground;
-  spec.quiet = as_helper;  // as other helpers of mount(8)
-  spec.make = [&mount, &device](ProgramServices& services) {
-    return std::make_unique<MountDaemon>(mount, device.empty() ? mount.source : device, services);
-  };
-  const int code = RunProgram(spec, static_cast<int>(words.size()), words.data());
-  return as_helper ? HelperExitCode(code) : code;
 }
 
 }  // namespace forebay

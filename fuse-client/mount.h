@@ -1,7 +1,7 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,7 +14,8 @@
 #include "common/wire/client_pool.h"
 #include "common/wire/peer_health.h"
 #include "fuse-client/all_links.h"
-#include "fuse-client/crash_guard.h"
+#include "fuse-client/inherited.h"
+#include "fuse-client/job_keeper.h"
 #include "fuse-client/job_reporter.h"
 #include "fuse-client/job_table.h"
 #include "fuse-client/link_follower.h"
@@ -30,17 +31,29 @@ namespace forebay {
 ///
 /// Start: check the place, obtain the namespace and the ring, mount, start the workers, probe.
 /// Stop: unmount (or detach, when busy for too long), end the workers, close.
+///
+/// As the successor of a process that served the mount it goes on with what that left, and needs
+/// nobody for it: neither a coordinator nor a look at the mount point.
 class MountDaemon final : public Daemon {
  public:
-  /// `device` is what the mount table shows as the source.
-  MountDaemon(const MountConfig& config, std::string device, ProgramServices& services);
+  /// `device` is what the mount table shows as the source. Without a `keeper` nobody survives this
+  /// process.
+  MountDaemon(const MountConfig& config, std::string device, ProgramServices& services,
+              Keeper* keeper = nullptr);
   ~MountDaemon() override;
 
   Status Start() override;
   void Stop(Deadline drain) override;
   std::vector<std::pair<std::string, std::string>> Addresses() const override;
 
+  /// Any thread: Stop() will not unmount, but end this process and leave the mount to a successor.
+  void LeaveToSuccessor();
+
  private:
+  Status PreparePlace();
+  void PrepareJobs();
+  void SaveJobs(Deadline deadline);
+  [[noreturn]] void Leave();
   Status Prepare();
   Status MountOne();
   Status MountAll();
@@ -55,7 +68,10 @@ class MountDaemon final : public Daemon {
   const MountConfig config_;
   const std::string device_;
   ProgramServices& services_;
-  std::string mountpoint_;  // absolute
+  std::unique_ptr<Keeper> own_keeper_;
+  Keeper* keeper_;
+  std::vector<InheritedMount> inherited_;  // until they are gone on with
+  std::string mountpoint_;                 // absolute
   Credentials credentials_;
   std::string host_id_;
 
@@ -68,17 +84,15 @@ class MountDaemon final : public Daemon {
   std::unique_ptr<ClientPool> control_pool_;
   std::unique_ptr<RingRefresher> refresher_;
   std::unique_ptr<JobTable> jobs_;
+  std::unique_ptr<JobKeeper> job_keeper_;
   std::unique_ptr<JobReporter> job_reporter_;
   std::unique_ptr<NamespaceSource> source_;
   std::vector<std::unique_ptr<ClientPool>> pools_;  // one for each of threads_
   std::unique_ptr<LinkMount> one_;                  // this
   std::unique_ptr<LinkFollower> follower_;          // of it
   std::unique_ptr<AllLinks> all_;                   // or this
-  std::optional<CrashGuard> crash_guard_;
-  bool serving_ = false;  // the workers' threads run
+  bool serving_ = false;                            // the workers' threads run
+  std::atomic<bool> leaving_{false};
 };
-
-/// forebay-mount, and mount.forebay when called by that name. Returns the exit code.
-int RunMount(int argc, char** argv);
 
 }  // namespace forebay

@@ -42,8 +42,6 @@ std::vector<std::string> Lines(const std::string& text) {
   return lines;
 }
 
-std::string SnapshotName(std::uint64_t generation) { return std::to_string(generation) + ".fbs"; }
-
 /// The snapshot in `file` when it is exactly what `link` announces.
 Result<std::shared_ptr<const Snapshot>> OpenVerified(const std::string& file,
                                                      const proto::LinkState& link) {
@@ -116,6 +114,8 @@ class TemporaryFile {
 };
 
 }  // namespace
+
+std::string SnapshotName(std::uint64_t generation) { return std::to_string(generation) + ".fbs"; }
 
 std::string FolderOf(const MountedNamespace& found) {
   return found.cluster_dir + "/" + UuidFromBytes(found.link.spec().id()).ToString();

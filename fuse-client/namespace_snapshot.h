@@ -37,6 +37,9 @@ struct MountedNamespace {
 /// <cluster>/<link> below the state directory.
 std::string FolderOf(const MountedNamespace& found);
 
+/// Of a generation's listing, in that folder.
+std::string SnapshotName(std::uint64_t generation);
+
 /// What links there are.
 struct KnownLinks {
   Uuid cluster;

@@ -29,6 +29,12 @@ class NodeAnswers {
     sum.waited += took;
   }
 
+  /// Goes on where an earlier process was.
+  void Resume(const std::string& node, std::uint64_t reads, Duration waited) {
+    std::scoped_lock lock(mutex_);
+    sums_[node] = Sum{reads, waited};
+  }
+
   std::map<std::string, Sum> Sums() const {
     std::scoped_lock lock(mutex_);
     return sums_;

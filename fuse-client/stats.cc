@@ -1,10 +1,13 @@
 #include "fuse-client/stats.h"
 
 #include <algorithm>
+#include <bit>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <cerrno>
+#include <cstring>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 #include "fuse-client/errno_map.h"
@@ -138,7 +141,19 @@ MountStats::MountStats(std::size_t workers) : started_(std::chrono::steady_clock
   }
 }
 
+namespace {
+
+using Numbers = std::array<std::uint64_t, sizeof(StatsSnapshot) / sizeof(std::uint64_t)>;
+static_assert(std::is_trivially_copyable_v<StatsSnapshot>);
+static_assert(sizeof(Numbers) == sizeof(StatsSnapshot));
+
+}  // namespace
+
 void MountStats::AddTo(StatsSnapshot& sum) const {
+  auto numbers = std::bit_cast<Numbers>(sum);
+  const auto earlier = std::bit_cast<Numbers>(earlier_);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] += earlier[i];
+  sum = std::bit_cast<StatsSnapshot>(numbers);
   for (const auto& worker : workers_) worker->AddTo(sum);
 }
 
@@ -146,6 +161,15 @@ StatsSnapshot MountStats::Sum() const {
   StatsSnapshot sum;
   AddTo(sum);
   return sum;
+}
+
+std::string MountStats::Save() const {
+  const StatsSnapshot sum = Sum();
+  return {reinterpret_cast<const char*>(&sum), sizeof sum};
+}
+
+void MountStats::Restore(std::string_view saved) {
+  if (saved.size() == sizeof earlier_) std::memcpy(&earlier_, saved.data(), saved.size());
 }
 
 std::string MountStats::ToJson(boost::json::array jobs) const {

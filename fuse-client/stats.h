@@ -115,7 +115,13 @@ class MountStats {
   /// `.forebay/stats`: one JSON object, ends with a newline. `jobs` is its member of that name.
   std::string ToJson(boost::json::array jobs = {}) const;
 
+  /// The sums, for Restore of another process of this version, which goes on counting from them.
+  std::string Save() const;
+  /// Before anybody counts. What another version saved, and "", change nothing.
+  void Restore(std::string_view saved);
+
  private:
+  StatsSnapshot earlier_;  // what processes before this one counted
   std::vector<std::unique_ptr<WorkerStats>> workers_;
   std::chrono::steady_clock::time_point started_;
 };

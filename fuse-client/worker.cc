@@ -3,9 +3,11 @@
 #include <fcntl.h>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
+#include <chrono>
 #include <system_error>
 #include <utility>
 
@@ -19,10 +21,13 @@ namespace {
 /// one worker does not take a burst that its idle neighbours could share.
 constexpr std::size_t kBatch = 8;
 
+/// While as many requests are under way as there are slots: until the next look for a free one.
+constexpr Duration kSlotsTakenPause = std::chrono::milliseconds(1);
+
 }  // namespace
 
-Worker::Worker(asio::io_context& context, ClientPool& pool, WorkerShares shares, WorkerStats& stats,
-               const WorkerOptions& options, std::function<void()> on_ended)
+Worker::Worker(asio::io_context& context, ClientPool& pool, SlotArena& slots, WorkerShares shares,
+               WorkerStats& stats, const WorkerOptions& options, std::function<void()> on_ended)
     : context_(context),
       session_(shares.session),
       blocks_({context, pool, shares.ring, shares.refresher, shares.health, stats}, options.blocks),
@@ -31,7 +36,8 @@ Worker::Worker(asio::io_context& context, ClientPool& pool, WorkerShares shares,
                shares.jobs.answers()},
               options.reader),
       places_({pool, shares.ring}, options.reader.link, options.reader.block_bytes),
-      server_({shares.session, context, reader_, shares.files, places_, shares.offload, stats}),
+      server_(
+          {shares.session, context, reader_, shares.files, places_, shares.offload, stats, slots}),
       on_ended_(std::move(on_ended)) {}
 
 Status Worker::Start() {
@@ -42,6 +48,7 @@ Status Worker::Start() {
   }
   descriptor_ = std::make_shared<asio::posix::stream_descriptor>(context_, fd);
   receiving_ = true;
+  asio::post(context_, [this] { server_.TakeOver(); });
   Spawn(context_, Receive());
   return {};
 }
@@ -53,16 +60,22 @@ Task<void> Worker::Receive() {
     co_await descriptor->async_wait(asio::posix::stream_descriptor::wait_read,
                                     asio::redirect_error(asio::use_awaitable, error));
     if (error) break;
-    if (server_.Drain(kBatch) == FuseSession::Drained::kEnded) {
+    const FuseSession::Drained drained = server_.Drain(kBatch);
+    if (drained == FuseSession::Drained::kEnded) {
       on_ended_();
       break;
     }
+    if (drained == FuseSession::Drained::kFull) co_await SleepFor(kSlotsTakenPause);
   }
   receiving_ = false;
 }
 
 void Worker::BeginStop() {
   blocks_.Stop();
+  StopTaking();
+}
+
+void Worker::StopTaking() {
   boost::system::error_code ignored;
   if (descriptor_) descriptor_->close(ignored);
 }

@@ -39,13 +39,16 @@ struct WorkerOptions {
 /// thread, whose connections it shares with the other links of the process.
 class Worker {
  public:
-  /// `pool` is the thread's. `on_ended` is called on the worker's thread when the mount has gone.
-  Worker(asio::io_context& context, ClientPool& pool, WorkerShares shares, WorkerStats& stats,
-         const WorkerOptions& options, std::function<void()> on_ended);
+  /// `pool` and `slots` are the thread's. `on_ended` is called on the worker's thread when the
+  /// mount has gone.
+  Worker(asio::io_context& context, ClientPool& pool, SlotArena& slots, WorkerShares shares,
+         WorkerStats& stats, const WorkerOptions& options, std::function<void()> on_ended);
 
   /// Any thread, before or after the context runs. kInternal: no descriptor left.
   Status Start();
 
+  /// On the worker's own thread: takes no more requests; what is under way goes on.
+  void StopTaking();
   /// On the worker's own thread: takes no more requests and lets what is under way fail soon.
   void BeginStop();
   /// On the worker's own thread: nothing is under way any more, and after BeginStop nothing ever

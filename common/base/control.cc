@@ -34,10 +34,11 @@ std::map<std::string, HttpServer::Handler> Routes(Metrics& metrics, Health& heal
 
 }  // namespace
 
-Control::Control(Metrics& metrics, Health& health)
+Control::Control(Metrics& metrics, Health& health, std::function<void()> on_terminate)
     : signals_(context_, SIGTERM, SIGINT, SIGHUP),
       watchdog_(context_),
-      http_(context_, Routes(metrics, health)) {
+      http_(context_, Routes(metrics, health)),
+      on_terminate_(std::move(on_terminate)) {
   WaitForSignal();
 }
 
@@ -97,6 +98,10 @@ void Control::OnSignal(int number) {
     const std::scoped_lock lock(mutex_);
     reload_ = true;
     changed_.notify_all();
+    return;
+  }
+  if (number == SIGTERM && on_terminate_) {
+    on_terminate_();
     return;
   }
   if (number == SIGINT && stop_.stop_requested()) ::_exit(kExitInterrupted);

@@ -6,6 +6,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <stop_token>
@@ -25,8 +26,9 @@ class Control {
  public:
   enum class Event : std::uint8_t { kStop, kReload };
 
-  /// Catches the signals from here on.
-  Control(Metrics& metrics, Health& health);
+  /// Catches the signals from here on. `on_terminate`, when there is one, is called for SIGTERM
+  /// instead of a stop, on the control thread.
+  Control(Metrics& metrics, Health& health, std::function<void()> on_terminate = {});
   ~Control();  ///< Stops its thread.
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
@@ -50,6 +52,7 @@ class Control {
   boost::asio::signal_set signals_;
   boost::asio::steady_timer watchdog_;
   HttpServer http_;
+  const std::function<void()> on_terminate_;
   std::stop_source stop_;
   std::mutex mutex_;
   std::condition_variable changed_;

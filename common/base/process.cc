@@ -118,13 +118,19 @@ Result<int> Background::Enter(bool quiet) {
   return 0;
 }
 
-Status Background::Ready(std::string_view line) {
+Status Background::LeaveTerminal() {
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   if (null < 0) return FailedCall("/dev/null");
   ::setsid();
   if (::chdir("/") != 0) return FailedCall("chdir /");
   for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, standard);
   ::close(null);
+  return {};
+}
+
+Status Background::Ready(std::string_view line) {
+  Status left = LeaveTerminal();
+  if (!left) return left;
   const ssize_t written = ::write(pipe_, line.data(), line.size());
   ::close(pipe_);
   pipe_ = -1;

@@ -30,6 +30,9 @@ class Background {
   /// In the child, once: leaves the terminal and its session, and lets the parent print `line`.
   Status Ready(std::string_view line);
 
+  /// Leaves the terminal and the folder that it was started in.
+  static Status LeaveTerminal();
+
  private:
   int pipe_ = -1;  // the writing end, in the child
 };

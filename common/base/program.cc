@@ -71,23 +71,34 @@ class Run {
 
   int operator()() {
     const bool detach = spec_.foreground != nullptr && !*spec_.foreground;
-    if (detach) {
+    // A ward is in the background already, where its guardian is.
+    in_background_ = detach;
+    if (detach && !spec_.ward) {
       const Result<int> exit_code = background_.Enter(spec_.quiet);
       if (!exit_code) return Failed(exit_code.error());
       if (*exit_code >= 0) return *exit_code;
-      in_background_ = true;
     }
     Result<std::unique_ptr<Log>> log = Log::Start(*spec_.log, spec_.name, in_background_);
     if (!log) return Failed(log.error());
     log_ = std::move(*log);
-    return Live();
+    return spec_.guard ? Guard() : Live();
   }
 
  private:
+  int Guard() {
+    const auto announce = [this](const std::string& line) {
+      NotifySystemd(environment_, "READY=1");
+      return Announce(line);
+    };
+    return spec_.guard(Guardianship{*log_, environment_, announce,
+                                    [this] { NotifySystemd(environment_, "STOPPING=1"); }});
+  }
+
   int Live() {
     Metrics metrics;
     Health health;
-    auto own_control = std::make_unique<Control>(metrics, health);
+    auto own_control =
+        std::make_unique<Control>(metrics, health, spec_.ward ? spec_.ward->terminated : nullptr);
     Control& control = *own_control;
     const Status listening = control.Start(*spec_.metrics_listen);
     if (!listening) return Failed(listening.error());
@@ -104,7 +115,7 @@ class Run {
 
     control.RequestStop();
     health.SetNotReady("stopping");
-    NotifySystemd(environment_, "STOPPING=1");
+    if (!spec_.ward) NotifySystemd(environment_, "STOPPING=1");
     daemon->Stop(Deadline::After(kDrainTime));
     if (daemon->HangsOn()) {
       spdlog::error("{} ends beside a disk that does not answer", spec_.name);
@@ -126,19 +137,26 @@ class Run {
     if (!control.metrics_address().empty()) line += " metrics=" + control.metrics_address();
     line += "\n";
     health.SetReady();
-    NotifySystemd(environment_, "READY=1");
-    if (in_background_) {
-      const Status ready = background_.Ready(line);
-      if (!ready) return ready;
-    } else if (!spec_.quiet) {
-      Print(stdout, line);
-    }
+    if (!spec_.ward) NotifySystemd(environment_, "READY=1");
+    const Status announced = Announce(line);
+    if (!announced) return announced;
     while (control.Wait() == Control::Event::kReload) {
       spdlog::info("reloading");
       const Status reopened = log_->Reopen();
       if (!reopened) spdlog::error("{}; logging goes on to the old file", reopened.error().message);
       daemon.Reload();
     }
+    return {};
+  }
+
+  Status Announce(const std::string& line) {
+    if (spec_.ward) {
+      const Status left = in_background_ ? Background::LeaveTerminal() : Status();
+      if (left) spec_.ward->ready(line);
+      return left;
+    }
+    if (in_background_) return background_.Ready(line);
+    if (!spec_.quiet) Print(stdout, line);
     return {};
   }
 

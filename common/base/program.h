@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -47,6 +48,24 @@ class Daemon {
   virtual std::vector<std::pair<std::string, std::string>> Addresses() const = 0;
 };
 
+/// For a program that serves by other processes and itself only looks after them.
+struct Guardianship {
+  Log& log;
+  const Environment& environment;
+  /// When all of it serves, once: prints the ready line or lets the process that was started end,
+  /// and tells systemd.
+  std::function<Status(const std::string& ready_line)> announce;
+  /// When it begins to stop.
+  std::function<void()> announce_stop;
+};
+
+/// For such a process: what else goes to the terminal, systemd and the signals' sender goes to the
+/// one that looks after it. The functions are called on the main thread, but for the second.
+struct Ward {
+  std::function<void(const std::string& ready_line)> ready;
+  std::function<void()> terminated;  ///< SIGTERM came, which does not stop it. Any thread.
+};
+
 /// A program. The sections refer to config structs that the caller keeps until RunProgram returns:
 ///
 ///     int RunNode(int argc, char** argv) {
@@ -74,6 +93,10 @@ struct ProgramSpec {
   const bool* foreground = nullptr;             ///< Null = always in the foreground.
   bool quiet = false;                           ///< No ready line.
   std::function<std::unique_ptr<Daemon>(ProgramServices&)> make = {};
+  /// Instead of `make`: the program's life after its configuration, in one thread. Answers its exit
+  /// code.
+  std::function<int(const Guardianship&)> guard = {};
+  std::optional<Ward> ward = {};
 };
 
 /// How long Stop() has to drain (INTERFACE.md: SIGTERM drains within 10 s); a program that has not

@@ -28,7 +28,10 @@ inline constexpr ProgramText kNodeProgram{
 
 inline constexpr ProgramText kMountProgram{
     "forebay-mount",
-    "Shows a link, or with / every link, as a read-only directory, out of the cache nodes.",
+    "Shows a link, or with / every link, as a read-only directory, out of the cache nodes. "
+    "The mount survives the death of the process that serves it. `forebay-mount --upgrade "
+    "MOUNTPOINT` lets this program serve a mount that another version serves; what uses it sees a "
+    "short pause.",
     {"mount", "log", ""}};
 
 }  // namespace forebay

@@ -87,10 +87,16 @@ Result<std::shared_ptr<const Snapshot>> Snapshot::Open(const std::string& path,
                                                        std::optional<SnapshotId> expected) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return Fail(OpenError(path, "open", errno));
+  Result<std::shared_ptr<const Snapshot>> snapshot = OpenFile(fd, path, expected);
+  ::close(fd);
+  return snapshot;
+}
+
+Result<std::shared_ptr<const Snapshot>> Snapshot::OpenFile(int fd, const std::string& path,
+                                                           std::optional<SnapshotId> expected) {
   const auto bytes = SizeOf(fd, path);
   void* mapping = bytes ? ::mmap(nullptr, *bytes, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
   const int error = errno;
-  ::close(fd);
   if (!bytes) return Fail(bytes.error());
   if (mapping == MAP_FAILED) return Fail(OpenError(path, "map", error));
   std::shared_ptr<Snapshot> snapshot(new Snapshot(static_cast<const std::byte*>(mapping), *bytes));

@@ -126,6 +126,9 @@ class Snapshot {
   /// or not `expected`: drop it and fetch it again. kInternal: the host refused.
   static Result<std::shared_ptr<const Snapshot>> Open(
       const std::string& path, std::optional<SnapshotId> expected = std::nullopt);
+  /// The same of an open file, which stays the caller's; `name` is for messages.
+  static Result<std::shared_ptr<const Snapshot>> OpenFile(
+      int fd, const std::string& name, std::optional<SnapshotId> expected = std::nullopt);
   ~Snapshot();
   Snapshot(const Snapshot&) = delete;
   Snapshot& operator=(const Snapshot&) = delete;

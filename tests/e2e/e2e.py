@@ -3,6 +3,7 @@ is gone afterwards. FOREBAY_BIN names the folder of the programs."""
 
 import contextlib
 import ctypes
+import errno
 import mmap
 import os
 import pathlib
@@ -34,6 +35,15 @@ def eventually(condition, what, seconds=PATIENCE_SECONDS):
             raise AssertionError(f"{what}: not within {seconds} s")
         time.sleep(0.05)
     return value
+
+
+def is_dead(mount):
+    """Nobody serves it any more. (Attributes may still come from the kernel's memory; this does not.)"""
+    try:
+        os.statvfs(mount)
+    except OSError as error:
+        return error.errno == errno.ENOTCONN
+    return False
 
 
 def blocks_of(sizes, block=BLOCK):
@@ -162,5 +172,5 @@ def main():
 
 
 __all__ = ["BLOCK", "Cluster", "ClusterError", "Daemon", "E2eTest", "PROGRAMS", "blocks_of", "drop_page_cache", "eventually",
-           "held_in_page_cache", "main", "read_all",
+           "held_in_page_cache", "is_dead", "main", "read_all",
            "shutil", "tree_of"]

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import unittest
 
-from e2e import PROGRAMS, E2eTest, eventually, main
+from e2e import PROGRAMS, E2eTest, eventually, is_dead, main
 
 
 def mounts_below(folder):
@@ -178,6 +178,7 @@ class EveryLink(MountTest):
         mount = self.cluster.mount("/", "all")
         self.cluster.mounts.pop("all").kill(signal.SIGKILL)
         self.assertEqual(len(mounts_below(mount)), 4)
+        eventually(lambda: is_dead(mount), "the process that served has ended")
         with self.assertRaises(OSError):
             os.listdir(mount)
         mount = self.cluster.mount("/", "all")
@@ -207,7 +208,8 @@ class EveryLink(MountTest):
         self.assertIn("user_allow_other in /etc/fuse.conf", refused.stderr)
         (home / "fuse.conf").write_text("user_allow_other\n")
         done = in_namespaces(
-            prepare, mount, "echo $?", f"{as_user} cat {home}/all/x/one {home}/all/z/three; echo",
+            prepare, mount, "echo $?", "pkill -KILL -f worker-of-a-mount",
+            f"{as_user} cat {home}/all/x/one {home}/all/z/three; echo",
             f"{as_user} touch {home}/all/new", f"setpriv --reuid=12 --clear-groups ls {home}/all",
             f"{as_user} fusermount3 -uz {home}/all; echo $?", f"grep -c {home}/all /proc/self/mountinfo", env=env)
         log = (home / "log").read_text() if (home / "log").exists() else ""

@@ -7,6 +7,7 @@ import fcntl
 import json
 import mmap
 import os
+import pathlib
 import random
 import re
 import resource
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import threading
 
-from e2e import drop_page_cache, eventually, held_in_page_cache, main
+from e2e import drop_page_cache, eventually, held_in_page_cache, is_dead, main
 from semantics import LARGE, MANY, SMALL, Semantics, made_bytes
 
 
@@ -311,6 +312,22 @@ class Mounts(Semantics):
         with contextlib.suppress(OSError):  # it has lost its file system
             os.close(held)
 
+    def test_restart(self):
+        mount = self.another_mount("data", "restarted")
+        supervisor = self.cluster.mounts["restarted"].pid
+        children = pathlib.Path(f"/proc/{supervisor}/task/{supervisor}/children")
+        inode = os.stat(mount / "dir/file").st_ino
+        with open(mount / "file", "rb", buffering=0) as held:
+            self.assertEqual(held.read(2), b"he")
+            (worker,) = children.read_text().split()
+            os.kill(int(worker), signal.SIGKILL)
+            os.posix_fadvise(held.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            self.assertEqual(held.read(), b"llo")
+        self.assertEqual((mount / "dir/file").read_bytes(), b"below")
+        self.assertEqual(os.stat(mount / "dir/file").st_ino, inode)
+        self.assertNotIn(worker, children.read_text().split())
+        self.assertEqual(self.errors_of(mount), "")
+
     def test_crash(self):
         mount = self.another_mount("data", "crashed")
         daemon = self.cluster.mounts.pop("crashed")
@@ -323,6 +340,7 @@ class Mounts(Semantics):
     def test_sigkill(self):
         mount = self.another_mount("data", "killed")
         self.cluster.mounts.pop("killed").kill(signal.SIGKILL)
+        eventually(lambda: is_dead(mount), "the process that served has ended")
         self.assert_errno(errno.ENOTCONN, os.listdir, mount)
         # By hand: `umount -l`, `fusermount3 -uz`; or by mounting there again.
         mount = self.another_mount("data", "killed")

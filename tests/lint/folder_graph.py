@@ -23,7 +23,8 @@ ALLOWED = {
     "cachenode/store": ["common/base", "common/model"],
     "cachenode": [*COMMON, "cachenode/store", "proto"],
     "coordinator": [*COMMON, "proto"],
-    "fuse-client": [*COMMON, "proto"],
+    "fuse-client/supervisor": ["common/base"],
+    "fuse-client": [*COMMON, "fuse-client/supervisor", "proto"],
     "cli": ["common/base", "common/model", "common/wire", "common/config", "proto"],
 }
 ALLOWED["tests"] = list(ALLOWED)  # and nobody includes tests

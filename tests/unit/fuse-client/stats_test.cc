@@ -119,5 +119,23 @@ TEST(MountStats, LinksComeAndGoAndNoCounterGoesBack) {
   mounts.Remove(other);
 }
 
+TEST(MountStats, ASuccessorGoesOnCounting) {
+  MountStats before(2);
+  before.Worker(0).CountOp(FuseOp::kRead, 0);
+  before.Worker(1).CountOp(FuseOp::kRead, EIO);
+  before.Worker(1).CountBytes(Tier::kPeer, 5);
+  before.Worker(1).CountRead(microseconds(150));
+  MountStats after(1);
+  after.Restore(before.Save());
+  EXPECT_EQ(after.Save(), before.Save());
+  after.Worker(0).CountBytes(Tier::kPeer, 2);
+  EXPECT_EQ(after.Sum().read_bytes[static_cast<std::size_t>(Tier::kPeer)], 7U);
+  EXPECT_EQ(after.Sum().OpTotal(FuseOp::kRead), 2U);
+  EXPECT_EQ(after.Sum().Reads(), before.Sum().Reads());
+  MountStats other(1);
+  other.Restore("of another version");
+  EXPECT_EQ(other.Save(), MountStats(1).Save());
+}
+
 }  // namespace
 }  // namespace forebay
