@@ -203,7 +203,8 @@ bool SegmentStore::Contains(const BlockId& block) const {
 // --- Admitting
 
 Task<Status> SegmentStore::Admit(Uuid link, BlockId block, Slice data,
-                                 std::vector<std::uint64_t> checksums, std::string path) {
+                                 std::vector<std::uint64_t> checksums, std::string path,
+                                 Room room) {
   if (Status checked = CheckBlock(block); !checked) co_return checked;
   if (data.bytes.size() != block.length || checksums.size() != block.cells()) {
     co_return Fail(Code::kInvalid, "block " + block.ToString() + " came with " +
@@ -242,7 +243,7 @@ Task<Status> SegmentStore::Admit(Uuid link, BlockId block, Slice data,
     }
   };
   Landing landing{*this, block, flight};
-  NewBlock admitted{link, block, std::move(data), std::move(checksums), std::move(path)};
+  NewBlock admitted{link, block, std::move(data), std::move(checksums), std::move(path), room};
   auto work = [this, admitted = std::move(admitted)] { return AdmitNow(admitted); };
   landing.status = co_await offload_.Run(std::move(work));
   if (!landing.status && landing.status.error().code == Code::kOverloaded) {
@@ -273,13 +274,16 @@ Status SegmentStore::AdmitNow(const NewBlock& block) {
 Status SegmentStore::AdmitWithinQuota(const NewBlock& block, const std::shared_ptr<LinkState>& link,
                                       bool path_pinned) {
   const bool pinned = path_pinned || link->pinned.load(std::memory_order_relaxed);
-  if (!HoldRoom(*link, block.block, pinned))
+  const bool may_evict = block.room == Room::kMayEvict;
+  const bool held =
+      may_evict ? HoldRoom(*link, block.block, pinned) : link->HoldRoom(block.block.length);
+  if (!held)
     return Fail(Code::kOverloaded, "link " + link->id.ToString() + " is at its quota here");
   Status status;
   for (int attempt = 0; attempt < kRoomAttempts; ++attempt) {
     status = AdmitWithoutEvicting(block, link, path_pinned);
     if (status || status.error().code != Code::kOverloaded) break;
-    if (!MakeRoom({link->id, link->LastUse(), pinned}, block.block)) break;
+    if (!may_evict || !MakeRoom({link->id, link->LastUse(), pinned}, block.block)) break;
   }
   link->ReturnRoom(block.block.length);
   return status;

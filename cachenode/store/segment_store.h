@@ -25,7 +25,8 @@ class SegmentStore final : public BlockStore {
   void NoteRead(const Uuid& link, const BlockId& block, std::string_view job) override;
   Task<Result<Cells>> Read(BlockId block, BlockRange range) override;
   Task<Status> Admit(Uuid link, BlockId block, Slice data, std::vector<std::uint64_t> checksums,
-                     std::string path) override;
+                     std::string path, Room room) override;
+  bool HasFreeRoom(const Uuid& link, std::uint64_t bytes) const override;
   Task<Status> Verify(BlockId block) override;
   Task<Result<Scrubbed>> Scrub(std::size_t disk, std::uint64_t bytes) override;
   Task<Status> Tend(std::size_t disk, TimePoint now) override;
@@ -60,6 +61,7 @@ class SegmentStore final : public BlockStore {
     Slice data;
     std::vector<std::uint64_t> checksums;
     std::string path;
+    Room room = Room::kMayEvict;
   };
 
   SegmentStore(const BlockStoreOptions& options, Offload& offload);

@@ -11,6 +11,13 @@ constexpr int kMostLost = 64;
 
 }  // namespace
 
+bool SegmentStore::HasFreeRoom(const Uuid& link, std::uint64_t bytes) const {
+  if (parts_.links.RoomLeft(link) < bytes) return false;
+  return std::ranges::any_of(disks_, [&](const auto& disk) {
+    return disk->state() == DiskState::kOk && disk->FreeBytes() >= bytes;
+  });
+}
+
 bool SegmentStore::MakeRoom(const LinkUse& newcomer, const BlockId& block) {
   const std::uint64_t bytes = RecordDiskBytes(block.length);
   for (Disk* disk : WritableDisks()) {

@@ -103,7 +103,7 @@ TEST_F(JsonDoc, Stats) {
 }
 
 TEST_F(JsonDoc, Status) {
-  proto::StatsReply stats = SampleStats();
+  proto::StatsReply stats = SampleStatsWithFill();
   stats.clear_nodes();
   session_.Answer(Method::kStats, stats);
   EXPECT_EQ(Run("status", {"status"}).exit, 3);
@@ -292,6 +292,7 @@ TEST_F(JsonDoc, Tasks) {
   running.set_fetched_blocks(1000);
   running.set_fetched_bytes(1'024'000);
   running.set_bytes_per_second(1'024'000);
+  *reply.add_tasks() = SampleFill(1);
   session_.Answer(Method::kListTasks, reply);
   Run("tasks", {"tasks"});
 }
@@ -381,7 +382,7 @@ TEST_F(JsonDoc, ExplainFile) {
 }
 
 TEST_F(JsonDoc, ExplainJob) {
-  const proto::StatsReply stats = SampleStats();
+  const proto::StatsReply stats = SampleStatsWithFill();
   proto::DescribeJobReply reply;
   reply.set_active(true);
   reply.set_mounts(2);
