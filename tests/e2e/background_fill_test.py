@@ -43,15 +43,18 @@ class BackgroundFill(E2eTest):
     def test_a_part_that_is_read_brings_the_rest_at_one_get_a_block(self):
         files = {f"d{i % 7}/f{i:04d}": os.urandom(3_000 + i) for i in range(1000)}
         self.upload(files)
-        self.start(node_options=("--s3-max-connections", "8"))
+        self.start(node_options=("--s3-max-connections", "4"))
         self.link()
         mounts = [self.cluster.mount("data", name, "--job-id", "train") for name in ("m1", "m2")]
         for mount in mounts:
             self.assertEqual(sum(len(names) for _, _, names in os.walk(mount)), len(files))
         self.assertEqual((self.gets()["gets"], self.fills()), (0, []), "a walk reads nothing")
         names = sorted(files)
-        self.read(mounts[0], names[:ENOUGH // 2])
-        self.read(mounts[1], names[ENOUGH // 2:ENOUGH + 8])
+        random.Random(5).shuffle(names)
+        # Neither mount reads enough; together they do, and go on while the rest is filled.
+        self.read(mounts[0], names[:ENOUGH - 1])
+        self.read(mounts[1], names[:ENOUGH - 1])
+        self.read(mounts[1], names[ENOUGH - 1:2 * ENOUGH - 2])
         task = self.ended()
         self.assertEqual((task["state"], task["jobs"], task["ended_because"]), ("done", ["train"], None))
         self.assertEqual((task["total"], task["done"], task["failed"], task["not_kept"]), (1000, 1000, 0, 0))
@@ -60,8 +63,8 @@ class BackgroundFill(E2eTest):
         self.assertEqual((gets["gets"], gets["repeated_gets"], gets["failed_gets"]), (1000, 0, 0))
         self.assertEqual(self.cluster.cli("check", "data", check=False).returncode, 0)
 
+        drop_page_cache()
         for mount in mounts:
-            drop_page_cache()
             read_all(mount, order=7)
         self.assertEqual(tree_of(mounts[0]), files)
         self.assertEqual(self.gets()["gets"], 1000, "the second epoch and the other mount cost none")
@@ -70,7 +73,7 @@ class BackgroundFill(E2eTest):
     def test_readers_and_a_fill_that_are_after_the_same_blocks_cost_one_get_each(self):
         files = {f"f{i:04d}": os.urandom(20_000) for i in range(900)}
         self.upload(files)
-        self.start(node_options=("--s3-max-connections", "4"))
+        self.start(nodes=["n1", "n2"], node_options=("--s3-max-connections", "4"))
         self.link()
         mount = self.cluster.mount("data", "m1")
         names = sorted(files)
