@@ -52,18 +52,18 @@ Task<BatchFiller::Outcome> BatchFiller::Join(Filler::Seat seat, ColdBlock cold, 
 }
 
 Task<std::vector<BatchFiller::Outcome>> BatchFiller::Fill(std::vector<ColdBlock> blocks,
-                                                          bool verify, Deadline deadline) {
+                                                          BatchWay way, Deadline deadline) {
   std::vector<std::optional<Outcome>> outcomes(blocks.size());
   std::vector<Filler::Seat> seats(blocks.size());
   Wishes wishes(filler_, blocks.size());
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const Result<bool> kept = co_await IsKept(blocks[i], verify);
+    const Result<bool> kept = co_await IsKept(blocks[i], way.verify);
     if (!kept) {
       outcomes[i] = Fail(kept.error());
     } else if (*kept) {
       outcomes[i] = FillOutcome::kKept;
     } else {
-      blocks[i].background = true;
+      blocks[i].urgency = way.urgency;
       seats[i] = wishes.Take(i, blocks[i], true);
       // It is in memory alone, since the store had no room: it may have some now.
       const bool not_kept = !seats[i].fill && !store_.Contains(blocks[i].block);

@@ -12,8 +12,17 @@
 
 namespace forebay {
 
-/// Fills many blocks behind demand, for a preload. A reader of one of them joins its fill, which
-/// then counts as demand; who asks again for what is on its way joins it, too, and costs no GET.
+/// How a batch is filled.
+struct BatchWay {
+  /// What is in the store is read and compared with its checksums first; what does not match is
+  /// dropped and fetched.
+  bool verify = false;
+  Urgency urgency = Urgency::kAsked;  ///< Not kReader.
+};
+
+/// Fills many blocks behind demand, for a preload or for the rest of a link. A reader of one of
+/// them joins its fill, which then counts as demand; who asks again for what is on its way joins
+/// it, too, and costs no GET.
 class BatchFiller {
  public:
   BatchFiller(BlockStore& store, Filler& filler) : store_(store), filler_(filler) {}
@@ -24,9 +33,7 @@ class BatchFiller {
   /// One outcome for each block, in their order, when all of them have one; kTimeout for those that
   /// have none at `deadline`. When it ends, also because it was cancelled, what nobody else wants
   /// and S3 has not been asked for yet is not filled. kFilled: Contains is true at this moment.
-  /// `verify`: what is in the store is read and compared with its checksums first; what does not
-  /// match is dropped and fetched.
-  Task<std::vector<Outcome>> Fill(std::vector<ColdBlock> blocks, bool verify, Deadline deadline);
+  Task<std::vector<Outcome>> Fill(std::vector<ColdBlock> blocks, BatchWay way, Deadline deadline);
 
  private:
   class Wishes;

@@ -101,7 +101,7 @@ bool BlockReader::Prefetch(const ColdBlock& cold, std::string_view job) {
   if (store_.Contains(cold.block) || !filler_.HasFreeSlot()) return false;
   store_.NoteRead(cold.link->id, cold.block, job);
   ColdBlock behind = cold;
-  behind.background = true;
+  behind.urgency = Urgency::kAsked;
   return filler_.JoinOrStart(behind, true).leads;
 }
 

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "cachenode/urgency.h"
 #include "common/model/block_id.h"
 #include "common/model/block_source.h"
 #include "common/model/link.h"
@@ -15,8 +16,10 @@ struct ColdBlock {
   BlockId block;
   /// The reader had no answer from an earlier owner of the block.
   bool passed_over = false;
+  Urgency urgency = Urgency::kReader;
+
   /// Nobody waits for it yet.
-  bool background = false;
+  bool in_background() const { return urgency != Urgency::kReader; }
 };
 
 }  // namespace forebay

@@ -5,10 +5,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "cachenode/fill_slots.h"
 #include "cachenode/peer_sink.h"
+#include "cachenode/spare_room.h"
 #include "common/base/buffer.h"
 #include "common/base/notifier.h"
 #include "common/base/result.h"
@@ -25,9 +27,8 @@ namespace forebay {
 /// Thread-safe: the object store's thread delivers, any executor waits.
 class Fill final : public PeerSink {
  public:
-  /// `background`: nobody waits for it yet.
-  explicit Fill(BlockId block, bool background = false)
-      : block_(block), turn_(std::make_shared<FillSlots::Turn>(background)) {}
+  explicit Fill(BlockId block, Urgency urgency = Urgency::kReader)
+      : block_(block), turn_(std::make_shared<FillSlots::Turn>(urgency)) {}
 
   const BlockId& block() const { return block_; }
   /// Batches that want the block: a fill in the background that none wants any more is not begun.
@@ -40,6 +41,9 @@ class Fill final : public PeerSink {
   const std::shared_ptr<FillSlots::Turn>& turn() const { return turn_; }
   /// The memory that this fill may use; given back when the fill and all its answers are gone.
   void Hold(MemoryBudget::Reservation memory);
+  /// Room in the store that the fill is about to take; from the coroutine that runs the fill.
+  void HoldSpareRoom(SpareRoom::Hold hold) { spare_room_ = std::move(hold); }
+  void ReturnSpareRoom() { spare_room_ = {}; }
   /// What came so far counts as nothing, and its memory is given back.
   void StartOver();
 
@@ -86,6 +90,7 @@ class Fill final : public PeerSink {
   const BlockId block_;
   const std::shared_ptr<FillSlots::Turn> turn_;
   std::atomic<int> wishes_{0};
+  SpareRoom::Hold spare_room_;
   mutable std::mutex mutex_;
   // Below: guarded by mutex_.
   MemoryBudget::Reservation unused_memory_;

@@ -17,6 +17,7 @@ constexpr std::size_t kMostWaiting = 65536;  ///< One waits for each cold block.
 
 struct FillBrake::Waiter {
   BlockId block;
+  Urgency urgency = Urgency::kReader;
   bool dropped = false;
   Notifier called;
 };
@@ -34,8 +35,8 @@ void FillBrake::Set(const FillLimits& limits) {
 }
 
 std::shared_ptr<FillBrake::Waiter> FillBrake::First() const {
-  if (!demand_.empty()) return demand_.front();
-  return background_.empty() ? nullptr : background_.front();
+  const auto first = std::ranges::find_if_not(queues_, &Queue::empty);
+  return first == queues_.end() ? nullptr : first->front();
 }
 
 Duration FillBrake::WaitTime(TimePoint now) {
@@ -59,8 +60,8 @@ void FillBrake::Take(std::uint64_t bytes, TimePoint now) {
 }
 
 void FillBrake::Forget(const std::shared_ptr<Waiter>& waiter) {
-  std::erase(demand_, waiter);
-  if (std::erase(background_, waiter) > 0) background_waiting_.fetch_sub(1);
+  const bool waited = std::erase(QueueOf(waiter->urgency), waiter) > 0;
+  if (waited && waiter->urgency != Urgency::kReader) background_waiting_.fetch_sub(1);
 }
 
 Error FillBrake::Refusal() const {
@@ -81,16 +82,19 @@ void FillBrake::WakeFirst() {
   if (first) first->called.NotifyAll();
 }
 
-Task<Status> FillBrake::Pass(BlockId block, bool background, Deadline deadline) {
+Task<Status> FillBrake::Pass(BlockId block, Urgency urgency, Deadline deadline) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   auto waiter = std::make_shared<Waiter>();
   waiter->block = block;
+  waiter->urgency = urgency;
   {
     const std::scoped_lock lock(mutex_);
-    if (demand_.size() + background_.size() >= kMostWaiting)
+    std::size_t waiting = 0;
+    for (const Queue& queue : queues_) waiting += queue.size();
+    if (waiting >= kMostWaiting)
       co_return Fail(Code::kOverloaded, "too many blocks wait for S3 at this node");
-    (background ? background_ : demand_).push_back(waiter);
-    if (background) background_waiting_.fetch_add(1);
+    QueueOf(urgency).push_back(waiter);
+    if (urgency != Urgency::kReader) background_waiting_.fetch_add(1);
   }
   bool passed = false;
   for (bool expired = false; !passed && !expired;) {
@@ -122,30 +126,37 @@ Task<Status> FillBrake::Pass(BlockId block, bool background, Deadline deadline) 
   co_return Status();
 }
 
+std::shared_ptr<FillBrake::Waiter> FillBrake::FindBehind(const BlockId& block, Urgency than) const {
+  for (auto urgency = static_cast<std::size_t>(than) + 1; urgency < queues_.size(); ++urgency) {
+    const Queue& queue = queues_[urgency];
+    const auto found = std::ranges::find(queue, block, [](const auto& w) { return w->block; });
+    if (found != queue.end()) return *found;
+  }
+  return nullptr;
+}
+
 void FillBrake::Drop(const BlockId& block) {
   if (background_waiting_.load(std::memory_order_relaxed) == 0) return;
   std::shared_ptr<Waiter> dropped;
   {
     const std::scoped_lock lock(mutex_);
-    const auto found =
-        std::ranges::find(background_, block, [](const auto& w) { return w->block; });
-    if (found == background_.end()) return;
-    dropped = *found;
+    dropped = FindBehind(block, Urgency::kReader);
+    if (!dropped) return;
     dropped->dropped = true;
   }
   dropped->called.NotifyAll();
 }
 
-void FillBrake::Promote(const BlockId& block) {
+void FillBrake::Promote(const BlockId& block, Urgency urgency) {
   if (background_waiting_.load(std::memory_order_relaxed) == 0) return;
   {
     const std::scoped_lock lock(mutex_);
-    const auto found =
-        std::ranges::find(background_, block, [](const auto& w) { return w->block; });
-    if (found == background_.end()) return;
-    demand_.push_back(*found);
-    background_.erase(found);
-    background_waiting_.fetch_sub(1);
+    const std::shared_ptr<Waiter> waiter = FindBehind(block, urgency);
+    if (!waiter) return;
+    std::erase(QueueOf(waiter->urgency), waiter);
+    waiter->urgency = urgency;
+    QueueOf(urgency).push_back(waiter);
+    if (urgency == Urgency::kReader) background_waiting_.fetch_sub(1);
   }
   WakeFirst();
 }
@@ -174,8 +185,7 @@ void FillBrake::Close() {
   {
     const std::scoped_lock lock(mutex_);
     closed_ = true;
-    waiting = demand_;
-    waiting.insert(waiting.end(), background_.begin(), background_.end());
+    for (const Queue& queue : queues_) waiting.insert(waiting.end(), queue.begin(), queue.end());
   }
   for (const auto& waiter : waiting) waiter->called.NotifyAll();
 }

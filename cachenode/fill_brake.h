@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <mutex>
 
 #include "cachenode/token_bucket.h"
+#include "cachenode/urgency.h"
 #include "common/base/asio.h"
 #include "common/base/deadline.h"
 #include "common/base/result.h"
@@ -17,17 +19,17 @@
 namespace forebay {
 
 /// Holds fills back: to this node's share of the cluster's budget for S3, or altogether while they
-/// are paused. Those that a reader waits for pass before those in the background, each kind in the
-/// order in which it came. Thread-safe.
+/// are paused. Those that a reader waits for pass before preloads and these before spare fills,
+/// each kind in the order in which it came. Thread-safe.
 class FillBrake {
  public:
   void Set(const FillLimits& limits);
 
   /// Success: the caller may ask S3 for `block` now. kTimeout says what held it back;
   /// kUnavailable: Close was called.
-  Task<Status> Pass(BlockId block, bool background, Deadline deadline);
-  /// A reader waits for a fill that was begun in the background.
-  void Promote(const BlockId& block);
+  Task<Status> Pass(BlockId block, Urgency urgency, Deadline deadline);
+  /// A fill that was begun in the background is so urgent now.
+  void Promote(const BlockId& block, Urgency urgency);
   /// Nobody wants it any more: what waits for it in the background is refused with kOverloaded.
   void Drop(const BlockId& block);
 
@@ -44,7 +46,10 @@ class FillBrake {
   using Queue = std::deque<std::shared_ptr<Waiter>>;
 
   // Under the mutex.
+  Queue& QueueOf(Urgency urgency) { return queues_[static_cast<std::size_t>(urgency)]; }
   std::shared_ptr<Waiter> First() const;
+  /// Who waits for `block` less urgently than `than`, or null.
+  std::shared_ptr<Waiter> FindBehind(const BlockId& block, Urgency than) const;
   Duration WaitTime(TimePoint now);
   void Take(std::uint64_t bytes, TimePoint now);
   void Forget(const std::shared_ptr<Waiter>& waiter);
@@ -57,8 +62,7 @@ class FillBrake {
   FillLimits limits_;
   TokenBucket bytes_;
   TokenBucket requests_;
-  Queue demand_;
-  Queue background_;
+  std::array<Queue, kUrgencies> queues_;  // by Urgency
   std::atomic<std::size_t> background_waiting_{0};
   bool closed_ = false;
   // What passed in this window and in the one before.

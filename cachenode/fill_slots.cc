@@ -6,14 +6,20 @@
 
 namespace forebay {
 
+FillSlots::Queue* FillSlots::First() {
+  const auto first = std::ranges::find_if_not(queues_, &Queue::empty);
+  return first == queues_.end() ? nullptr : &*first;
+}
+
 FillSlots::Queue FillSlots::GrantFree() {
   Queue granted;
   while (free_ > 0) {
-    const bool background = demand_.empty();
-    if (background && (background_.empty() || in_share_ >= background_share_)) break;
-    Queue& queue = background ? background_ : demand_;
-    std::shared_ptr<Turn> next = std::move(queue.front());
-    queue.pop_front();
+    Queue* const queue = First();
+    if (queue == nullptr) break;
+    const bool background = queue->front()->urgency_ != Urgency::kReader;
+    if (background && in_share_ >= background_share_) break;
+    std::shared_ptr<Turn> next = std::move(queue->front());
+    queue->pop_front();
     --free_;
     if (background) ++in_share_;
     next->in_share_ = background;
@@ -60,24 +66,25 @@ void FillSlots::Return(const std::shared_ptr<Turn>& turn) {
   Wake(granted);
 }
 
-void FillSlots::Promote(const std::shared_ptr<Turn>& turn) {
+void FillSlots::Promote(const std::shared_ptr<Turn>& turn, Urgency urgency) {
   Queue granted;
   {
     const std::scoped_lock lock(mutex_);
-    if (!turn->background_) return;
-    turn->background_ = false;
-    const auto waiting = std::ranges::find(background_, turn);
-    if (waiting == background_.end()) return;  // it has its slot, or is on its way to Take
-    background_.erase(waiting);
-    demand_.push_back(turn);
+    if (turn->urgency_ <= urgency) return;
+    Queue& before = QueueOf(*turn);
+    turn->urgency_ = urgency;
+    const auto waiting = std::ranges::find(before, turn);
+    if (waiting == before.end()) return;  // it has its slot, or is on its way to Take
+    before.erase(waiting);
+    QueueOf(*turn).push_back(turn);
     granted = GrantFree();
   }
   Wake(granted);
 }
 
-bool FillSlots::InBackground(const Turn& turn) const {
+Urgency FillSlots::UrgencyOf(const Turn& turn) const {
   const std::scoped_lock lock(mutex_);
-  return turn.background_;
+  return turn.urgency_;
 }
 
 std::size_t FillSlots::free() const {

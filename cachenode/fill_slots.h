@@ -1,10 +1,12 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <deque>
 #include <memory>
 #include <mutex>
 
+#include "cachenode/urgency.h"
 #include "common/base/asio.h"
 #include "common/base/deadline.h"
 #include "common/base/notifier.h"
@@ -14,20 +16,20 @@ namespace forebay {
 
 /// Bounds how many fills are under way at once. Those that somebody waits for come first, in the
 /// order in which they came: a reader who came first is never overtaken, however many come behind.
-/// Those in the background get what is left, and never more than their share, so that a reader
-/// finds a free slot however much there is to do in the background. Thread-safe.
+/// Those in the background get what is left, preloads before spare fills, and never more than their
+/// share, so that a reader finds a free slot however much there is to do in the background.
+/// Thread-safe.
 class FillSlots {
  public:
   /// One fill's place in line.
   class Turn {
    public:
-    /// `background`: nobody waits for it yet.
-    explicit Turn(bool background) : background_(background) {}
+    explicit Turn(Urgency urgency) : urgency_(urgency) {}
 
    private:
     friend class FillSlots;
     // Guarded by the slots' mutex.
-    bool background_;
+    Urgency urgency_;
     bool granted_ = false;
     bool in_share_ = false;  // it has a slot of the background's share
     Notifier called_;
@@ -45,10 +47,12 @@ class FillSlots {
   Task<Status> Take(std::shared_ptr<Turn> turn, Deadline deadline);
   void Return(const std::shared_ptr<Turn>& turn);
 
-  /// Somebody waits for this one now: it goes behind the others that somebody waits for.
-  void Promote(const std::shared_ptr<Turn>& turn);
+  /// Somebody wants this one so urgently now: it goes behind the others that are. What is more
+  /// urgent already stays.
+  void Promote(const std::shared_ptr<Turn>& turn, Urgency urgency);
+  Urgency UrgencyOf(const Turn& turn) const;
   /// False once somebody waits for it.
-  bool InBackground(const Turn& turn) const;
+  bool InBackground(const Turn& turn) const { return UrgencyOf(turn) != Urgency::kReader; }
 
   std::size_t slots() const { return slots_; }
   std::size_t free() const;
@@ -56,7 +60,9 @@ class FillSlots {
  private:
   using Queue = std::deque<std::shared_ptr<Turn>>;
 
-  Queue& QueueOf(const Turn& turn) { return turn.background_ ? background_ : demand_; }
+  Queue& QueueOf(const Turn& turn) { return queues_[static_cast<std::size_t>(turn.urgency_)]; }
+  /// The most urgent queue with somebody in it, or null.
+  Queue* First();
   /// Gives free slots to those who are next; under the mutex. The caller wakes them.
   Queue GrantFree();
   static void Wake(const Queue& granted);
@@ -68,8 +74,7 @@ class FillSlots {
   // Below: guarded by mutex_.
   std::size_t free_;
   std::size_t in_share_ = 0;
-  Queue demand_;
-  Queue background_;
+  std::array<Queue, kUrgencies> queues_;  // by Urgency
 };
 
 }  // namespace forebay

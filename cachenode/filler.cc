@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/model/key_rules.h"
+#include "common/model/record_size.h"
 
 namespace forebay {
 namespace {
@@ -19,9 +20,9 @@ constexpr std::size_t kMostWaiting = 65536;
 
 constexpr std::chrono::seconds kWarnEvery{10};
 
-// Three quarters of the connections to S3, of which there are half as many as slots: a reader finds
-// a free one.
-std::size_t BackgroundShare(std::size_t slots) { return std::max<std::size_t>(1, slots * 3 / 8); }
+// Fifteen sixteenths of the connections to S3, of which there are half as many as slots: a reader
+// finds a free one, and a first epoch gets nearly all that the connections can carry.
+std::size_t BackgroundShare(std::size_t slots) { return std::max<std::size_t>(1, slots * 15 / 32); }
 
 /// Whoever asks for it again begins anew.
 Error Unwanted(const BlockId& block) {
@@ -52,14 +53,14 @@ Filler::Seat Filler::JoinOrStart(const ColdBlock& cold, bool unless_kept) {
     if (unless_kept && (store_.Contains(cold.block) || recent_.Contains(cold.block)))
       return nullptr;
     running_.fetch_add(1, std::memory_order_acq_rel);
-    return std::make_shared<Fill>(cold.block, cold.background);
+    return std::make_shared<Fill>(cold.block, cold.urgency);
   });
-  if (seat.flight && cold.background) seat.flight->AddWish();
+  if (seat.flight && cold.in_background()) seat.flight->AddWish();
   if (seat.leads) {
     Spawn(pool_.Next(), Run(cold, seat.flight));
-  } else if (seat.flight && !cold.background) {
-    slots_.Promote(seat.flight->turn());
-    brake_.Promote(cold.block);
+  } else if (seat.flight) {
+    slots_.Promote(seat.flight->turn(), cold.urgency);
+    brake_.Promote(cold.block, cold.urgency);
   }
   return Seat{std::move(seat.flight), seat.leads};
 }
@@ -70,14 +71,14 @@ void Filler::Unwish(const std::shared_ptr<Fill>& fill) {
 }
 
 bool Filler::IsAbandoned(const ColdBlock& cold, const Fill& fill) const {
-  return cold.background && slots_.InBackground(*fill.turn()) && !fill.is_wished();
+  return cold.in_background() && slots_.InBackground(*fill.turn()) && !fill.is_wished();
 }
 
 std::shared_ptr<Fill> Filler::Running(const BlockId& block) {
   std::shared_ptr<Fill> fill = flights_.Find(block);
   if (fill) {
-    slots_.Promote(fill->turn());
-    brake_.Promote(block);
+    slots_.Promote(fill->turn(), Urgency::kReader);
+    brake_.Promote(block, Urgency::kReader);
   }
   return fill;
 }
@@ -97,7 +98,7 @@ Task<Result<PeerFind>> Filler::Fetch(const ColdBlock& cold, Fill& fill) {
 
 Task<Result<PeerFind>> Filler::FetchFromPeers(const ColdBlock& cold, Fill& fill,
                                               Deadline deadline) {
-  const auto turn = std::make_shared<FillSlots::Turn>(false);
+  const auto turn = std::make_shared<FillSlots::Turn>(Urgency::kReader);
   Status slot = co_await peer_slots_.Take(turn, deadline);
   if (!slot) co_return Fail(slot.error());
   Result<PeerFind> find = co_await FetchInPeerSlot(cold, fill, deadline);
@@ -123,15 +124,27 @@ Task<Result<PeerFind>> Filler::FetchInPeerSlot(const ColdBlock& cold, Fill& fill
 Task<Status> Filler::FetchFromS3(const ColdBlock& cold, Fill& fill, Deadline deadline) {
   if (IsAbandoned(cold, fill)) co_return Fail(Unwanted(cold.block));
   // Before the slot: a fill that is held back must not stand in the way of others.
-  Status passed = co_await brake_.Pass(cold.block, cold.background, deadline);
+  Status passed = co_await brake_.Pass(cold.block, cold.urgency, deadline);
   if (!passed) co_return passed;
   Status slot = co_await slots_.Take(fill.turn(), deadline);
   if (!slot) co_return slot;
   Status got = co_await FetchInSlot(cold, fill, deadline);
   // In the background the slot is kept until the store has taken the block: a store that is full is
   // known before much more is fetched for it. Run returns it.
-  if (!got || !cold.background) slots_.Return(fill.turn());
+  if (!got || !cold.in_background()) slots_.Return(fill.turn());
   co_return got;
+}
+
+/// Whether a block is worth a GET that nobody waits for. For a spare one: whether there is room
+/// that is free, beside what other spare fills are about to take.
+bool Filler::MayHaveRoom(const ColdBlock& cold, Fill& fill) {
+  const Uuid& link = cold.link->id;
+  if (slots_.UrgencyOf(*fill.turn()) != Urgency::kSpare)
+    return full_.MayHaveRoom(link, cold.block.length, Clock::now());
+  const std::uint64_t bytes = RecordDiskBytes(cold.block.length);
+  fill.HoldSpareRoom(spare_room_.Take(bytes));
+  return store_.HasFreeRoom(link, spare_room_.taken()) &&
+         full_for_spare_.MayHaveRoom(link, cold.block.length, Clock::now());
 }
 
 Task<Status> Filler::FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline deadline) {
@@ -140,7 +153,7 @@ Task<Status> Filler::FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline dea
   MemoryBudget::Reservation background;
   if (IsAbandoned(cold, fill)) co_return Fail(Unwanted(cold.block));
   if (slots_.InBackground(*fill.turn())) {
-    if (!full_.MayHaveRoom(cold.link->id, cold.block.length, Clock::now())) {
+    if (!MayHaveRoom(cold, fill)) {
       fill.MarkNoRoom();
       history_.NoteLoss(cold.block, BlockLoss::kNoRoom);
       co_return Fail(Code::kOverloaded, "this node has no room for block " + cold.block.ToString());
@@ -156,7 +169,7 @@ Task<Status> Filler::FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline dea
   // The first GET has passed the brake; each further one is one more.
   std::function<Task<Status>(Deadline)> before_retry = [this, block = cold.block,
                                                         turn = fill.turn()](Deadline until) {
-    return brake_.Pass(block, slots_.InBackground(*turn), until);
+    return brake_.Pass(block, slots_.UrgencyOf(*turn), until);
   };
   Status got = co_await origin_.Get(cold.link, cold.object, cold.block, fill, std::move(count),
                                     std::move(before_retry), deadline);
@@ -182,13 +195,16 @@ Task<FillOutcome> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill
   Slice data = fill->Data();
   std::vector<std::uint64_t> checksums = fill->Checksums();
   std::string path(RelativeKey(cold.link->origin.prefix, cold.object.key).value_or(""));
+  const bool spare = slots_.UrgencyOf(*fill->turn()) == Urgency::kSpare;
+  const Room room = spare ? Room::kFreeOnly : Room::kMayEvict;
   Status kept = co_await store_.Admit(cold.link->id, cold.block, std::move(data),
-                                      std::move(checksums), std::move(path));
+                                      std::move(checksums), std::move(path), room);
+  FullLinks& full = spare ? full_for_spare_ : full_;
   if (kept) {
-    full_.NoteKept(cold.link->id, cold.block.length);
+    full.NoteKept(cold.link->id, cold.block.length);
     co_return fill->is_from_peer() ? FillOutcome::kKept : FillOutcome::kFilled;
   }
-  full_.NoteRefused(cold.link->id, cold.block.length, Clock::now());
+  full.NoteRefused(cold.link->id, cold.block.length, Clock::now());
   const bool no_room = kept.error().code == Code::kOverloaded;
   history_.NoteLoss(cold.block, no_room ? BlockLoss::kNoRoom : BlockLoss::kUnwritable);
   if (!no_room) WarnNotKept(cold.block, kept.error());
@@ -199,8 +215,8 @@ Task<FillOutcome> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill
 Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
   Result<PeerFind> find = co_await Fetch(cold, *fill);
   // What is to be filled in the background is to be here, too.
-  const bool keep = find && (find->keep || cold.background);
-  const bool has_slot = cold.background && find && !find->found;
+  const bool keep = find && (find->keep || cold.in_background());
+  const bool has_slot = cold.in_background() && find && !find->found;
   Status got = fill->Verdict(find ? Status() : Fail(find.error()));
   // A fill that failed leaves before those who wait for it wake, so that whoever asks again begins
   // a new one; one that succeeded leaves when the block can be found elsewhere, before it lands.
@@ -216,10 +232,11 @@ Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
     flights_.Leave(cold.block, fill);
     fill->Land(std::move(outcome));
   } else if (got.error().code != Code::kStale &&  // which Origin says once
-             (!cold.background || got.error().code != Code::kOverloaded)) {
+             (!cold.in_background() || got.error().code != Code::kOverloaded)) {
     spdlog::warn("cannot fill {} of s3://{}/{}: {}", cold.block.ToString(),
                  cold.link->origin.bucket, cold.object.key, got.error().message);
   }
+  fill->ReturnSpareRoom();
   if (has_slot) slots_.Return(fill->turn());
   fill.reset();
   running_.fetch_sub(1, std::memory_order_acq_rel);

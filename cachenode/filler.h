@@ -14,6 +14,7 @@
 #include "cachenode/node_counters.h"
 #include "cachenode/origin.h"
 #include "cachenode/recent_blocks.h"
+#include "cachenode/spare_room.h"
 #include "cachenode/store/block_store.h"
 #include "common/base/buffer.h"
 #include "common/base/executors.h"
@@ -48,11 +49,12 @@ class Filler {
     bool leads = false;  ///< This call began it.
   };
   /// Joins the running fill of the block, or begins one; `unless_kept`: not when the block is in
-  /// the store or in `recent` by now. Who joins with `cold.background` unset takes a fill out of
-  /// the background; who joins with it follows with Unwish. A fill in the background costs no GET
-  /// while the store has no room for its link: it ends with kOverloaded, landed as kNoRoom.
+  /// the store or in `recent` by now. A fill is as urgent as the most urgent of those who joined
+  /// it; who joins in the background follows with Unwish. A fill in the background costs no GET
+  /// while the store has no room for its link, a spare one while nothing is free: it ends with
+  /// kOverloaded, landed as kNoRoom.
   Seat JoinOrStart(const ColdBlock& cold, bool unless_kept);
-  /// Of a seat that was taken with `cold.background`: its batch does not want the block any more,
+  /// Of a seat that was taken in the background: its batch does not want the block any more,
   /// or has it. A fill that waits for S3 in the background ends when no batch wants it.
   void Unwish(const std::shared_ptr<Fill>& fill);
   /// True when another fill would begin at once: what nobody waits for yet should not stand in line
@@ -77,6 +79,7 @@ class Filler {
   Task<Result<PeerFind>> FetchInPeerSlot(const ColdBlock& cold, Fill& fill, Deadline deadline);
   Task<Status> FetchFromS3(const ColdBlock& cold, Fill& fill, Deadline deadline);
   Task<Status> FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline deadline);
+  bool MayHaveRoom(const ColdBlock& cold, Fill& fill);
   bool IsAbandoned(const ColdBlock& cold, const Fill& fill) const;
   Task<FillOutcome> Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill);
   void WarnNotKept(const BlockId& block, const Error& why);
@@ -94,6 +97,8 @@ class Filler {
   MemoryBudget memory_;
   MemoryBudget background_memory_;
   FullLinks full_;
+  FullLinks full_for_spare_;  // which may evict nothing
+  SpareRoom spare_room_;
   RecentBlocks recent_;
   SingleFlight<BlockId, Fill> flights_;
   std::atomic<std::size_t> running_{0};

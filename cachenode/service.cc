@@ -168,8 +168,11 @@ Task<Result<RpcReply>> Service::FillBlocks(RpcCall call) {
   if (!good) co_return Fail(good.error());
   Result<std::vector<ColdBlock>> blocks = co_await BatchOf(request);
   if (!blocks) co_return Fail(blocks.error());
+  BatchWay way;
+  way.verify = request.verify();
+  if (request.spare()) way.urgency = Urgency::kSpare;
   const std::vector<BatchFiller::Outcome> outcomes =
-      co_await parts_.batches.Fill(std::move(*blocks), request.verify(), call.deadline);
+      co_await parts_.batches.Fill(std::move(*blocks), way, call.deadline);
   proto::FillBlocksReply reply;
   for (const BatchFiller::Outcome& outcome : outcomes) {
     proto::FillResult& result = *reply.add_results();

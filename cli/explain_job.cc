@@ -6,12 +6,14 @@
 #include <boost/json/object.hpp>
 #include <chrono>
 #include <ostream>
+#include <vector>
 
 #include "cli/cluster_stats.h"
 #include "cli/job_advice.h"
 #include "cli/job_table.h"
 #include "cli/json.h"
 #include "cli/table.h"
+#include "cli/task_view.h"
 #include "cli/text.h"
 #include "common/base/units.h"
 
@@ -24,8 +26,21 @@ std::string Elapsed(std::uint64_t microseconds) {
       std::chrono::microseconds(microseconds)));
 }
 
+/// The background fills that run of links that the job reads.
+std::vector<proto::TaskState> FillsOf(const proto::DescribeJobReply& job,
+                                      const proto::StatsReply& cluster) {
+  std::vector<proto::TaskState> fills;
+  for (const proto::TaskState& fill : cluster.fills()) {
+    for (const proto::JobStats& row : job.links()) {
+      if (row.link() == fill.link()) fills.push_back(fill);
+    }
+  }
+  return fills;
+}
+
 void PrintJson(const Console& console, const std::string& id, const proto::DescribeJobReply& job,
-               const JobSummary& summary, const Advice& advice) {
+               const JobSummary& summary, const std::vector<proto::TaskState>& fills,
+               const Advice& advice) {
   boost::json::object document = NewDocument();
   document["job"] = ValidUtf8(id);
   document["active"] = job.active();
@@ -53,6 +68,9 @@ void PrintJson(const Console& console, const std::string& id, const proto::Descr
     out["wait_seconds"] = static_cast<double>(node.wait_us()) / 1e6;
   }
   document["nodes"] = std::move(nodes);
+  boost::json::array fill_rows;
+  for (const proto::TaskState& fill : fills) fill_rows.emplace_back(TaskJson(fill));
+  document["fills"] = std::move(fill_rows);
   boost::json::object sentence;
   sentence["kind"] = AdviceName(advice.kind);
   sentence["text"] = ValidUtf8(advice.text);
@@ -67,7 +85,8 @@ void PrintShare(const Console& console, const char* what, double share, std::uin
 }
 
 void PrintText(const Console& console, const std::string& id, const proto::DescribeJobReply& job,
-               const JobSummary& summary, const Advice& advice) {
+               const JobSummary& summary, const std::vector<proto::TaskState>& fills,
+               const Advice& advice) {
   if (job.active()) {
     console.out << fmt::format("job {} reads on {} mount{} with {} process{}\n\n", Escaped(id),
                                job.mounts(), job.mounts() == 1 ? "" : "s", job.processes(),
@@ -89,6 +108,7 @@ void PrintText(const Console& console, const std::string& id, const proto::Descr
   console.out << fmt::format("  {:<13}{:>8}  {:>12}  {} failed\n", "stalls",
                              HumanPercent(summary.shares.stalls), Elapsed(waits.detour_us()),
                              HumanCount(waits.failed_reads()));
+  for (const proto::TaskState& fill : fills) console.out << "\nfilling " << FillText(fill) << '\n';
   console.out << "\n" << advice.text << "\n" << std::flush;
 }
 
@@ -106,11 +126,12 @@ Outcome ExplainJob(VerbContext& context, const std::string& job) {
   auto cluster = AskStats(context.session);
   if (!cluster) return std::unexpected(cluster.error());
   const JobSummary summary = SummaryOf(*reply);
+  const std::vector<proto::TaskState> fills = FillsOf(*reply, *cluster);
   const Advice advice = AdviceFor(*reply, *cluster);
   if (context.console.json()) {
-    PrintJson(context.console, job, *reply, summary, advice);
+    PrintJson(context.console, job, *reply, summary, fills, advice);
   } else {
-    PrintText(context.console, job, *reply, summary, advice);
+    PrintText(context.console, job, *reply, summary, fills, advice);
   }
   return Exit::kDone;
 }

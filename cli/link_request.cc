@@ -98,6 +98,8 @@ void LinkWish::Declare(Options& options) {
                  options_.set_expected_owner(text);
                  return {};
                });
+  options.Switch("--no-background-fill", "fetch only what is read, however much a job reads of it",
+                 no_background_fill_);
   options.Switch("--no-sign-request", "read a public bucket without credentials", no_sign_);
 }
 
@@ -114,6 +116,7 @@ Result<proto::LinkRequest> LinkWish::Request() const {
   if (path_style_) request.set_path_style(kPathStyleYes);
   request.set_requester_pays(requester_pays_);
   request.set_no_sign(no_sign_);
+  request.set_no_background_fill(no_background_fill_);
   return request;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
 #include <chrono>
 #include <cmath>
@@ -39,6 +40,18 @@ std::string Left(const proto::TaskState& task) {
   const std::optional<double> seconds = SecondsLeft(task);
   if (!seconds) return "";
   return HumanDuration(std::chrono::milliseconds(std::llround(*seconds * 1000)));
+}
+
+/// Why a background fill ended before all was filled, as JSON says it; "" = it did not.
+std::string EndedBecause(const proto::TaskState& task) {
+  if (task.no_room()) return "no_room";
+  return task.job_left() ? "job_left" : "";
+}
+
+std::string JobsText(const proto::TaskState& task) {
+  std::string text;
+  for (const std::string& job : task.jobs()) text += (text.empty() ? "" : ", ") + Escaped(job);
+  return text;
 }
 
 Tone ToneOf(const proto::TaskState& task) {
@@ -79,7 +92,22 @@ boost::json::object TaskJson(const proto::TaskState& task) {
   document["eta_seconds"] = left ? boost::json::value(*left) : nullptr;
   document["error"] =
       task.error().empty() ? boost::json::value() : boost::json::value(task.error());
+  if (task.kind() != "fill") return document;
+  boost::json::array jobs;
+  for (const std::string& job : task.jobs()) jobs.emplace_back(ValidUtf8(job));
+  document["jobs"] = std::move(jobs);
+  const std::string why = EndedBecause(task);
+  document["ended_because"] = why.empty() ? boost::json::value() : boost::json::value(why);
   return document;
+}
+
+std::string FillText(const proto::TaskState& fill) {
+  const double share = fill.total_bytes() == 0 ? 0
+                                               : static_cast<double>(fill.bytes()) /
+                                                     static_cast<double>(fill.total_bytes());
+  const std::string left = Left(fill);
+  return fmt::format("the rest of {}: {}{} (task {})", Escaped(fill.target()), HumanPercent(share),
+                     left.empty() ? "" : ", " + left + " left", fill.id());
 }
 
 void PrintTasks(const Console& console, const proto::ListTasksReply& tasks) {
@@ -141,6 +169,9 @@ void PrintTask(const Console& console, const proto::TaskState& task) {
   }
   line("rate", Rate(task));
   line("left", Left(task));
+  line("jobs", JobsText(task));
+  if (task.no_room()) line("why", "nothing is free in the cache any more");
+  if (task.job_left()) line("why", "no job reads the link any more");
   line("error", Escaped(task.error()));
   if (!task.failures().empty()) {
     console.out << (task.failed() > static_cast<std::uint64_t>(task.failures_size())

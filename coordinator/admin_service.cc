@@ -11,6 +11,7 @@
 #include "common/base/wall_clock.h"
 #include "common/model/limits.h"
 #include "common/wire/messages.h"
+#include "coordinator/preload_records.h"
 #include "coordinator/target.h"
 #include "coordinator/target_listing.h"
 
@@ -233,6 +234,9 @@ Task<Result<RpcReply>> AdminService::Stats(RpcCall call) {
   const std::vector<MemberView> members = parts_.membership.Members();
   parts_.stats.Describe(parts_.links.All(), members, window, reply);
   *reply.mutable_fill_limits() = parts_.budget.record().limits();
+  for (const proto::TaskState& task : parts_.tasks.All()) {
+    if (task.kind() == kFillKind && task.ended_unix_s() == 0) *reply.add_fills() = task;
+  }
   const std::int64_t now = UnixSeconds();
   const std::vector<proto::Alert> alerts =
       ClusterAlerts(reply, members, parts_.tasks.FailedSince(now - kFailedTaskAlertSeconds), now);

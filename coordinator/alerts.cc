@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "coordinator/preload_records.h"
 #include "coordinator/stats.h"
 
 namespace forebay {
@@ -79,6 +80,8 @@ std::vector<proto::Alert> ClusterAlerts(const proto::StatsReply& reply,
                                "forebay resume fills"));
   }
   for (const proto::TaskState& task : failed_tasks) {
+    // What it could not fetch its readers are told of.
+    if (task.kind() == kFillKind) continue;
     alerts.push_back(
         MakeAlert("link_failed", task.ended_unix_s(),
                   fmt::format("link '{}' could not be listed: {}", task.target(), task.error()),

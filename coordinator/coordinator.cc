@@ -178,6 +178,8 @@ Status Coordinator::Serve() {
   Spawn(context, KeepPins());
   keeping_listings_ = true;
   Spawn(context, KeepListings());
+  keeping_fills_ = true;
+  Spawn(context, KeepFills());
   return server_->Start();
 }
 
@@ -186,7 +188,6 @@ void Coordinator::MakeServices() {
       std::make_unique<NodeService>(cluster_, *membership_, *links_, *stats_, *budget_, *changed_);
   client_service_ =
       std::make_unique<ClientService>(cluster_, *membership_, *links_, *index_, offload_);
-  job_service_ = std::make_unique<JobService>(*links_, *stats_);
   admin_service_ = std::make_unique<AdminService>(AdminService::Parts{.cluster = cluster_,
                                                                       .membership = *membership_,
                                                                       .links = *links_,
@@ -228,19 +229,27 @@ Status Coordinator::RunAndWait(Task<void> task, Duration patience) {
 
 void Coordinator::ServeTasks(NodeCaller call) {
   uploads_ = std::make_unique<NameUploads>(options_.state_dir + "/preload");
-  preloader_ = std::make_unique<Preloader>(io_.At(0),
-                                           Preloader::Parts{.store = *store_,
-                                                            .fence = fence_,
-                                                            .membership = *membership_,
-                                                            .links = *links_,
-                                                            .tasks = tasks_,
-                                                            .index = *index_,
-                                                            .census = *census_,
-                                                            .call = std::move(call),
-                                                            .offload = offload_,
-                                                            .uploads = *uploads_,
-                                                            .stats = *stats_,
-                                                            .patience = options_.preload_patience});
+  preloader_ = std::make_unique<Preloader>(
+      io_.At(0), Preloader::Parts{.store = *store_,
+                                  .fence = fence_,
+                                  .membership = *membership_,
+                                  .links = *links_,
+                                  .tasks = tasks_,
+                                  .index = *index_,
+                                  .census = *census_,
+                                  .call = std::move(call),
+                                  .offload = offload_,
+                                  .uploads = *uploads_,
+                                  .stats = *stats_,
+                                  .patience = options_.preload_patience,
+                                  .fill_bytes_per_second = options_.fill_bytes_per_second});
+  fills_ = std::make_unique<BackgroundFills>(
+      BackgroundFills::Parts{.links = *links_,
+                             .tasks = tasks_,
+                             .preloader = *preloader_,
+                             .stats = *stats_,
+                             .enabled = options_.background_fill});
+  job_service_ = std::make_unique<JobService>(*links_, *stats_, *fills_);
   task_service_ = std::make_unique<TaskService>(TaskService::Parts{.tasks = tasks_,
                                                                    .linker = *linker_,
                                                                    .preloader = *preloader_,
@@ -301,6 +310,18 @@ Task<bool> Coordinator::ListAgain(LinkSpec link, std::string path) {
   co_return begun && begun->started();
 }
 
+/// Beside Maintain: a fill begins with a look at what the nodes hold.
+Task<void> Coordinator::KeepFills() {
+  while (!stop_maintaining_) {
+    Notifier::Ticket ticket = fills_->due().Enlist(io_.At(0).get_executor());
+    co_await fills_->Tick();
+    if (stop_maintaining_) break;
+    (void)co_await ticket.Wait(Deadline::After(std::chrono::seconds(1)));
+  }
+  keeping_fills_ = false;
+  maintenance_.NotifyAll();
+}
+
 Task<void> Coordinator::MaintainOnce(std::uint64_t second) {
   Status ticked = co_await membership_->Tick();
   if (!ticked) spdlog::error("the members cannot be updated: {}", ticked.error().message);
@@ -315,10 +336,11 @@ Task<void> Coordinator::ClosePeers() {
   stop_maintaining_ = true;
   maintenance_.NotifyAll();
   changed_->reported().NotifyAll();
+  fills_->due().NotifyAll();
   peers_->Close();
   for (;;) {
     Notifier::Ticket ticket = maintenance_.Enlist(io_.At(0).get_executor());
-    if (!maintaining_ && !keeping_pins_ && !keeping_listings_) co_return;
+    if (!maintaining_ && !keeping_pins_ && !keeping_listings_ && !keeping_fills_) co_return;
     (void)co_await ticket.Wait(Deadline::After(kClosePatience));
   }
 }

@@ -17,6 +17,7 @@
 #include "common/wire/client_pool.h"
 #include "common/wire/server.h"
 #include "coordinator/admin_service.h"
+#include "coordinator/background_fills.h"
 #include "coordinator/cache_census.h"
 #include "coordinator/changed_files.h"
 #include "coordinator/client_service.h"
@@ -49,6 +50,8 @@ struct CoordinatorOptions {
   RangeListerOptions listing;
   /// How long a preload asks for a block that a node or S3 does not answer.
   Duration preload_patience = kS3Patience;
+  bool background_fill = true;
+  std::uint64_t fill_bytes_per_second = 0;  ///< Of each background fill; 0 = no limit.
 };
 
 /// How the coordinator reaches S3.
@@ -95,6 +98,7 @@ class Coordinator {
   Task<void> KeepPins();
   Task<void> KeepListings();
   Task<bool> ListAgain(LinkSpec link, std::string path);
+  Task<void> KeepFills();
   Task<void> MaintainOnce(std::uint64_t second);
   Task<void> ResumeTasks();
   void ServeTasks(NodeCaller call);
@@ -126,10 +130,11 @@ class Coordinator {
   std::unique_ptr<PinKeeper> pin_keeper_;
   std::unique_ptr<NodeService> node_service_;
   std::unique_ptr<ClientService> client_service_;
-  std::unique_ptr<JobService> job_service_;
   std::unique_ptr<AdminService> admin_service_;
   std::unique_ptr<NameUploads> uploads_;
   std::unique_ptr<Preloader> preloader_;
+  std::unique_ptr<BackgroundFills> fills_;
+  std::unique_ptr<JobService> job_service_;
   std::unique_ptr<TaskService> task_service_;
   std::unique_ptr<PolicyService> policy_service_;
   std::unique_ptr<RpcServer> server_;
@@ -138,6 +143,7 @@ class Coordinator {
   bool maintaining_ = false;  // on the event loop
   bool keeping_pins_ = false;
   bool keeping_listings_ = false;
+  bool keeping_fills_ = false;
   bool stop_maintaining_ = false;
   Notifier maintenance_;
 };

@@ -54,6 +54,8 @@ class CoordinatorDaemon final : public Daemon {
     options.state_dir = config_.state_dir;
     options.listen = config_.listen;
     options.program = std::string(kProgram) + " " + std::string(Version());
+    options.background_fill = config_.background_fill;
+    options.fill_bytes_per_second = config_.fill_limit;
     options.secret = std::move(*secret);
     CoordinatorOrigin origin{.store = s3_,
                              .complete =

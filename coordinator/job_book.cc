@@ -138,6 +138,17 @@ std::map<JobKey, JobBook::View> JobBook::Jobs(TimePoint now) const {
   return views;
 }
 
+std::optional<bool> JobBook::IsRead(const Uuid& link, TimePoint now) const {
+  std::optional<bool> read;
+  for (const auto& [key, job] : jobs_) {
+    if (key.link != link) continue;
+    read = std::ranges::any_of(job.mounts,
+                               [&](const auto& mount) { return Reads(mount.second, now); });
+    if (*read) break;
+  }
+  return read;
+}
+
 std::map<std::string, proto::NodeAnswers> JobBook::AnswersTo(const std::string& job_id) const {
   std::map<std::uint64_t, const MountAnswers*> mounts;
   for (const auto& [key, job] : jobs_) {

@@ -43,6 +43,9 @@ class JobBook {
   };
   std::map<JobKey, View> Jobs(TimePoint now) const;
 
+  /// Whether a mount reads the link for some job now; nothing when no mount has told of the link.
+  std::optional<bool> IsRead(const Uuid& link, TimePoint now) const;
+
   /// How nodes answered the mounts that read for `job`, over all of its links.
   std::map<std::string, proto::NodeAnswers> AnswersTo(const std::string& job) const;
 

@@ -21,6 +21,7 @@ Task<Result<RpcReply>> JobService::ReportJobs(RpcCall call) {
   if (!parsed) co_return Fail(parsed.error());
   proto::ReportJobsReply reply;
   stats_.ReportJobs(request, reply);
+  fills_.Report(request, reply);
   co_return ReplyWith(reply);
 }
 

@@ -4,6 +4,7 @@
 
 #include "common/base/asio.h"
 #include "common/wire/server.h"
+#include "coordinator/background_fills.h"
 #include "coordinator/link_registry.h"
 #include "coordinator/stats.h"
 
@@ -12,7 +13,8 @@ namespace forebay {
 /// Jobs: mounts tell of theirs, an administrator asks for one.
 class JobService {
  public:
-  JobService(LinkRegistry& links, ClusterStats& stats) : links_(links), stats_(stats) {}
+  JobService(LinkRegistry& links, ClusterStats& stats, BackgroundFills& fills)
+      : links_(links), stats_(stats), fills_(fills) {}
 
   std::vector<MethodEntry> Methods();
 
@@ -22,6 +24,7 @@ class JobService {
 
   LinkRegistry& links_;
   ClusterStats& stats_;
+  BackgroundFills& fills_;
 };
 
 }  // namespace forebay

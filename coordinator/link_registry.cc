@@ -88,6 +88,7 @@ std::string DescribeDifference(const LinkSpec& existing, const LinkSpec& wanted)
   compare("replicas", existing.replicas, wanted.replicas);
   compare("refresh", RefreshName(existing.refresh), RefreshName(wanted.refresh));
   compare("seconds between refreshes", existing.refresh_seconds, wanted.refresh_seconds);
+  compare("background fill", existing.background_fill, wanted.background_fill);
   compare("quota", existing.quota_bytes, wanted.quota_bytes);
   return text;
 }

@@ -23,7 +23,8 @@ bool IsSamePreload(const proto::PreloadRecord& a, const proto::PreloadRecord& b)
                           a.names_digest() == b.names_digest() &&
                           a.order_digest() == b.order_digest();
   return same_lists && a.link() == b.link() && a.path() == b.path() && a.verify() == b.verify() &&
-         a.bytes_per_second() == b.bytes_per_second() && a.until_ratio() == b.until_ratio();
+         a.bytes_per_second() == b.bytes_per_second() && a.until_ratio() == b.until_ratio() &&
+         a.spare() == b.spare();
 }
 
 void PutCounts(proto::TaskState& task, const PreloadCounts& counts) {
@@ -81,7 +82,7 @@ void ReportPreloads(const TaskBook& tasks, MetricSamples& samples) {
   };
   std::map<std::string, Sum> links;
   for (const proto::TaskState& task : tasks.All()) {
-    if (task.kind() != "preload") continue;
+    if (task.kind() != kPreloadKind) continue;
     Sum& sum = links[task.link()];
     const bool running = task.ended_unix_s() == 0;
     if (sum.running && !running) continue;

@@ -16,6 +16,10 @@ namespace forebay {
 
 // How a preload stands in its records, and for people.
 
+/// Kinds of tasks: a preload that somebody asked for, and a background fill.
+inline constexpr const char* kPreloadKind = "preload";
+inline constexpr const char* kFillKind = "fill";
+
 /// Key of a PreloadRecord.
 std::string PreloadKey(const std::string& task_id);
 

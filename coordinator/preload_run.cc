@@ -51,6 +51,7 @@ std::shared_ptr<proto::FillBlocksRequest> RequestFor(const PreloadOrder& order,
   auto request = std::make_shared<proto::FillBlocksRequest>();
   request->set_link(BytesOf(order.link.id));
   request->set_verify(order.verify);
+  request->set_spare(order.spare);
   std::unordered_map<std::uint32_t, std::uint32_t> objects;  // row -> index
   for (const WantedPiece& wanted : pieces) {
     const auto next = static_cast<std::uint32_t>(request->objects_size());
@@ -141,6 +142,7 @@ Task<Status> PreloadRun::Refill() {
 }
 
 bool PreloadRun::Enough() const {
+  if (full_) return true;
   if (order_.until_bytes == 0) return false;
   const std::uint64_t fetched = ledger_.counts().fetched_bytes - order_.from.counts.fetched_bytes;
   return order_.cached_bytes + fetched >= order_.until_bytes;
@@ -215,6 +217,7 @@ void PreloadRun::Take(PieceBatch batch, const Result<RpcReply>& answer, TimePoin
   }
   // A node that has not heard of the link yet will.
   const bool again = !good && (MayPass(code) || code == Code::kNotFound);
+  if (good) NoteRoom(batch.node.id, reply);
   for (std::size_t i = 0; i < batch.pieces.size(); ++i) {
     WantedPiece& piece = batch.pieces[i];
     if (good) {
@@ -228,6 +231,19 @@ void PreloadRun::Take(PieceBatch batch, const Result<RpcReply>& answer, TimePoin
   }
   const std::uint64_t fetched = ledger_.counts().fetched_bytes - fetched_before;
   rate_.GiveBack(batch.bytes - std::min(batch.bytes, fetched));
+}
+
+void PreloadRun::NoteRoom(const std::string& node, const proto::FillBlocksReply& reply) {
+  if (!order_.spare) return;
+  const auto has = [&](FillOutcome outcome) {
+    return std::ranges::any_of(reply.results(), [&](const proto::FillResult& result) {
+      return result.outcome() == static_cast<std::uint32_t>(outcome);
+    });
+  };
+  if (has(FillOutcome::kFilled)) full_nodes_.erase(node);
+  if (has(FillOutcome::kNoRoom)) full_nodes_.insert(node);
+  // Room that comes back later is for those who read.
+  full_ = !up_.empty() && std::ranges::includes(full_nodes_, up_);
 }
 
 void PreloadRun::TakeResult(WantedPiece piece, const proto::FillResult& result, TimePoint now) {
@@ -248,7 +264,7 @@ void PreloadRun::TakeResult(WantedPiece piece, const proto::FillResult& result, 
 }
 
 void PreloadRun::PutOffOrFail(WantedPiece piece, std::string reason, TimePoint now) {
-  if (piece.first_asked && now - *piece.first_asked >= parts_.patience) {
+  if (!order_.spare && piece.first_asked && now - *piece.first_asked >= parts_.patience) {
     ledger_.Settle(piece.number, FillOutcome::kFailed, std::move(reason));
   } else {
     lanes_.AddLater(piece, now);
@@ -259,6 +275,8 @@ Task<Status> PreloadRun::Tick(TimePoint now) {
   next_tick_ = now + kTickEvery;
   const Nodes nodes = parts_.nodes();
   lanes_.SetNodes(nodes.ring, nodes.up, now);
+  up_.clear();
+  for (const NodeInfo& node : nodes.up) up_.insert(node.id);
   samples_.emplace_back(now, ledger_.counts().bytes);
   while (samples_.size() > 2 && now - samples_.front().first > kRateOver) samples_.pop_front();
   if (!parts_.show(progress())) co_return Fail(Code::kNotFound, "the link was removed");

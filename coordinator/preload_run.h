@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,9 @@ struct PreloadOrder {
   std::shared_ptr<const PreloadPlan> plan;
   PreloadLedger::Checkpoint from;
   bool verify = false;
+  /// A background fill: behind everything else, only into room that is free, and without an end to
+  /// its patience.
+  bool spare = false;
   std::uint64_t bytes_per_second = 0;  ///< 0 = no limit.
   /// Ends when so many bytes of the plan are cached; `cached_bytes` of them were so at the
   /// beginning. 0 = when all pieces have an outcome.
@@ -74,6 +78,8 @@ class PreloadRun : public std::enable_shared_from_this<PreloadRun> {
   void Stop();
 
   PreloadProgress progress() const;
+  /// Of a background fill: it ended, or will, because no node that is up has room any more.
+  bool is_full() const { return full_; }
 
  private:
   Task<Status> Work();
@@ -84,6 +90,7 @@ class PreloadRun : public std::enable_shared_from_this<PreloadRun> {
   Task<void> Send(PieceBatch batch);
   Task<Result<RpcReply>> Ask(std::shared_ptr<PieceBatch> batch);
   void Take(PieceBatch batch, const Result<RpcReply>& answer, TimePoint now);
+  void NoteRoom(const std::string& node, const proto::FillBlocksReply& reply);
   void TakeResult(WantedPiece piece, const proto::FillResult& result, TimePoint now);
   void PutOffOrFail(WantedPiece piece, std::string reason, TimePoint now);
   /// What may still be asked for: less than a batch towards the end of --until.
@@ -97,6 +104,9 @@ class PreloadRun : public std::enable_shared_from_this<PreloadRun> {
   std::shared_ptr<PreloadWalk> walk_;
   std::uint64_t to_skip_;  // pieces that an earlier run is done with
   bool walked_ = false;
+  std::set<std::string> up_;          // ids
+  std::set<std::string> full_nodes_;  // that had no room for all of their last batch
+  bool full_ = false;
   PreloadLedger ledger_;
   PreloadLanes lanes_;
   RateLimit rate_;

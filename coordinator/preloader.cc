@@ -7,7 +7,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
-#include <cmath>
 #include <set>
 #include <utility>
 
@@ -21,17 +20,16 @@ namespace forebay {
 namespace {
 
 /// Each holds a plan and a window of pieces; and the nodes' share for the background is one.
-constexpr std::size_t kMaxRunning = 16;
+constexpr std::ptrdiff_t kMaxRunning = 16;
 constexpr std::chrono::seconds kCancelPatience{10};
-constexpr std::chrono::seconds kWriteAgainAfter{1};
-/// Counting what is cached already, for --until.
-constexpr std::chrono::minutes kCountPatience{10};
+/// For a look whether anything of a link is missing before its background fill begins.
+constexpr std::chrono::minutes kCompletePatience{1};
+/// Of one background fill; the jobs beyond may begin another one after it.
+constexpr int kMaxJobsOfFill = 64;
 
 bool IsRunning(const proto::TaskState& task) {
   return task.state() == static_cast<std::uint32_t>(TaskPhase::kRunning);
 }
-
-Error LinkRemoved() { return Error{Code::kNotFound, "the link was removed"}; }
 
 void Fill(proto::PreloadReply& reply, const PreloadPlan& plan, const std::vector<NodeInfo>& up) {
   reply.set_objects(plan.objects);
@@ -137,10 +135,12 @@ Task<Result<proto::PreloadReply>> Preloader::StartPrepared(Prepared prepared,
     reply.set_joined(true);
     co_return reply;
   }
-  if (running_.size() >= kMaxRunning) {
-    co_return Fail(Code::kOverloaded,
-                   fmt::format("{} preloads run already: wait for one of them, or cancel it",
-                               running_.size()));
+  const auto asked_for = std::ranges::count_if(
+      running_, [](const auto& entry) { return !entry.second->record.spare(); });
+  if (asked_for >= kMaxRunning) {
+    co_return Fail(
+        Code::kOverloaded,
+        fmt::format("{} preloads run already: wait for one of them, or cancel it", asked_for));
   }
   JobPtr job = NewJob(prepared, request.target().text());
   running_.emplace(job->task.id(), job);
@@ -177,7 +177,7 @@ Task<Result<proto::PreloadReply>> Preloader::Look(Prepared prepared, proto::Prel
 
 Preloader::JobPtr Preloader::NewJob(const Prepared& prepared, const std::string& target) {
   auto job = std::make_shared<Job>();
-  job->task = TaskBook::Begin("preload", target);
+  job->task = TaskBook::Begin(prepared.record.spare() ? kFillKind : kPreloadKind, target);
   job->task.set_link(prepared.target.link.name);
   job->task.set_total(prepared.plan->objects);
   job->task.set_total_bytes(prepared.plan->bytes);
@@ -252,7 +252,7 @@ Task<Status> Preloader::Resume() {
     if (!task) continue;
     job->task = *task;
     if (IsRunning(*task)) {
-      spdlog::info("preload of '{}' goes on (task {})", task->target(), task->id());
+      spdlog::info("{} of '{}' goes on (task {})", task->kind(), task->target(), task->id());
       running_.emplace(task->id(), job);
       Begin(job, nullptr);
     } else {
@@ -261,160 +261,6 @@ Task<Status> Preloader::Resume() {
   }
   co_await PruneFiles();
   co_return Status();
-}
-
-void Preloader::Begin(JobPtr job, PlanPtr plan) {
-  Spawn(context_, Drive(std::move(job), std::move(plan)));
-}
-
-Task<void> Preloader::Drive(JobPtr job, PlanPtr plan) {
-  Status done = co_await Work(job, std::move(plan));
-  const bool interrupted = stopping_ && !job->cancelled;
-  if (!interrupted) co_await End(job, std::move(done));
-  job->run.reset();  // which holds the job
-  running_.erase(job->task.id());
-  ended_.NotifyAll();
-  co_await PruneFiles();
-}
-
-Task<Status> Preloader::Work(JobPtr job, PlanPtr plan) {
-  if (!plan) {
-    Result<PlanPtr> again = co_await PlanAgain(job);
-    if (!again) co_return Fail(again.error());
-    plan = std::move(*again);
-  }
-  PreloadOrder order = co_await OrderFor(job, plan);
-  if (job->cancelled || stopping_) co_return Fail(Code::kUnavailable, "the preload was stopped");
-  job->run = std::make_shared<PreloadRun>(RunParts(job, plan), std::move(order));
-  Status done = co_await job->run->Run();
-  co_return done;
-}
-
-/// The plan of a job that goes on: of its generation where it is still there, else of the current
-/// one.
-Result<PreloadPlan> Preloader::PlanOf(const proto::PreloadRecord& record) {
-  const std::optional<Link> link = parts_.links.FindById(UuidFromBytes(record.link()));
-  if (!link || !link->generation) return Fail(LinkRemoved());
-  auto generation = parts_.index.Find(link->spec.id, record.generation());
-  if (!generation) generation = parts_.index.Find(link->spec.id, link->generation->generation());
-  if (!generation) return Fail(LinkRemoved());
-  const std::optional<SnapshotRow> row = generation->snapshot()->Resolve(record.path());
-  if (!row) return Fail(Code::kNotFound, "the target is not there any more");
-  NameFiles files;
-  if (!record.names_file().empty()) files.names = parts_.uploads.PathOf(record.names_file());
-  if (!record.order_file().empty()) files.order = parts_.uploads.PathOf(record.order_file());
-  return MakePreloadPlan(generation->snapshot(), *row, files);
-}
-
-Task<Result<Preloader::PlanPtr>> Preloader::PlanAgain(JobPtr job) {
-  auto make = [this, record = job->record] { return PlanOf(record); };
-  Result<PreloadPlan> made = co_await parts_.offload.Run(std::move(make));
-  if (!made) co_return Fail(made.error());
-  const std::uint64_t generation = made->snapshot->id().generation;
-  if (generation != job->record.generation()) {
-    job->record.set_generation(generation);
-    job->record.set_cursor(0);
-    PutCounts(job->task, {});
-    parts_.tasks.ClearFailures(job->task.id());
-  }
-  job->task.set_total(made->objects);
-  job->task.set_total_bytes(made->bytes);
-  co_return std::make_shared<const PreloadPlan>(std::move(*made));
-}
-
-Task<PreloadOrder> Preloader::OrderFor(JobPtr job, PlanPtr plan) {
-  const proto::PreloadRecord& record = job->record;
-  PreloadOrder order;
-  const std::optional<Link> link = parts_.links.FindById(UuidFromBytes(record.link()));
-  if (link) order.link = link->spec;
-  order.plan = plan;
-  order.from = {.cursor = record.cursor(), .counts = CountsOf(job->task)};
-  order.verify = record.verify();
-  order.bytes_per_second = record.bytes_per_second();
-  if (record.until_ratio() == 0) co_return order;
-  order.until_bytes = static_cast<std::uint64_t>(
-      std::ceil(record.until_ratio() * static_cast<double>(plan->bytes)));
-  const Result<CacheTally> cached =
-      co_await CountCached(record, plan, Deadline::After(kCountPatience));
-  if (cached) {
-    order.cached_bytes = cached->cached_bytes;
-  } else {
-    spdlog::warn("preload {}: what is cached already is not known: {}", job->task.id(),
-                 cached.error().message);
-  }
-  co_return order;
-}
-
-PreloadRun::Parts Preloader::RunParts(JobPtr job, PlanPtr plan) {
-  return PreloadRun::Parts{
-      .call = parts_.call,
-      .offload = parts_.offload,
-      .nodes =
-          [this] {
-            return PreloadRun::Nodes{.ring = parts_.membership.Table(),
-                                     .up = parts_.membership.UpNodes()};
-          },
-      .show =
-          [this, job](const PreloadProgress& progress) {
-            PutCounts(job->task, progress.counts);
-            job->task.set_bytes_per_second(progress.bytes_per_second);
-            parts_.tasks.Show(job->task);
-            return parts_.links.FindById(UuidFromBytes(job->record.link())).has_value();
-          },
-      .save =
-          [this, job, plan](PreloadLedger::Checkpoint checkpoint,
-                            std::vector<PreloadLedger::FailedObject> failed) {
-            return Save(job, plan, checkpoint, std::move(failed));
-          },
-      .patience = parts_.patience};
-}
-
-Task<void> Preloader::Save(JobPtr job, PlanPtr plan, PreloadLedger::Checkpoint checkpoint,
-                           std::vector<PreloadLedger::FailedObject> failed) {
-  const bool nothing_new = failed.empty() && job->record.cursor() == checkpoint.cursor;
-  if (nothing_new) co_return;
-  job->record.set_cursor(checkpoint.cursor);
-  proto::TaskState task = job->task;
-  PutCounts(task, checkpoint.counts);
-  auto write = [this, plan, task, record = job->record, failed = std::move(failed)]() -> Status {
-    if (!failed.empty()) parts_.tasks.AddFailures(task.id(), Describe(*plan->snapshot, failed));
-    StateBatch batch;
-    TaskBook::Put(batch, task);
-    parts_.tasks.PutFailures(batch, task.id());
-    batch.Put(PreloadKey(task.id()), record.SerializeAsString());
-    return parts_.store.Write(batch, parts_.fence);
-  };
-  Status saved = co_await parts_.offload.Run(std::move(write));
-  if (!saved) spdlog::error("preload {} cannot be saved: {}", task.id(), saved.error().message);
-}
-
-Task<void> Preloader::End(JobPtr job, Status done) {
-  const std::string id = job->task.id();
-  if (job->run) PutCounts(job->task, job->run->progress().counts);
-  job->task.set_bytes_per_second(0);
-  std::string error =
-      done ? FailureText(job->task, parts_.tasks.Failures(id)) : done.error().message;
-  const bool removed = !done && !parts_.links.FindById(UuidFromBytes(job->record.link()));
-  if (job->cancelled) error = "it was cancelled";
-  proto::TaskState task = TaskBook::Ended(job->task, error);
-  if (job->cancelled || removed) {
-    task.set_state(static_cast<std::uint32_t>(TaskPhase::kCancelled));
-  }
-  const bool may_retry = task.state() == static_cast<std::uint32_t>(TaskPhase::kFailed);
-  job->task = task;
-  spdlog::info("preload of '{}' (task {}) ended: {} objects kept, {} failed, {} without room{}{}",
-               task.target(), id, task.done(), task.failed(), task.not_kept(),
-               error.empty() ? "" : ": ", error);
-  for (;;) {
-    auto write = [this, job, may_retry] {
-      return Write(job->task, may_retry ? &job->record : nullptr);
-    };
-    Status written = co_await parts_.offload.Run(std::move(write));
-    if (written || stopping_ || written.error().code == Code::kDenied) break;
-    spdlog::error("the end of preload {} cannot be stored: {}", id, written.error().message);
-    co_await SleepFor(kWriteAgainAfter);
-  }
-  if (may_retry) failed_[id] = job->record;
 }
 
 Task<Result<bool>> Preloader::Cancel(std::string id) {
@@ -431,6 +277,63 @@ Task<Result<bool>> Preloader::Cancel(std::string id) {
     if (!notified) co_return Fail(Code::kTimeout, "task " + id + " is still ending: ask again");
   }
   co_return true;
+}
+
+Result<Preloader::Prepared> Preloader::PrepareFill(const Uuid& link) {
+  const std::optional<Link> found = parts_.links.FindById(link);
+  if (!found) return Fail(Code::kNotFound, "the link was removed");
+  proto::PreloadRequest request;
+  request.mutable_target()->set_text(found->spec.name);
+  Result<Prepared> prepared = Prepare(request);
+  if (prepared) prepared->record.set_spare(true);
+  return prepared;
+}
+
+Task<Result<bool>> Preloader::IsComplete(const Prepared& prepared) {
+  // Other generations count here, too: exactly is only counted where it may be so.
+  const std::vector<NodeInfo> up = parts_.membership.UpNodes();
+  const std::uint64_t cached = parts_.stats.CachedBytes(prepared.target.link.id, up);
+  if (cached < prepared.plan->bytes) co_return false;
+  const Deadline deadline = Deadline::After(kCompletePatience);
+  const Result<CacheTally> tally = co_await CountCached(prepared.record, prepared.plan, deadline);
+  if (!tally) co_return Fail(tally.error());
+  co_return tally->cached_blocks >= prepared.plan->blocks;
+}
+
+Task<Result<std::string>> Preloader::StartFill(Uuid link, std::string job_id) {
+  auto prepare = [this, link] { return PrepareFill(link); };
+  const Result<Prepared> prepared = co_await parts_.offload.Run(std::move(prepare));
+  if (!prepared) co_return Fail(prepared.error());
+  const Result<bool> complete = co_await IsComplete(*prepared);
+  if (!complete) co_return Fail(complete.error());
+  if (*complete) co_return std::string();
+  if (stopping_) co_return Fail(Code::kUnavailable, "the coordinator is stopping");
+  JobPtr job = NewJob(*prepared, prepared->target.link.name);
+  job->task.set_link_id(BytesOf(link));
+  job->task.set_generation(prepared->record.generation());
+  job->task.add_jobs(job_id);
+  running_.emplace(job->task.id(), job);
+  Status begun = co_await StoreAndBegin(job, prepared->plan);
+  if (!begun) co_return Fail(begun.error());
+  spdlog::info("job {} reads much of '{}': the rest is filled (task {})", job_id,
+               job->task.target(), job->task.id());
+  co_return job->task.id();
+}
+
+void Preloader::JoinFill(const Uuid& link, const std::string& job_id) {
+  for (const auto& [id, job] : running_) {
+    if (!job->record.spare() || job->record.link() != BytesOf(link)) continue;
+    if (job->task.jobs_size() < kMaxJobsOfFill) job->task.add_jobs(job_id);
+    parts_.tasks.Show(job->task);
+    return;
+  }
+}
+
+void Preloader::EndFill(const std::string& id) {
+  const auto found = running_.find(id);
+  if (found == running_.end() || !found->second->record.spare()) return;
+  found->second->left = true;
+  if (found->second->run) found->second->run->Stop();
 }
 
 Task<Result<proto::TaskState>> Preloader::Retry(std::string id) {

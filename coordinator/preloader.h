@@ -32,9 +32,10 @@ class io_context;
 
 namespace forebay {
 
-/// Fills the cache with targets, as tasks that outlive the CLI, the coordinator and nodes: each is
-/// persisted with how far it is, and goes on from there at the next start. What it asks for twice
-/// is in a node's store by then and costs no GET.
+/// Fills the cache with targets, and with what is missing of links that jobs read, as tasks that
+/// outlive the CLI, the coordinator and nodes: each is persisted with how far it is, and goes on
+/// from there at the next start. What it asks for twice is in a node's store by then and costs no
+/// GET.
 ///
 /// Lives on one io_context; its methods run there.
 class Preloader {
@@ -51,7 +52,8 @@ class Preloader {
     Offload& offload;
     NameUploads& uploads;
     ClusterStats& stats;
-    Duration patience;  ///< With a node or S3 that does not answer.
+    Duration patience;                    ///< With a node or S3 that does not answer.
+    std::uint64_t fill_bytes_per_second;  ///< Of each background fill; 0 = no limit.
   };
   Preloader(asio::io_context& context, Parts parts);
 
@@ -68,6 +70,15 @@ class Preloader {
   /// Begins a preload that failed anew: what is kept by now costs nothing.
   Task<Result<proto::TaskState>> Retry(std::string id);
 
+  /// Begins a background fill of a link because `job_id` reads much of it: a task of kind "fill",
+  /// which goes behind everything else, takes only room that is free and ends when there is none.
+  /// Its id; "" = nothing is missing.
+  Task<Result<std::string>> StartFill(Uuid link, std::string job_id);
+  /// The background fill of the link that runs is for this job, too.
+  void JoinFill(const Uuid& link, const std::string& job_id);
+  /// Ends a background fill soon: no job reads the link any more.
+  void EndFill(const std::string& id);
+
   /// Interrupts all preloads and waits for them; they go on at the next start.
   Task<void> Stop();
 
@@ -77,6 +88,7 @@ class Preloader {
     proto::TaskState task;            // as it is shown
     std::shared_ptr<PreloadRun> run;  // null until its plan is made
     bool cancelled = false;
+    bool left = false;  // a background fill that no job needs any more
   };
   using JobPtr = std::shared_ptr<Job>;
   using PlanPtr = std::shared_ptr<const PreloadPlan>;
@@ -93,6 +105,8 @@ class Preloader {
   /// What is cached already and whether the rest finds room; begins nothing.
   Task<Result<proto::PreloadReply>> Look(Prepared prepared, proto::PreloadReply reply, bool exactly,
                                          Deadline deadline);
+  Result<Prepared> PrepareFill(const Uuid& link);
+  Task<Result<bool>> IsComplete(const Prepared& prepared);
   JobPtr FindSame(const proto::PreloadRecord& record) const;
   Task<Result<CacheTally>> CountCached(proto::PreloadRecord record, PlanPtr plan,
                                        Deadline deadline);
@@ -108,6 +122,7 @@ class Preloader {
   PreloadRun::Parts RunParts(JobPtr job, PlanPtr plan);
   Task<void> Save(JobPtr job, PlanPtr plan, PreloadLedger::Checkpoint checkpoint,
                   std::vector<PreloadLedger::FailedObject> failed);
+  proto::TaskState EndedTask(const Job& job, const Status& done) const;
   Task<void> End(JobPtr job, Status done);
   /// Writes a task and its record, then shows the task. `record` null = none any more.
   Status Write(const proto::TaskState& task, const proto::PreloadRecord* record);

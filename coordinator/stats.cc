@@ -107,6 +107,11 @@ std::optional<Duration> ClusterStats::JobIdle(const std::string& job) const {
   return Clock::now() - *last;
 }
 
+std::optional<bool> ClusterStats::IsRead(const Uuid& link) const {
+  std::scoped_lock lock(mutex_);
+  return jobs_.IsRead(link, Clock::now());
+}
+
 std::optional<JobActivity> ClusterStats::LastReader(const Uuid& link) const {
   std::scoped_lock lock(mutex_);
   const auto last = book_.LinkLastRead(link);

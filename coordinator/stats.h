@@ -59,6 +59,8 @@ class ClusterStats {
 
   /// Since when the job has read nothing; nothing when it is not known.
   std::optional<Duration> JobIdle(const std::string& job) const;
+  /// As JobBook::IsRead.
+  std::optional<bool> IsRead(const Uuid& link) const;
   /// The job that read the link last.
   std::optional<JobActivity> LastReader(const Uuid& link) const;
   std::map<Uuid, std::uint64_t> NodePins(const std::string& node_id) const;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/wire/messages.h"
+#include "coordinator/preload_records.h"
 
 namespace forebay {
 namespace {
@@ -76,7 +77,7 @@ Task<Result<RpcReply>> TaskService::ListTasks(RpcCall call) {
 }
 
 Task<Status> TaskService::EndTask(proto::TaskState task) {
-  if (task.kind() == "preload") {
+  if (task.kind() == kPreloadKind || task.kind() == kFillKind) {
     Result<bool> ended = co_await parts_.preloader.Cancel(task.id());
     if (!ended) co_return Fail(ended.error());
     co_return Status();
@@ -118,7 +119,7 @@ Task<Result<RpcReply>> TaskService::RetryTask(RpcCall call) {
                    fmt::format("task {} {}: only one that failed can be tried again", task->id(),
                                PhaseName(*task)));
   }
-  if (task->kind() != "preload") {
+  if (task->kind() != kPreloadKind && task->kind() != kFillKind) {
     co_return Fail(Code::kInvalid, fmt::format("task {} was a {}: run `forebay {}` again",
                                                task->id(), task->kind(), task->kind()));
   }

@@ -84,7 +84,10 @@ Task<Result<std::vector<Slice>>> FileReader::ReadObject(ObjectRead* read, std::u
   const Deadline deadline = Deadline::After(options_.patience);
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   auto flight = std::make_shared<SpansInFlight>(executor, spans.size());
-  for (const BlockSpan& span : spans) read->job->Touch(span.block);
+  for (const BlockSpan& span : spans) {
+    read->job->Touch(span.block);
+    read->job->NoteRead(span, content.object.size, options_.block_bytes, read->began);
+  }
   for (std::size_t i = 1; i < spans.size(); ++i) {
     BlockRequest request = RequestFor(*read, spans[i].block, spans[i].range);
     Spawn(executor, ReadSpan(&parts_.source, std::move(request), deadline, flight, i));
@@ -127,6 +130,7 @@ Task<Result<std::vector<Slice>>> FileReader::Read(std::uint64_t nodeid, std::uin
   }
   ObjectRead read{.content = std::move(*content),
                   .nodeid = nodeid,
+                  .began = begin,
                   .job = parts_.jobs.BeginRead(thread, options_.link, begin)};
   Result<std::vector<Slice>> slices = co_await ReadObject(&read, offset, size);
   read.outcome.failed = !slices.has_value();

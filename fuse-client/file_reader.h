@@ -63,6 +63,7 @@ class FileReader {
   struct ObjectRead {
     FileSystem::Content content;
     std::uint64_t nodeid = 0;
+    TimePoint began;
     std::shared_ptr<JobReads> job;
     ReadOutcome outcome = {};
   };

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/model/read_through.h"
+
 namespace forebay {
 
 namespace {
@@ -18,6 +20,10 @@ std::uint64_t WindowOf(const BlockSample& sample) {
   return static_cast<std::uint64_t>(
       std::min(std::max(percent, kLeastWindow), std::max(sample.size() / 2, 1.0)));
 }
+
+/// A report leaves early with this part of the blocks that trigger a fill: then it begins within a
+/// second of when it could, also where several mounts read.
+constexpr std::uint64_t kEarlyPart = 8;
 
 }  // namespace
 
@@ -72,6 +78,33 @@ void JobReads::Touch(const BlockId& block) {
   recent = RecentTouch{*place, touches_};
   unconfirmed_.push_back(*place);
   if (unconfirmed_.size() > kMaxTouches) unconfirmed_.pop_front();
+}
+
+void JobReads::NoteRead(const BlockSpan& span, std::uint64_t object_bytes,
+                        std::uint64_t block_bytes, TimePoint now) {
+  if (!counts_dense_.load(std::memory_order_relaxed) || facts_.blocks == 0) return;
+  const std::scoped_lock lock(dense_mutex_);
+  dense_.Note(span.block, span.range, object_bytes, block_bytes, now);
+}
+
+std::vector<std::uint64_t> JobReads::DenseBlocks(TimePoint now) {
+  const std::scoped_lock lock(dense_mutex_);
+  return dense_.Recent(now);
+}
+
+bool JobReads::HasManyDenseBlocks() const {
+  const std::scoped_lock lock(dense_mutex_);
+  return dense_.size() * kEarlyPart > BlocksOfReadThrough(facts_.blocks);
+}
+
+void JobReads::ConfirmDense(std::size_t count, bool more) {
+  counts_dense_.store(more, std::memory_order_relaxed);
+  const std::scoped_lock lock(dense_mutex_);
+  if (more) {
+    dense_.Drop(count);
+  } else {
+    dense_.Clear();
+  }
 }
 
 void JobReads::AddProcess(pid_t process, std::uint64_t start) {

@@ -3,18 +3,22 @@
 #include <sys/types.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "common/base/deadline.h"
 #include "common/model/block_id.h"
 #include "common/model/block_sample.h"
 #include "common/model/block_source.h"
 #include "common/model/object_version.h"
+#include "fuse-client/block_spans.h"
+#include "fuse-client/dense_reads.h"
 #include "fuse-client/process_files.h"
 #include "fuse-client/stats.h"
 
@@ -73,6 +77,9 @@ class JobReads {
   /// A READ wants bytes of this block. READs of one block that come close together, before another
   /// percent of the link has been touched, are one touch.
   void Touch(const BlockId& block);
+  /// The same READ for DenseReads: what it wants of an object of so many bytes in such blocks.
+  void NoteRead(const BlockSpan& span, std::uint64_t object_bytes, std::uint64_t block_bytes,
+                TimePoint now);
   /// Known processes are not kept twice; at most kMaxProcesses are watched.
   void AddProcess(pid_t process, std::uint64_t start);
   static constexpr std::size_t kMaxProcesses = 4096;
@@ -108,6 +115,14 @@ class JobReads {
   /// The coordinator has touches below `until`, and says how far the job is.
   void Confirm(std::uint64_t until, std::uint64_t epoch, double progress);
 
+  /// Blocks that count towards a background fill and that nobody has confirmed, of the last minute.
+  std::vector<std::uint64_t> DenseBlocks(TimePoint now);
+  /// So many of them that the coordinator should hear of it soon.
+  bool HasManyDenseBlocks() const;
+  /// The coordinator has the first `count` of the last DenseBlocks(). `more`: it wants to hear of
+  /// others; else nothing is counted until it does.
+  void ConfirmDense(std::size_t count, bool more);
+
  private:
   /// Where a place was last touched; places share slots, and the later one stays.
   struct RecentTouch {
@@ -123,7 +138,11 @@ class JobReads {
   const BlockSample sample_;
   const std::uint64_t touch_window_;
 
-  mutable std::mutex mutex_;
+  std::atomic<bool> counts_dense_{true};
+  mutable std::mutex dense_mutex_;  // guards dense_; never held with mutex_
+  DenseReads dense_;
+
+  mutable std::mutex mutex_;  // guards what follows
   JobTotals totals_;
   std::size_t in_flight_ = 0;
   TimePoint busy_since_;

@@ -24,6 +24,8 @@ constexpr Duration kCallTimeout = std::chrono::seconds(3);
 /// Of one request, so that it fits into a control frame (1 MiB) with ids of full length.
 constexpr int kMaxJobsPerReport = 128;
 constexpr std::size_t kMaxTouchesPerReport = 32UL * 1024;
+/// A block's hash takes the room of so many touches.
+constexpr std::size_t kTouchesPerHash = 3;
 
 std::uint64_t RandomNumber() {
   std::random_device random;
@@ -37,6 +39,7 @@ struct JobReporter::Batch {
   struct Job {
     std::shared_ptr<JobReads> job;
     std::uint64_t changes = 0;
+    std::size_t dense = 0;  // blocks
     bool ended = false;
   };
   proto::ReportJobsRequest request;
@@ -54,13 +57,24 @@ JobReporter::JobReporter(asio::io_context& context, ClientPool& pool, JobTable& 
 
 void JobReporter::Start() { Spawn(context_, Run()); }
 
+bool JobReporter::HasNews() const {
+  return std::ranges::any_of(jobs_.All(),
+                             [](const auto& job) { return job->HasManyDenseBlocks(); });
+}
+
 Task<void> JobReporter::Run() {
+  TimePoint next = Clock::now() + kEvery;
+  TimePoint next_keep = Clock::now() + kKeepEvery;
   for (;;) {
-    for (Duration slept{}; slept < kEvery; slept += kKeepEvery) {
-      co_await SleepFor(kKeepEvery);
-      if (stopped_) co_return;
-      if (keep_) keep_();
+    co_await SleepFor(kLookEvery);
+    if (stopped_) co_return;
+    const TimePoint now = Clock::now();
+    if (keep_ && now >= next_keep) {
+      keep_();
+      next_keep = now + kKeepEvery;
     }
+    if (now < next && !HasNews()) continue;
+    next = now + kEvery;
     jobs_.EndIdle(Clock::now());
     const Status told = co_await ReportOnce(Deadline::After(kEvery));
     if (!told) spdlog::debug("jobs were not reported: {}", told.error().message);
@@ -90,17 +104,22 @@ std::vector<JobReporter::Batch> JobReporter::DueBatches(TimePoint now) {
       continue;
     }
     const JobReads::Touches touches = job->Unconfirmed();
-    touches_in_batch += touches.places.size();
+    const std::vector<std::uint64_t> dense = job->DenseBlocks(now);
+    const std::size_t entries = touches.places.size() + dense.size() * kTouchesPerHash;
+    touches_in_batch += entries;
     if (batches.empty() || batches.back().request.jobs_size() >= kMaxJobsPerReport ||
         touches_in_batch > kMaxTouchesPerReport) {
-      touches_in_batch = touches.places.size();
+      touches_in_batch = entries;
       Batch& batch = batches.emplace_back();
       batch.request.set_incarnation(incarnation_);
       if (batches.size() == 1) AddNewAnswers(batch.request);
     }
     Batch& batch = batches.back();
-    WriteJob(*job, view, touches, *batch.request.add_jobs());
-    batch.jobs.push_back(Batch::Job{.job = job, .changes = view.changes, .ended = view.ended});
+    proto::MountJob& row = *batch.request.add_jobs();
+    WriteJob(*job, view, touches, row);
+    row.mutable_read_blocks()->Add(dense.begin(), dense.end());
+    batch.jobs.push_back(Batch::Job{
+        .job = job, .changes = view.changes, .dense = dense.size(), .ended = view.ended});
   }
   return batches;
 }
@@ -112,6 +131,7 @@ void JobReporter::Confirm(const Batch& batch, const proto::ReportJobsReply& repl
     const Batch::Job& reported = batch.jobs[i];
     const proto::JobProgress& progress = reply.jobs(static_cast<int>(i));
     reported.job->Confirm(progress.touched_until(), progress.epoch(), progress.progress());
+    reported.job->ConfirmDense(reported.dense, progress.count_reads());
     told_[reported.job->serial()] = Told{.changes = reported.changes, .at = Clock::now()};
     if (!reported.ended) continue;
     told_.erase(reported.job->serial());

@@ -42,6 +42,8 @@ class JobReporter {
   Task<Status> ReportOnce(Deadline deadline);
 
   static constexpr Duration kEvery = std::chrono::seconds(5);
+  /// So often it looks whether a job has read much that the coordinator should hear of.
+  static constexpr Duration kLookEvery = std::chrono::milliseconds(250);
   static constexpr Duration kKeepEvery = std::chrono::seconds(1);
   /// A job of which nothing is new is reported so often, which says that its processes live.
   static constexpr Duration kAliveEvery = std::chrono::seconds(30);
@@ -54,6 +56,7 @@ class JobReporter {
   struct Batch;
 
   Task<void> Run();
+  bool HasNews() const;
   std::vector<Batch> DueBatches(TimePoint now);
   void AddNewAnswers(proto::ReportJobsRequest& request);
   Task<Status> Send(const Batch* batch, Deadline deadline);

@@ -8,6 +8,8 @@ import re
 import statistics
 import subprocess
 
+import bench_cold
+
 # Nobody waits for a FORGET; STATFS is what a monitor asks of every mount.
 NOT_OF_READING = ("forget", "statfs")
 MOST_MESSAGES = 2
@@ -25,13 +27,14 @@ RATIOS = (
 CPU_PER_GB = {"small": 1.4, "shards": 0.55}
 
 
-def document(workloads, folder):
+def document(workloads, cold, folder):
     for workload in workloads:
         workload["medians"] = [medians(workload, subject, readers) for subject in workload["subjects"]
                                for readers in workload["readers"] if runs_of(workload, subject["key"], readers)]
     return {"schema_version": 1, "time": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "machine": machine(folder), "versions": versions(), "workloads": workloads,
-            "to_hold": [line for workload in workloads for line in to_hold(workload)]}
+            "machine": machine(folder), "versions": versions(), "workloads": workloads, "cold": cold,
+            "to_hold": [line for workload in workloads for line in to_hold(workload)]
+                       + (list(bench_cold.to_hold(cold)) if cold else [])}
 
 
 def machine(folder):
@@ -155,18 +158,22 @@ def counts_hold(result):
 def print_tables(result, say):
     for workload in result["workloads"]:
         print_workload(workload, say)
+    if result["cold"]:
+        bench_cold.print_cold(result["cold"], say)
     say("\nto hold (counts decide the exit code, times never)")
     width = max(len(line["what"]) for line in result["to_hold"])
     for line in result["to_hold"]:
         verdict = {True: "ok", False: "NOT REACHED", None: "-"}[line["holds"]]
         say(f"  {line['workload']:8}{line['what']:{width}}{line['measured']:>14}  {line['wanted']:10}{verdict}")
-    for workload in result["workloads"]:
+    for workload in result["workloads"] + ([result["cold"]] if result["cold"] else []):
         for failure in workload["failed"][:3]:
             say(f"  failed: {failure}")
     here, other = result["machine"], result["versions"]
     say(f"\n{here['cpus']} CPUs ({here['cpu']}), {here['memory_bytes'] / (1 << 30):.0f} GiB of memory, Linux "
         f"{here['kernel']}, {here['file_system']}; "
         + ", ".join(f"{name} {number}" for name, number in other.items() if number))
+    if not result["workloads"]:
+        return
     shares = [run["cpu_share_of_others"] for workload in result["workloads"] for run in workload["runs"]]
     say(f"What was not part of a subject (S3, the kernel's own threads, other programs) had {statistics.median(shares):.0%} "
         f"of the CPU time in the median run, {max(shares):.0%} at most.")

@@ -141,6 +141,12 @@ struct Evicted {
   }
 };
 
+/// Which room a new block may take.
+enum class Room : std::uint8_t {
+  kMayEvict = 0,  ///< What is free, or what the evictor gives away for it.
+  kFreeOnly = 1,  ///< Nothing leaves for it.
+};
+
 /// A node's cached blocks, on its disks: segments of verified records (docs/STORE_FORMAT.md), an
 /// index in memory and RocksDB as the index's durable copy. Survives kill -9 and power cuts: what
 /// Read returns was verified against the checksums taken at Admit, or is not returned. Capacity is
@@ -172,7 +178,10 @@ class BlockStore {
   /// is pinned. Ok when it is there already. kOverloaded: no space that may be freed for it, within
   /// its link's quota (served without being kept); kInternal: the disks refuse to write.
   virtual Task<Status> Admit(Uuid link, BlockId block, Slice data,
-                             std::vector<std::uint64_t> checksums, std::string path) = 0;
+                             std::vector<std::uint64_t> checksums, std::string path, Room room) = 0;
+  /// Whether blocks of the link that take `bytes` on disk would find room that is free now, on one
+  /// disk and within the link's quota. Does not block.
+  virtual bool HasFreeRoom(const Uuid& link, std::uint64_t bytes) const = 0;
 
   /// Reads the whole block from its disk, past the page cache, and compares it with its checksums.
   /// kNotFound: not here. kCorrupt: it does not match, and not when it is read once more; dropped

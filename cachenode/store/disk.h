@@ -141,6 +141,7 @@ class Disk {
   bool HasRoom(std::uint64_t bytes) const;
   /// False: not even if all else were evicted.
   bool CanHold(std::uint64_t bytes) const { return bytes <= Limit(); }
+  std::uint64_t FreeBytes() const;
   /// The part of the capacity that is free, for choosing a disk.
   double FreeShare() const;
   /// The links with blocks here.

@@ -80,6 +80,12 @@ void Disk::Unsqueeze() {
   squeezed_to_.store(limit < capacity_ ? limit : UINT64_MAX, std::memory_order_relaxed);
 }
 
+std::uint64_t Disk::FreeBytes() const {
+  const std::uint64_t used = used_.load(std::memory_order_relaxed);
+  const std::uint64_t limit = Limit();
+  return used >= limit ? 0 : limit - used;
+}
+
 double Disk::FreeShare() const {
   const std::uint64_t used = used_.load(std::memory_order_relaxed);
   const std::uint64_t limit = Limit();

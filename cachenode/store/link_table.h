@@ -53,6 +53,12 @@ struct LinkState {
     const std::scoped_lock lock(mutex);
     held -= length;
   }
+  std::uint64_t RoomLeft() const {
+    const std::scoped_lock lock(mutex);
+    const std::uint64_t most = max_bytes.load(std::memory_order_relaxed);
+    const std::uint64_t taken = bytes.load(std::memory_order_relaxed) + held;
+    return taken > most ? 0 : most - taken;
+  }
   std::uint64_t Surplus() const {
     const std::uint64_t most = max_bytes.load(std::memory_order_relaxed);
     const std::uint64_t all = bytes.load(std::memory_order_relaxed);
@@ -86,6 +92,18 @@ class LinkTable {
     auto& state = links_[link];
     if (!state) state = std::make_shared<LinkState>(link, now_());
     return state;
+  }
+
+  /// What the quota leaves of a link; all of it where the link is not known.
+  std::uint64_t RoomLeft(const Uuid& link) const {
+    std::shared_ptr<LinkState> state;
+    {
+      const std::scoped_lock lock(mutex_);
+      const auto found = links_.find(link);
+      if (found == links_.end()) return UINT64_MAX;
+      state = found->second;
+    }
+    return state->RoomLeft();
   }
 
   std::vector<std::shared_ptr<LinkState>> All() const {

@@ -29,7 +29,8 @@ class SegmentStore final : public BlockStore {
   void NoteRead(const Uuid& link, const BlockId& block, std::string_view job) override;
   Task<Result<Cells>> Read(BlockId block, BlockRange range) override;
   Task<Status> Admit(Uuid link, BlockId block, Slice data, std::vector<std::uint64_t> checksums,
-                     std::string path) override;
+                     std::string path, Room room) override;
+  bool HasFreeRoom(const Uuid& link, std::uint64_t bytes) const override;
   Task<Status> Verify(BlockId block) override;
   Task<Result<Scrubbed>> Scrub(std::size_t disk, std::uint64_t bytes) override;
   Task<Status> Tend(std::size_t disk, TimePoint now) override;
@@ -66,6 +67,7 @@ class SegmentStore final : public BlockStore {
     std::vector<std::uint64_t> checksums;
     std::string path;
     bool path_pinned = false;
+    Room room = Room::kMayEvict;
   };
   /// Shared with the work that was begun for it, which may end later than its caller waits.
   using Newcomer = std::shared_ptr<const NewBlock>;

@@ -32,7 +32,8 @@ class HeldRoom {
 }  // namespace
 
 Task<Status> SegmentStore::Admit(Uuid link, BlockId block, Slice data,
-                                 std::vector<std::uint64_t> checksums, std::string path) {
+                                 std::vector<std::uint64_t> checksums, std::string path,
+                                 Room room) {
   if (Status checked = CheckBlock(block); !checked) co_return checked;
   if (data.bytes.size() != block.length || checksums.size() != block.cells()) {
     co_return Fail(Code::kInvalid, "block " + block.ToString() + " came with " +
@@ -79,7 +80,7 @@ Task<Status> SegmentStore::Admit(Uuid link, BlockId block, Slice data,
   const std::shared_ptr<LinkState> state = parts_.links.Get(link);
   const bool path_pinned = state->PathIsPinned(path);
   Newcomer newcomer = std::make_shared<const NewBlock>(
-      state, block, std::move(data), std::move(checksums), std::move(path), path_pinned);
+      state, block, std::move(data), std::move(checksums), std::move(path), path_pinned, room);
   landing.status = co_await AdmitNow(std::move(newcomer));
   if (!landing.status && landing.status.error().code == Code::kOverloaded) {
     parts_.counters.refused_blocks.fetch_add(1, std::memory_order_relaxed);
@@ -109,14 +110,20 @@ Task<Status> SegmentStore::AdmitWithinQuota(Newcomer block) {
   LinkState& link = *block->link;
   const std::uint32_t length = block->block.length;
   const bool pinned = block->path_pinned || link.pinned.load(std::memory_order_relaxed);
-  const bool held = co_await HoldRoom(block, pinned);
+  bool held = false;
+  if (block->room == Room::kMayEvict) {
+    held = co_await HoldRoom(block, pinned);
+  } else {
+    held = link.HoldRoom(length);
+  }
   if (!held)
     co_return Fail(Code::kOverloaded, "link " + link.id.ToString() + " is at its quota here");
-  const HeldRoom room(block->link, length);
+  const HeldRoom held_room(block->link, length);
   Status status;
   for (int attempt = 0; attempt < kRoomAttempts; ++attempt) {
     status = co_await AdmitWithoutEvicting(block);
     if (status || status.error().code != Code::kOverloaded) break;
+    if (block->room == Room::kFreeOnly) break;
     const LinkUse use{link.id, link.LastUse(), pinned};
     const bool made = co_await MakeRoom(use, block);
     if (!made) break;

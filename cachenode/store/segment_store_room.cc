@@ -11,6 +11,13 @@ constexpr int kMostLost = 64;
 
 }  // namespace
 
+bool SegmentStore::HasFreeRoom(const Uuid& link, std::uint64_t bytes) const {
+  if (parts_.links.RoomLeft(link) < bytes) return false;
+  return std::ranges::any_of(disks_, [&](const auto& disk) {
+    return disk->state() == DiskState::kOk && disk->FreeBytes() >= bytes;
+  });
+}
+
 Task<bool> SegmentStore::MakeRoom(LinkUse newcomer, Newcomer block) {
   const std::uint64_t bytes = RecordDiskBytes(block->block.length);
   const std::vector<Disk*> disks = WritableDisks();

@@ -9,6 +9,7 @@
 #include "cli/cluster_stats.h"
 #include "cli/health.h"
 #include "cli/json.h"
+#include "cli/task_view.h"
 #include "cli/text.h"
 #include "cli/verb_table.h"
 #include "common/base/units.h"
@@ -93,6 +94,9 @@ class StatusVerb final : public Verb {
       links.emplace_back(std::move(row));
     }
     document["links"] = std::move(links);
+    boost::json::array fills;
+    for (const proto::TaskState& fill : stats.fills()) fills.emplace_back(TaskJson(fill));
+    document["fills"] = std::move(fills);
     PrintDocument(context.console, document);
   }
 
@@ -158,6 +162,8 @@ class StatusVerb final : public Verb {
       console.out << fmt::format("{}{}: {}\n", i == 0 ? "links        " : "             ",
                                  Escaped(link.name()), cached);
     }
+    for (const proto::TaskState& fill : stats.fills())
+      console.out << "filling      " << FillText(fill) << '\n';
     console.out << std::flush;
   }
 

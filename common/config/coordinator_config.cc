@@ -20,6 +20,14 @@ ConfigSection CoordinatorSection(CoordinatorConfig& config) {
   section.Add("metrics_listen", LoopbackAddress(config.metrics_listen),
               "Where Prometheus finds /metrics, with /livez and /readyz beside it. An empty "
               "address switches it off.");
+  section.Add("background_fill", Switch(config.background_fill),
+              "When a job reads much of a link within a minute (1,000 blocks or 1 %), what is not "
+              "cached of the link is fetched, too: behind whatever readers and preloads want, only "
+              "into room that is free, and only while some job reads the link. docs/PRELOAD.md has "
+              "the rules. `forebay link --no-background-fill` switches it off for one link.");
+  section.Add("fill_limit", Rate(config.fill_limit),
+              "The most that each background fill fetches, over all nodes. What readers and "
+              "preloads fetch does not count: `forebay limit s3` bounds all of it.");
   return section;
 }
 

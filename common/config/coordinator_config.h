@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace forebay {
@@ -12,6 +13,8 @@ struct CoordinatorConfig {
   std::string state_dir;  ///< Required.
   std::string listen = "127.0.0.1:7440";
   std::string metrics_listen = "127.0.0.1:7450";
+  bool background_fill = true;
+  std::uint64_t fill_limit = 0;  ///< Bytes a second; 0 = none.
 };
 
 /// The table of the members of `config`, which must outlive it.

@@ -42,6 +42,8 @@ struct LinkSpec {
   RefreshPolicy refresh = RefreshPolicy::kOnDemand;
   std::uint64_t refresh_seconds = 0;  ///< Of kPeriodic, else 0.
   std::uint64_t quota_bytes = 0;      ///< Of all nodes together; 0 = none.
+  /// Whether the rest of it may be fetched when a job reads much of it.
+  bool background_fill = true;
   /// What is pinned: "" = the whole link, "train/" = a folder, "a.bin" = a file; from its root.
   std::vector<std::string> pins;
   /// Raised when other blocks may be pinned than before: other folders or files, or another

@@ -51,6 +51,25 @@ class BenchTest(unittest.TestCase):
         self.assertEqual([line for line in document["to_hold"] if line["decides"] and not line["holds"]], [])
         self.assertEqual(leftovers() - before, set())
 
+    def test_a_cold_epoch_costs_one_get_a_block_with_and_without_a_fill(self):
+        before = leftovers()
+        result = subprocess.run(
+            [REPOSITORY / "ops" / "bench", "cold", "--rounds", "1", "--files", str(FILES), "--programs", PROGRAMS,
+             "--json", "-"], capture_output=True, text=True, timeout=SECONDS, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        document = json.loads(result.stdout)
+        cold = document["cold"]
+        runs = {run["row"]: run for run in cold["runs"]}
+        self.assertEqual({row: (run["files"], run["gets"]) for row, run in runs.items()},
+                         {"raw": (FILES, FILES), "lazy": (FILES // 5, FILES // 5), "filled": (FILES, FILES)})
+        self.assertEqual(runs["lazy"]["fetched_in_background"], 0)
+        self.assertGreater(runs["filled"]["fetched_in_background"], 0)
+        self.assertEqual(cold["failed"], [])
+        for row in cold["rows"]:
+            self.assertGreater(row["files_per_second"], 0, row)
+        self.assertEqual([line for line in document["to_hold"] if line["decides"] and not line["holds"]], [])
+        self.assertEqual(leftovers() - before, set())
+
     def test_a_wrong_byte_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder) / "root"

@@ -94,6 +94,7 @@ Task<Result<RpcReply>> FakeCoordinator::AnswerJobs(RpcCall call) {
     proto::JobProgress& progress = *reply.add_jobs();
     progress.set_touched_until(job.touched_from() + static_cast<std::uint64_t>(job.touched_size()));
     progress.set_epoch(5);
+    progress.set_count_reads(count_reads_);
     progress.set_progress(0.5);
   }
   co_return ReplyWith(reply);

@@ -31,6 +31,8 @@ class FakeCoordinator {
   std::vector<proto::ReportJobsRequest> job_reports() const;
   /// The next so many reports are taken and refused, as if their replies were lost.
   void LoseJobReplies(int count);
+  /// Whether replies ask for the blocks that jobs read.
+  void CountReads(bool count) { count_reads_ = count; }
   void Stop();
 
   const std::string& address() const { return address_; }
@@ -52,6 +54,7 @@ class FakeCoordinator {
   std::function<void(std::string&, std::uint64_t)> change_;
   std::vector<proto::ReportJobsRequest> job_reports_;
   int lost_job_replies_ = 0;
+  std::atomic<bool> count_reads_{true};
   std::atomic<std::uint64_t> epoch_{0};
   std::atomic<std::uint64_t> link_calls_{0};
   std::atomic<std::uint64_t> snapshot_calls_{0};

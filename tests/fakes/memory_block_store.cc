@@ -65,9 +65,14 @@ Task<Status> MemoryBlockStore::Verify(BlockId block) {
 }
 
 Task<Status> MemoryBlockStore::Admit(Uuid link, BlockId block, Slice data,
-                                     std::vector<std::uint64_t> checksums, std::string /*path*/) {
+                                     std::vector<std::uint64_t> checksums, std::string /*path*/,
+                                     Room room) {
   co_await Yield();
   const std::scoped_lock lock(mutex_);
+  if (!Fits(block.length)) {
+    if (room == Room::kFreeOnly) co_return Fail(Code::kOverloaded, "nothing is free");
+    counters_.evicted_blocks.fetch_add(1);
+  }
   if (no_admissions_) {
     counters_.refused_blocks.fetch_add(1);
     co_return Fail(*no_admissions_);
@@ -77,6 +82,17 @@ Task<Status> MemoryBlockStore::Admit(Uuid link, BlockId block, Slice data,
   std::vector<std::byte> bytes(data.bytes.begin(), data.bytes.end());
   blocks_[block] = Kept{link, std::move(bytes), std::move(checksums)};
   co_return Status();
+}
+
+bool MemoryBlockStore::Fits(std::uint64_t bytes) const {
+  std::uint64_t used = 0;
+  for (const auto& [block, kept] : blocks_) used += block.length;
+  return used <= room_ && bytes <= room_ - used;
+}
+
+bool MemoryBlockStore::HasFreeRoom(const Uuid& /*link*/, std::uint64_t bytes) const {
+  const std::scoped_lock lock(mutex_);
+  return Fits(bytes);
 }
 
 Task<Result<Scrubbed>> MemoryBlockStore::Scrub(std::size_t /*disk*/, std::uint64_t /*bytes*/) {

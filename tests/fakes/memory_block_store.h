@@ -20,6 +20,8 @@ class MemoryBlockStore final : public BlockStore {
   void RefuseAdmissions(std::optional<Error> why);
   /// From now on Read answers `why`, also for blocks that Contains knows: a disk that has failed.
   void RefuseReads(std::optional<Error> why);
+  /// From now on so many bytes of blocks fit; where more are to be kept, others count as evicted.
+  void LimitRoom(std::uint64_t bytes) { room_ = bytes; }
   std::uint64_t admissions() const { return counters_.admitted_blocks; }
   std::uint64_t refused() const { return counters_.refused_blocks; }
 
@@ -29,7 +31,8 @@ class MemoryBlockStore final : public BlockStore {
 
   Task<Result<Cells>> Read(BlockId block, BlockRange range) override;
   Task<Status> Admit(Uuid link, BlockId block, Slice data, std::vector<std::uint64_t> checksums,
-                     std::string path) override;
+                     std::string path, Room room) override;
+  bool HasFreeRoom(const Uuid& link, std::uint64_t bytes) const override;
   Task<Status> Verify(BlockId block) override;
   /// It has no disk to look after.
   Task<Result<Scrubbed>> Scrub(std::size_t disk, std::uint64_t bytes) override;
@@ -58,6 +61,9 @@ class MemoryBlockStore final : public BlockStore {
     std::vector<std::uint64_t> checksums;
   };
   Result<Cells> Find(const BlockId& block, BlockRange range) const;
+  bool Fits(std::uint64_t bytes) const;  // under the mutex
+
+  std::atomic<std::uint64_t> room_{UINT64_MAX};
 
   mutable std::mutex mutex_;
   std::unordered_map<BlockId, Kept> blocks_;

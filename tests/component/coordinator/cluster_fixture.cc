@@ -130,6 +130,7 @@ Task<Result<RpcReply>> FakeNode::FillBlocks(RpcCall call) {
   proto::FillBlocksReply reply;
   for (const proto::FillBlock& block : request.blocks()) {
     ++fills_;
+    if (request.spare()) ++spare_fills_;
     const BlockId wanted = FromProto(block.block());
     const proto::FillObject& object = request.objects(static_cast<int>(block.object()));
     *reply.add_results() = fill ? fill(object, wanted) : Keep(wanted);
@@ -226,6 +227,7 @@ void ClusterTest::StartCoordinator() {
   options.secret = secret;
   options.membership = times;
   options.preload_patience = preload_patience;
+  options.background_fill = background_fill;
   options.listing.page_keys = 7;
   options.listing.pages_before_split = 2;
   CoordinatorOrigin origin{

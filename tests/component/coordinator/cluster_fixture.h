@@ -88,7 +88,8 @@ class FakeNode {
   /// Keeps the block; kKept when it did so before.
   proto::FillResult Keep(const BlockId& block);
   std::set<BlockId> kept() const;
-  std::uint64_t fills() const { return fills_; }  ///< Blocks that it was asked for.
+  std::uint64_t fills() const { return fills_; }              ///< Blocks that it was asked for.
+  std::uint64_t spare_fills() const { return spare_fills_; }  ///< Of those, for background fills.
 
   const std::string id;
   std::uint64_t incarnation = 1;
@@ -110,6 +111,7 @@ class FakeNode {
   Memory memory_;
   std::set<BlockId> kept_;
   std::atomic<std::uint64_t> fills_{0};
+  std::atomic<std::uint64_t> spare_fills_{0};
   IoPool io_;
   std::unique_ptr<RpcServer> server_;
   std::string address_;
@@ -139,6 +141,7 @@ class ClusterTest : public testing::Test {
   // For the next StartCoordinator:
   MembershipTimes times;
   Duration preload_patience = std::chrono::seconds(20);
+  bool background_fill = true;
   std::unique_ptr<Coordinator> coordinator;
   Caller admin{proto::ROLE_ADMIN, "cli", secret};
   Caller client{proto::ROLE_CLIENT, "mount", secret};

@@ -9,70 +9,23 @@
 #include <tuple>
 #include <vector>
 
-#include "tests/component/coordinator/cluster_fixture.h"
+#include "tests/component/coordinator/filling_cluster.h"
 
 namespace forebay {
 namespace {
 
-constexpr std::uint32_t kDone = 1;
-constexpr std::uint32_t kFailed = 2;
-constexpr std::uint32_t kCancelled = 3;
 constexpr std::uint64_t kObjects = 1000;
 
-proto::FillResult Outcome(FillOutcome outcome, Code code = Code::kInternal,
-                          const std::string& message = "") {
-  proto::FillResult result;
-  result.set_outcome(static_cast<std::uint32_t>(outcome));
-  result.set_code(static_cast<std::uint32_t>(code));
-  result.set_message(message);
-  return result;
-}
-
-class PreloadTest : public ClusterTest {
+class PreloadTest : public FillingCluster {
  protected:
   PreloadTest() {
     for (std::uint64_t i = 0; i < kObjects; ++i) {
       store.Put("data/train/" + std::to_string(10'000 + i), 100 + i);
       bytes_ += 100 + i;
     }
-    times.restart_grace = std::chrono::milliseconds(200);
-    times.suspect_after = std::chrono::seconds(3);
     StartCoordinator();
     MakeLink("data", "data/");
-    for (const char* id : {"n1", "n2", "n3"}) {
-      nodes_.push_back(std::make_unique<FakeNode>(id, secret));
-      EXPECT_TRUE(nodes_.back()->Register(address()).has_value());
-    }
-    reporter_ = std::jthread([this](const std::stop_token& stop) { Report(stop); });
-  }
-  ~PreloadTest() override {
-    reporter_.request_stop();
-    reporter_.join();
-  }
-
-  /// The nodes that live report to whatever coordinator there is.
-  void Report(const std::stop_token& stop) {
-    while (!stop.stop_requested()) {
-      {
-        const std::scoped_lock lock(mutex_);
-        for (const auto& node : nodes_) {
-          if (!coordinator || dead_.contains(node->id)) continue;
-          const auto reply = node->Heartbeat(address());
-          if (reply && reply->register_again()) std::ignore = node->Register(address());
-        }
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-  }
-  void KillNode(std::size_t i) {
-    const std::scoped_lock lock(mutex_);
-    dead_.insert(nodes_[i]->id);
-    nodes_[i]->Kill();
-  }
-  void RestartCoordinator() {
-    const std::scoped_lock lock(mutex_);
-    StopCoordinator();
-    StartCoordinator();
+    StartNodes();
   }
 
   static proto::PreloadRequest Of(const std::string& target) {
@@ -89,17 +42,6 @@ class PreloadTest : public ClusterTest {
     return reply ? reply->task_id() : "";
   }
   proto::TaskState Run(const proto::PreloadRequest& request) { return WaitForTask(Start(request)); }
-  Result<proto::ChangeTaskReply> Change(Method method, const std::string& id) {
-    proto::ChangeTaskRequest request;
-    request.set_id(id);
-    return admin.Ask<proto::ChangeTaskReply>(address(), method, request);
-  }
-  proto::TaskState Get(const std::string& id) {
-    proto::GetTaskRequest request;
-    request.set_id(id);
-    request.set_with_failures(true);
-    return *admin.Ask<proto::TaskState>(address(), Method::kGetTask, request);
-  }
   std::string Upload(const std::string& text) {
     proto::UploadNamesRequest request;
     request.set_data(text);
@@ -112,48 +54,7 @@ class PreloadTest : public ClusterTest {
       files += entry.is_regular_file() ? 1 : 0;
     return files;
   }
-  void OnFill(const FakeNode::Fill& fill) {
-    for (const auto& node : nodes_) node->OnFill(fill);
-  }
-  /// From now on fills wait for Open().
-  void Close() {
-    open_ = false;
-    for (const auto& node : nodes_) {
-      FakeNode* const self = node.get();
-      self->OnFill([this, self](const proto::FillObject&, const BlockId& block) {
-        ++waiting_;
-        while (!open_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        return self->Keep(block);
-      });
-    }
-  }
-  void Open() { open_ = true; }
-  void WaitForFills() {
-    const Deadline deadline = Deadline::After(std::chrono::seconds(20));
-    while (waiting_ == 0 && !deadline.Expired())
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    ASSERT_GT(waiting_, 0);
-  }
-  std::size_t Kept() const {
-    std::set<BlockId> all;
-    for (const auto& node : nodes_) all.merge(node->kept());
-    return all.size();
-  }
-  std::uint64_t Fills() const {
-    std::uint64_t sum = 0;
-    for (const auto& node : nodes_) sum += node->fills();
-    return sum;
-  }
-
   std::uint64_t bytes_ = 0;
-  std::vector<std::unique_ptr<FakeNode>> nodes_;
-
- private:
-  std::mutex mutex_;  // over the coordinator's end and beginning
-  std::set<std::string> dead_;
-  std::atomic<bool> open_{true};
-  std::atomic<int> waiting_{0};
-  std::jthread reporter_;
 };
 
 TEST_F(PreloadTest, EachBlockIsAskedForOnceAndCountedToTheUnit) {

@@ -93,6 +93,38 @@ TEST_F(JobReporterTest, ALostReplyCostsNothing) {
   EXPECT_EQ(Last().jobs(0).touched_from(), 2u);
 }
 
+TEST_F(JobReporterTest, TellsWhichBlocksWereReadAsLongAsTheyAreOfInterest) {
+  const auto read = [this](std::uint64_t from, std::uint64_t to) {
+    const std::shared_ptr<JobReads> job = table_.Open("a", link_);
+    for (std::uint64_t file = from; file < to; ++file) {
+      const ObjectVersion version{.high = 1, .low = (file + 1) * 0x9E3779B97F4A7C15ULL};
+      for (const BlockSpan& span : CutSpans(version, 4096, 4 << 20, 0, 4096))
+        job->NoteRead(span, 4096, 4 << 20, Clock::now());
+    }
+    Read("a", from, std::chrono::milliseconds(1), Tier::kS3);
+    return job;
+  };
+  EXPECT_FALSE(read(0, 4)->HasManyDenseBlocks());
+  EXPECT_TRUE(read(4, 20)->HasManyDenseBlocks()) << "an eighth of 64";
+  coordinator_.LoseJobReplies(1);
+  EXPECT_FALSE(Report().has_value());
+  EXPECT_EQ(Last().jobs(0).read_blocks_size(), 20);
+  read(20, 30);
+  ASSERT_TRUE(Report().has_value());
+  EXPECT_EQ(Last().jobs(0).read_blocks_size(), 30) << "what was not confirmed comes again";
+  coordinator_.CountReads(false);
+  read(30, 35);
+  ASSERT_TRUE(Report().has_value());
+  EXPECT_EQ(Last().jobs(0).read_blocks_size(), 5);
+  read(40, 50);
+  coordinator_.CountReads(true);
+  ASSERT_TRUE(Report().has_value());
+  EXPECT_EQ(Last().jobs(0).read_blocks_size(), 0) << "nobody wanted to know";
+  read(50, 60);
+  ASSERT_TRUE(Report().has_value());
+  EXPECT_EQ(Last().jobs(0).read_blocks_size(), 10);
+}
+
 TEST_F(JobReporterTest, AnEndedJobIsReportedOnceMoreAndForgotten) {
   Read("a", 1, std::chrono::milliseconds(1), Tier::kS3);
   ASSERT_TRUE(Report().has_value());

@@ -107,7 +107,7 @@ TEST(StoreConcurrency, BlockAdmittedByManyAtOnceIsStoredOnce) {
           Slice bytes = Slice::Of(data);
           std::vector<std::uint64_t> checksums = ChecksumsOf(data->view());
           const Status status = co_await to->Admit(LinkNumber(1), admitted, std::move(bytes),
-                                                   std::move(checksums), "");
+                                                   std::move(checksums), "", Room::kMayEvict);
           EXPECT_TRUE(status.has_value());
           EXPECT_TRUE(to->Contains(admitted));
           ++count;
@@ -128,8 +128,8 @@ TEST(StoreConcurrency, InvalidCallsAreRefused) {
   const BlockId block = BlockNumber(1, 100'000);
   const auto data = BytesOf(block);
   const auto admit = [&](const BlockId& id, std::vector<std::uint64_t> checksums) {
-    return fakes::RunTask(
-        store->Admit(LinkNumber(1), id, Slice::Of(data), std::move(checksums), ""));
+    return fakes::RunTask(store->Admit(LinkNumber(1), id, Slice::Of(data), std::move(checksums), "",
+                                       Room::kMayEvict));
   };
   const std::vector<std::uint64_t> right = ChecksumsOf(data->view());
   EXPECT_EQ(admit(BlockNumber(1, 99'999), right).error().code, Code::kInvalid);

@@ -145,7 +145,7 @@ TEST_F(StoreDamageTest, ObjectThatContainsARecordIsNeverTakenForOne) {
   std::copy(header.begin(), header.end(), bytes->data() + at);
   std::memcpy(bytes->data() + at + header.size(), data->data(), data->size());
   ASSERT_TRUE(fakes::RunTask(store_->Admit(LinkNumber(1), carrier, Slice::Of(bytes),
-                                           ChecksumsOf(bytes->view()), ""))
+                                           ChecksumsOf(bytes->view()), "", Room::kMayEvict))
                   .has_value());
   ASSERT_TRUE(store_->Close(Patience()).has_value());
   // The carrier's own header is broken, so that a rebuild looks inside it.

@@ -86,6 +86,40 @@ TEST_F(StoreSpaceTest, IdleLinkGivesWayOldestBlocksFirst) {
   EXPECT_LE(store->Disks()[0].used_bytes, store->Disks()[0].capacity_bytes);
 }
 
+TEST_F(StoreSpaceTest, WhatTakesFreeRoomOnlyEvictsNothing) {
+  TestStore store(Options(0s));
+  ASSERT_TRUE(store->HasFreeRoom(LinkNumber(2), kLength));
+  std::uint64_t kept = 0;
+  while (store.Admit(LinkNumber(1), BlockNumber(kept, kLength), "", Room::kFreeOnly)) ++kept;
+  EXPECT_GE(kept, 10U);
+  EXPECT_FALSE(store->HasFreeRoom(LinkNumber(2), RecordDiskBytes(kLength)));
+  const Status refused =
+      store.Admit(LinkNumber(2), BlockNumber(5000, kLength), "", Room::kFreeOnly);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kOverloaded);
+  EXPECT_EQ(store->BlockCount(), kept);
+  EXPECT_EQ(store->counters().evicted_blocks.load(), 0U);
+  EXPECT_TRUE(store.Admit(LinkNumber(2), BlockNumber(5000, kLength)).has_value())
+      << "the link is idle: it gives way to others";
+}
+
+TEST_F(StoreSpaceTest, ThereIsNoFreeRoomBeyondAQuota) {
+  TestStore store(Options(0s));
+  store->SetRules({{.link = LinkNumber(1), .max_bytes = 3ULL * kLength}});
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(store->HasFreeRoom(LinkNumber(1), kLength));
+    ASSERT_TRUE(
+        store.Admit(LinkNumber(1), BlockNumber(i, kLength), "", Room::kFreeOnly).has_value());
+  }
+  EXPECT_FALSE(store->HasFreeRoom(LinkNumber(1), kLength));
+  EXPECT_TRUE(store->HasFreeRoom(LinkNumber(2), kLength));
+  // A pin makes room among the link's own blocks, but not for what may evict nothing.
+  store->SetRules({{.link = LinkNumber(1), .max_bytes = 3ULL * kLength, .pins = {"kept/"}}});
+  EXPECT_FALSE(
+      store.Admit(LinkNumber(1), BlockNumber(7, kLength), "kept/a", Room::kFreeOnly).has_value());
+  EXPECT_TRUE(store.Admit(LinkNumber(1), BlockNumber(7, kLength), "kept/a").has_value());
+}
+
 TEST_F(StoreSpaceTest, SaysOfEachBlockThatGoesWhyItWent) {
   TestStore store(CountingOptions(0s));
   Fill(store, LinkNumber(1), 0);

@@ -66,10 +66,11 @@ class TestStore {
   BlockStore& operator*() { return **opened_; }
   BlockStore* operator->() { return opened_->get(); }
 
-  Status Admit(const Uuid& link, const BlockId& block, std::string path = "") {
+  Status Admit(const Uuid& link, const BlockId& block, std::string path = "",
+               Room room = Room::kMayEvict) {
     const auto data = BytesOf(block);
     return fakes::RunTask(opened_->get()->Admit(link, block, Slice::Of(data),
-                                                ChecksumsOf(data->view()), std::move(path)));
+                                                ChecksumsOf(data->view()), std::move(path), room));
   }
   Result<Cells> Read(const BlockId& block, BlockRange range) {
     return fakes::RunTask(opened_->get()->Read(block, range));

@@ -7,6 +7,8 @@
 #include <boost/asio/use_future.hpp>
 #include <chrono>
 #include <future>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,9 @@ namespace forebay {
 namespace {
 
 using fakes::GetScript;
+
+constexpr BatchWay kVerify{.verify = true};
+constexpr BatchWay kSpare{.urgency = Urgency::kSpare};
 
 class BatchFillerTest : public ReaderRig {
  protected:
@@ -30,18 +35,18 @@ class BatchFillerTest : public ReaderRig {
     return blocks;
   }
   std::future<std::vector<BatchFiller::Outcome>> StartFill(
-      std::vector<ColdBlock> blocks, bool verify = false,
+      std::vector<ColdBlock> blocks, BatchWay way = {},
       Duration patience = std::chrono::seconds(20)) {
     return asio::co_spawn(pool_.Next(),
-                          batches_.Fill(std::move(blocks), verify, Deadline::After(patience)),
+                          batches_.Fill(std::move(blocks), way, Deadline::After(patience)),
                           asio::use_future);
   }
-  std::vector<BatchFiller::Outcome> Fill(std::vector<ColdBlock> blocks, bool verify = false) {
-    return StartFill(std::move(blocks), verify).get();
+  std::vector<BatchFiller::Outcome> Fill(std::vector<ColdBlock> blocks, BatchWay way = {}) {
+    return StartFill(std::move(blocks), way).get();
   }
   Task<void> FillAndForget(std::vector<ColdBlock> blocks) {
-    (void)co_await batches_.Fill(std::move(blocks), false,
-                                 Deadline::After(std::chrono::seconds(20)));
+    const BatchWay way;
+    (void)co_await batches_.Fill(std::move(blocks), way, Deadline::After(std::chrono::seconds(20)));
   }
   static int Count(const std::vector<BatchFiller::Outcome>& outcomes, FillOutcome wanted) {
     int count = 0;
@@ -150,10 +155,10 @@ TEST_F(BatchFillerTest, ADiskThatRefusesToWriteIsNoRoomEither) {
 TEST_F(BatchFillerTest, VerifyFetchesWhatDoesNotMatch) {
   EXPECT_EQ(Count(Fill(Batch(0, 4)), FillOutcome::kFilled), 4);
   ASSERT_TRUE(Eventually([this] { return IsIdle(); }));
-  EXPECT_EQ(Count(Fill(Batch(0, 4), true), FillOutcome::kKept), 4);
+  EXPECT_EQ(Count(Fill(Batch(0, 4), kVerify), FillOutcome::kKept), 4);
   EXPECT_EQ(s3_.gets(), 4u);
   store_.RefuseReads(Error{Code::kOverloaded, "too much disk work is waiting"});
-  const std::vector<BatchFiller::Outcome> unknown = Fill(Batch(0, 1), true);
+  const std::vector<BatchFiller::Outcome> unknown = Fill(Batch(0, 1), kVerify);
   ASSERT_FALSE(unknown[0].has_value());
   EXPECT_EQ(unknown[0].error().code, Code::kOverloaded) << "not known is not kept";
 }
@@ -175,6 +180,61 @@ TEST_F(NarrowBatchTest, AReaderOvertakesTheBatchAndJoinsWhatItReads) {
   EXPECT_LE(s3_.most_at_once(), 8u);
 }
 
+TEST_F(NarrowBatchTest, APreloadOvertakesASpareFillAndAReaderBoth) {
+  std::mutex mutex;
+  std::vector<std::string> asked;
+  s3_.OnGet([&](const GetRequest& get) {
+    const std::scoped_lock lock(mutex);
+    asked.push_back(get.key);
+    return GetScript{.hold_after = 0};
+  });
+  auto spare = StartFill(Batch(0, 40), kSpare);
+  ASSERT_TRUE(s3_.WaitForHeld(3)) << "the background's share";
+  ASSERT_TRUE(Eventually([&] { return filler_.in_flight() == 40; }));
+  Settle();
+  auto preload = StartFill(Batch(35, 45));
+  ASSERT_TRUE(Eventually([&] { return filler_.in_flight() == 45; }));
+  Settle();
+  auto reader = Start(Whole(39));
+  ASSERT_TRUE(s3_.WaitForHeld(4)) << "a reader waits for nobody in the background";
+  s3_.Release();
+  EXPECT_TRUE(AreRight(reader.get(), Whole(39)));
+  EXPECT_EQ(Count(preload.get(), FillOutcome::kFilled), 10);
+  EXPECT_EQ(Count(spare.get(), FillOutcome::kFilled), 40);
+  ASSERT_EQ(asked.size(), 45u) << "one GET each";
+  EXPECT_EQ(asked[3], "data/39");
+  // Behind the three that were under way and the reader's come the preload's other nine.
+  std::set<std::string> next(asked.begin() + 4, asked.begin() + 13);
+  for (int i = 35; i < 45; ++i) EXPECT_EQ(next.contains("data/" + std::to_string(i)), i != 39) << i;
+}
+
+TEST_F(NarrowBatchTest, ASpareFillTakesFreeRoomOnlyAndPaysForNothingElse) {
+  store_.LimitRoom(10 * kBlock);
+  const std::vector<BatchFiller::Outcome> outcomes = Fill(Batch(0, 50), kSpare);
+  const int filled = Count(outcomes, FillOutcome::kFilled);
+  EXPECT_EQ(Count(outcomes, FillOutcome::kNoRoom), 50 - filled);
+  EXPECT_LE(filled, 10);
+  EXPECT_GE(filled, 10 - 3) << "the last ones stand back for each other's room";
+  EXPECT_EQ(s3_.gets(), static_cast<std::uint64_t>(filled)) << "no GET is thrown away";
+  EXPECT_EQ(store_.counters().evicted_blocks, 0u);
+  // What somebody asks for may still make room.
+  EXPECT_EQ(Count(Fill(Batch(40, 50)), FillOutcome::kFilled), 10);
+  EXPECT_GT(store_.counters().evicted_blocks, 0u);
+}
+
+TEST_F(NarrowBatchTest, ASpareFillThatAReaderJoinedIsKeptLikeTheReaders) {
+  store_.LimitRoom(kBlock * 3 / 2 + kBlock);
+  s3_.OnGet([](const GetRequest&) { return GetScript{.hold_after = 0}; });
+  auto spare = StartFill(Batch(0, 1), kSpare);
+  ASSERT_TRUE(s3_.WaitForHeld(1));
+  store_.LimitRoom(0);  // others took it meanwhile
+  auto reader = Start(Whole(0));
+  Settle();
+  s3_.Release();
+  EXPECT_TRUE(AreRight(reader.get(), Whole(0)));
+  EXPECT_EQ(Count(spare.get(), FillOutcome::kFilled), 1);
+}
+
 TEST_F(NarrowBatchTest, AnotherNodesReaderTakesItOutOfTheBackgroundToo) {
   s3_.OnGet([](const GetRequest&) { return GetScript{.hold_after = 0}; });
   auto batch = StartFill(Batch(0, 100));
@@ -193,7 +253,7 @@ TEST_F(NarrowBatchTest, AnotherNodesReaderTakesItOutOfTheBackgroundToo) {
 
 TEST_F(NarrowBatchTest, ACallerThatGoesAwayLosesNothing) {
   s3_.OnGet([](const GetRequest&) { return GetScript{.hold_after = 0}; });
-  const auto outcomes = StartFill(Batch(0, 10), false, std::chrono::milliseconds(50)).get();
+  const auto outcomes = StartFill(Batch(0, 10), {}, std::chrono::milliseconds(50)).get();
   for (const auto& outcome : outcomes) EXPECT_EQ(outcome.error().code, Code::kTimeout);
   s3_.Release();
   for (const auto& outcome : Fill(Batch(0, 10))) EXPECT_TRUE(outcome.has_value());

@@ -79,15 +79,16 @@ class FillBrakeTest : public ::testing::Test {
   FillBrakeTest() { pool_.Start(); }
   ~FillBrakeTest() override { brake_.Close(); }
 
-  static Task<Status> PassAndNote(FillBrake* brake, int number, bool background,
+  static Task<Status> PassAndNote(FillBrake* brake, int number, Urgency urgency,
                                   std::vector<int>* order, Duration patience) {
-    Status passed = co_await brake->Pass(Block(static_cast<std::uint64_t>(number)), background,
+    Status passed = co_await brake->Pass(Block(static_cast<std::uint64_t>(number)), urgency,
                                          Deadline::After(patience));
     if (passed) order->push_back(number);
     co_return passed;
   }
-  std::future<Status> Pass(int number, bool background = false, Duration patience = seconds(20)) {
-    return asio::co_spawn(pool_.At(0), PassAndNote(&brake_, number, background, &order_, patience),
+  std::future<Status> Pass(int number, Urgency urgency = Urgency::kReader,
+                           Duration patience = seconds(20)) {
+    return asio::co_spawn(pool_.At(0), PassAndNote(&brake_, number, urgency, &order_, patience),
                           asio::use_future);
   }
   /// Returns when all that was started has come as far as it can.
@@ -110,34 +111,37 @@ TEST_F(FillBrakeTest, APauseHoldsEverybodyAndReadersGoFirstAfterIt) {
   brake_.Set({.paused_since_unix_s = 1, .version = 1});
   EXPECT_FALSE(brake_.Open());
   std::vector<std::future<Status>> waiting;
-  waiting.push_back(Pass(1, true));
-  waiting.push_back(Pass(2, true));
+  waiting.push_back(Pass(0, Urgency::kSpare));
+  waiting.push_back(Pass(5, Urgency::kSpare));
+  waiting.push_back(Pass(1, Urgency::kAsked));
+  waiting.push_back(Pass(2, Urgency::kAsked));
   waiting.push_back(Pass(3));
   waiting.push_back(Pass(4));
   Settle();
   EXPECT_TRUE(order_.empty());
-  brake_.Promote(Block(2));  // a reader came for it
+  brake_.Promote(Block(2), Urgency::kReader);  // a reader came for it
+  brake_.Promote(Block(5), Urgency::kAsked);   // a preload wants it, too
   brake_.Set({.version = 2});
   for (auto& one : waiting) EXPECT_TRUE(one.get().has_value());
-  EXPECT_EQ(order_, (std::vector<int>{3, 4, 2, 1}));
+  EXPECT_EQ(order_, (std::vector<int>{3, 4, 2, 1, 5, 0}));
 }
 
 TEST_F(FillBrakeTest, WhoIsHeldTooLongIsToldWhatHeldIt) {
   brake_.Set({.paused_since_unix_s = 1, .version = 1});
-  const Status held = Pass(1, false, milliseconds(20)).get();
+  const Status held = Pass(1, Urgency::kReader, milliseconds(20)).get();
   ASSERT_FALSE(held.has_value());
   EXPECT_EQ(held.error().code, Code::kTimeout);
   EXPECT_NE(held.error().message.find("forebay resume fills"), std::string::npos);
   brake_.Set({.bytes_per_s = 1, .version = 2});
   ASSERT_TRUE(Pass(2).get().has_value());
-  const Status limited = Pass(3, false, milliseconds(20)).get();
+  const Status limited = Pass(3, Urgency::kReader, milliseconds(20)).get();
   ASSERT_FALSE(limited.has_value());
   EXPECT_NE(limited.error().message.find("forebay limit s3"), std::string::npos);
 }
 
 TEST_F(FillBrakeTest, TheOneBehindMovesUpWhenTheFirstGivesUp) {
   brake_.Set({.paused_since_unix_s = 1, .version = 1});
-  std::future<Status> first = Pass(1, false, milliseconds(20));
+  std::future<Status> first = Pass(1, Urgency::kReader, milliseconds(20));
   std::future<Status> second = Pass(2);
   EXPECT_FALSE(first.get().has_value());
   brake_.Set({.version = 2});

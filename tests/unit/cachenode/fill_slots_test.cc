@@ -18,8 +18,9 @@ namespace {
 
 using Turn = std::shared_ptr<FillSlots::Turn>;
 
-Turn Demand() { return std::make_shared<FillSlots::Turn>(false); }
-Turn Background() { return std::make_shared<FillSlots::Turn>(true); }
+Turn Demand() { return std::make_shared<FillSlots::Turn>(Urgency::kReader); }
+Turn Background() { return std::make_shared<FillSlots::Turn>(Urgency::kAsked); }
+Turn Spare() { return std::make_shared<FillSlots::Turn>(Urgency::kSpare); }
 
 class FillSlotsTest : public ::testing::Test {
  protected:
@@ -117,6 +118,27 @@ TEST_F(FillSlotsTest, DemandOvertakesTheBackground) {
   EXPECT_EQ(order, (std::vector<int>{1, 3, 0, 2}));
 }
 
+TEST_F(FillSlotsTest, ASpareFillComesAfterAllOthersAndMovesUpOnly) {
+  FillSlots slots(1, 1, 100);
+  const Turn first = Demand();
+  ASSERT_TRUE(Take(slots, first).get().has_value());
+  std::vector<int> order;
+  std::vector<std::future<Status>> waiting;
+  const std::vector<Turn> turns = {Spare(), Spare(), Background(), Demand(), Spare()};
+  for (std::size_t i = 0; i < turns.size(); ++i) {
+    waiting.push_back(asio::co_spawn(
+        pool_.At(0), TakeAndNote(&slots, turns[i], static_cast<int>(i), &order), asio::use_future));
+  }
+  Settle();
+  slots.Promote(turns[1], Urgency::kAsked);   // a preload asks for it, too
+  slots.Promote(turns[4], Urgency::kReader);  // a reader came for it
+  slots.Promote(turns[4], Urgency::kAsked);   // and a preload later
+  slots.Return(first);
+  for (auto& one : waiting) EXPECT_TRUE(one.get().has_value());
+  EXPECT_EQ(order, (std::vector<int>{3, 4, 2, 1, 0}));
+  EXPECT_EQ(slots.free(), 1u);
+}
+
 TEST_F(FillSlotsTest, TheBackgroundNeverTakesMoreThanItsShare) {
   FillSlots slots(4, 2, 100);
   std::vector<Turn> turns;
@@ -148,7 +170,7 @@ TEST_F(FillSlotsTest, AReaderTakesAWaitingFillOutOfTheBackground) {
   std::future<Status> joined = Take(slots, wanted);
   EXPECT_FALSE(Has(joined)) << "the share is used up";
   EXPECT_TRUE(slots.InBackground(*wanted));
-  slots.Promote(wanted);
+  slots.Promote(wanted, Urgency::kReader);
   EXPECT_TRUE(Has(joined)) << "a reader's slot was free";
   EXPECT_FALSE(slots.InBackground(*wanted));
   EXPECT_FALSE(Has(waits));
@@ -165,7 +187,7 @@ TEST_F(FillSlotsTest, WhoIsPromotedOnTheWayInIsDemand) {
   ASSERT_TRUE(Take(slots, first).get().has_value());
   std::future<Status> background = Take(slots, Background());
   const Turn wanted = Background();
-  slots.Promote(wanted);
+  slots.Promote(wanted, Urgency::kReader);
   std::future<Status> joined = Take(slots, wanted);
   slots.Return(first);
   EXPECT_TRUE(Has(joined));

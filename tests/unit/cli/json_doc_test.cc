@@ -103,7 +103,7 @@ TEST_F(JsonDoc, Stats) {
 }
 
 TEST_F(JsonDoc, Status) {
-  proto::StatsReply stats = SampleStats();
+  proto::StatsReply stats = SampleStatsWithFill();
   stats.clear_nodes();
   session_.Answer(Method::kStats, stats);
   EXPECT_EQ(Run("status", {"status"}).exit, 3);
@@ -292,6 +292,7 @@ TEST_F(JsonDoc, Tasks) {
   running.set_fetched_blocks(1000);
   running.set_fetched_bytes(1'024'000);
   running.set_bytes_per_second(1'024'000);
+  *reply.add_tasks() = SampleFill(1);
   session_.Answer(Method::kListTasks, reply);
   Run("tasks", {"tasks"});
 }
@@ -381,12 +382,11 @@ TEST_F(JsonDoc, ExplainFile) {
 }
 
 TEST_F(JsonDoc, ExplainJob) {
-  const proto::StatsReply stats = SampleStats();
   proto::DescribeJobReply reply;
   reply.set_active(true);
   reply.set_mounts(2);
   reply.set_processes(16);
-  *reply.add_links() = stats.jobs(0);
+  *reply.add_links() = SampleStats().jobs(0);
   proto::JobWaits& waits = *reply.mutable_waits();
   waits.set_reads(1200);
   waits.set_local_us(2'000'000);
@@ -399,7 +399,7 @@ TEST_F(JsonDoc, ExplainJob) {
   node.set_reads(500);
   node.set_wait_us(500'000);
   session_.Answer(Method::kDescribeJob, reply);
-  session_.Answer(Method::kStats, stats);
+  session_.Answer(Method::kStats, SampleStatsWithFill());
   EXPECT_EQ(Run("explain --job", {"explain", "--job", "job-17"}).exit, 0);
 }
 

@@ -142,6 +142,24 @@ proto::TaskState SamplePreload(std::uint32_t state) {
   return task;
 }
 
+proto::TaskState SampleFill(std::uint32_t state) {
+  proto::TaskState task = SamplePreload(state);
+  task.set_kind("fill");
+  task.set_target("imagenet");
+  task.set_link("imagenet");
+  task.add_jobs("job-17");
+  task.set_done(2500);
+  task.set_bytes(2'560'000);
+  if (state == 0) {
+    task.set_bytes_per_second(1'024'000);
+  } else {
+    task.set_no_room(true);
+    task.set_not_kept(2500);
+    task.set_not_kept_bytes(2'560'000);
+  }
+  return task;
+}
+
 proto::StatsReply SampleStats() {
   proto::StatsReply stats;
   stats.set_cluster("0123456789abcdef");
@@ -176,6 +194,12 @@ proto::StatsReply SampleStats() {
   job.mutable_waits()->set_reads(1200);
   job.mutable_waits()->set_s3_us(12'000'000);
   job.mutable_waits()->set_detour_us(500'000);
+  return stats;
+}
+
+proto::StatsReply SampleStatsWithFill() {
+  proto::StatsReply stats = SampleStats();
+  *stats.add_fills() = SampleFill(0);
   return stats;
 }
 

@@ -88,6 +88,10 @@ Ran RunForebay(ScriptedSession& session, const std::vector<std::string>& words,
 proto::TaskState SamplePreload(std::uint32_t state);
 
 /// A cluster of one link, two nodes and one job, the same at each call.
+/// A background fill of "imagenet" that runs, or ended for want of room.
+proto::TaskState SampleFill(std::uint32_t state);
 proto::StatsReply SampleStats();
+/// The same with a background fill that runs.
+proto::StatsReply SampleStatsWithFill();
 
 }  // namespace forebay::testing

@@ -57,6 +57,28 @@ TEST(Task, ShowNamesWhatFailedAndWhy) {
   EXPECT_THAT(ran.out, HasSubstr("  k\\n7: S3 answered 412\n"));
 }
 
+TEST(Task, ABackgroundFillSaysForWhomItIsAndWhyItEnded) {
+  ScriptedSession session;
+  proto::TaskState task = SampleFill(1);
+  session.Answer(Method::kGetTask, task);
+  Ran ran = RunForebay(session, {"task", "show", "t-1"});
+  EXPECT_THAT(ran.out, HasSubstr("t-1: fill of imagenet, done\n"));
+  EXPECT_THAT(ran.out, HasSubstr("  jobs      job-17\n"));
+  EXPECT_THAT(ran.out, HasSubstr("  why       nothing is free in the cache any more\n"));
+  task.set_no_room(false);
+  task.set_job_left(true);
+  session.Answer(Method::kGetTask, task);
+  ran = RunForebay(session, {"task", "show", "t-1"});
+  EXPECT_THAT(ran.out, HasSubstr("  why       no job reads the link any more\n"));
+}
+
+TEST(Status, NamesTheBackgroundFillsThatRun) {
+  ScriptedSession session;
+  session.Answer(Method::kStats, SampleStatsWithFill());
+  EXPECT_THAT(RunForebay(session, {"status"}).out,
+              HasSubstr("\nfilling      the rest of imagenet: 50.0 %, 2.50 s left (task t-1)\n"));
+}
+
 TEST(Task, CancelCanBeRepeated) {
   ScriptedSession session;
   session.Answer(Method::kCancelTask, Changed(SamplePreload(3), true));

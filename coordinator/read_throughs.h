@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+
+#include "common/base/deadline.h"
+#include "coordinator/job_key.h"
+#include "proto/coordinator.pb.h"
+
+namespace forebay {
+
+/// Which jobs read so much of a link within a minute that the rest of it is worth fetching
+/// (common/model/read_through.h): the distinct blocks of all mounts that read for the job,
+/// together. At most about two thousand blocks of a job are kept. Pure: time is given. Not
+/// thread-safe.
+class ReadThroughs {
+ public:
+  /// A mount's row. True when the job has read enough by now.
+  bool Add(const JobKey& key, const proto::MountJob& row, TimePoint now);
+  void Forget(const JobKey& key) { jobs_.erase(key); }
+  /// Forgets what is over: to be called now and then.
+  void Tidy(TimePoint now);
+  std::size_t jobs() const { return jobs_.size(); }
+
+ private:
+  using Blocks = std::unordered_map<std::uint64_t, TimePoint>;  // when each was last told of
+
+  std::map<JobKey, Blocks> jobs_;
+};
+
+}  // namespace forebay
