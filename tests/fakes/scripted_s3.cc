@@ -274,7 +274,7 @@ S3Answer ScriptedS3::AnswerTo(const S3RequestSeen& request) {
   Handler handler;
   {
     std::scoped_lock lock(mutex_);
-    requests_.push_back(request);
+    if (keeps_requests_) requests_.push_back(request);
     if (!next_.empty()) {
       S3Answer answer = std::move(next_.front());
       next_.pop_front();
@@ -301,7 +301,7 @@ bool ScriptedS3::Send(int fd, const S3RequestSeen& request, const S3Answer& answ
   text += answer.no_length ? "Connection: close\r\n\r\n" : "\r\n";
   const std::size_t part =
       answer.stall_after.value_or(answer.end_after.value_or(answer.body.size()));
-  if (request.method != "HEAD") text += answer.body.substr(0, part);
+  if (request.method != "HEAD") text += std::string_view(answer.body).substr(0, part);
   if (!SendAll(fd, text)) return false;
   if (answer.stall_after) return ::recv(fd, &byte, 1, 0) > 0;
   if (answer.reset) {

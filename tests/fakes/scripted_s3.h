@@ -72,6 +72,8 @@ class ScriptedS3 {
   /// What the store itself would answer, to be bent by a test.
   S3Answer Truth(const S3RequestSeen& request) const;
 
+  /// From now on requests() stays as it is: for whoever serves millions.
+  void KeepNoRequests() { keeps_requests_ = false; }
   std::vector<S3RequestSeen> requests() const;
   std::size_t connections() const { return accepted_.load(); }  ///< Accepted so far.
   /// Waits until a client has closed so many connections; false after 10 s.
@@ -104,6 +106,7 @@ class ScriptedS3 {
   int listener_ = -1;
   std::uint16_t port_ = 0;
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> keeps_requests_{true};
   std::atomic<std::size_t> accepted_{0};
   std::atomic<std::size_t> closed_{0};
   mutable std::mutex mutex_;
