@@ -52,7 +52,7 @@ class RangeSink {
 class ListingSpool final : public RangeSink {
  public:
   /// A folder that is older begins again: what S3 held then says too little about now.
-  static constexpr std::int64_t kMaxAgeSeconds = 24 * 3600;
+  static constexpr std::int64_t kMaxAgeSeconds = 86'400;
 
   /// Goes on with what `folder` holds of this very listing, or makes it empty. `identity` says
   /// which listing it is; of another one, of one whose ranges have a gap and of one that is too old

@@ -7,7 +7,7 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
+#include <cstddef>
 #include <system_error>
 #include <type_traits>
 
@@ -41,7 +41,7 @@ void PutNumber(std::string& out, T number) {
 template <typename T>
 bool TakeNumber(std::string_view& rest, T& number) {
   if (rest.size() < sizeof number) return false;
-  std::memcpy(&number, rest.data(), sizeof number);
+  rest.copy(reinterpret_cast<char*>(&number), sizeof number);
   rest.remove_prefix(sizeof number);
   return true;
 }

@@ -33,6 +33,7 @@ std::vector<std::size_t> Spread(std::size_t begin, std::size_t end, std::size_t 
   const std::size_t size = end - begin;
   std::vector<std::size_t> picks;
   const std::size_t parts = std::min(size, count);
+  picks.reserve(parts);
   for (std::size_t i = 0; i < parts; ++i) {
     picks.push_back(size <= count ? begin + i : begin + size * (i + 1) / (count + 1));
   }
@@ -53,6 +54,7 @@ class Search {
     while (low < high) {
       const std::vector<std::size_t> picks = Spread(low, high, at_once_);
       std::vector<std::string> chosen;
+      chosen.reserve(picks.size());
       for (const std::size_t pick : picks) chosen.push_back(markers[pick]);
       Result<std::vector<std::optional<std::string>>> found = co_await probe_(std::move(chosen));
       if (!found) co_return Fail(found.error());

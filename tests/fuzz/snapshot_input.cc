@@ -56,6 +56,10 @@ void MendHeader(std::string& bytes) {
   std::memcpy(bytes.data(), &header, sizeof header);
 }
 
+void RequireSoundOrCorrupt(const Status& status) {
+  Require(status.has_value() || status.error().code == Code::kCorrupt);
+}
+
 void UseRow(const Snapshot& snapshot, const SnapshotRow& row) {
   Require(row.is_directory() || row.directory == 0);
   Require(snapshot.NameOf(row).size() <= kMaxNameBytes);
@@ -83,7 +87,7 @@ void UseDirectory(const Snapshot& snapshot, std::uint32_t number) {
 }
 
 void UseAll(const Snapshot& snapshot) {
-  (void)snapshot.VerifyAll();
+  RequireSoundOrCorrupt(snapshot.VerifyAll());
   (void)snapshot.Digest();
   for (std::uint32_t i = 0; i < std::min(snapshot.rows(), kLooks); ++i) {
     if (const auto row = snapshot.RowAt(i)) UseRow(snapshot, *row);
@@ -94,10 +98,11 @@ void UseAll(const Snapshot& snapshot) {
   }
   (void)snapshot.Resolve("a/b/c.bin");
   std::uint32_t left = kLooks;
-  (void)snapshot.ForEachFile(kRootDirectory,
-                             [&](const SnapshotRow&, std::string_view) { return --left > 0; });
+  RequireSoundOrCorrupt(snapshot.ForEachFile(
+      kRootDirectory, [&](const SnapshotRow&, std::string_view) { return --left > 0; }));
   left = kLooks;
-  (void)snapshot.ForEachHidden([&](std::string_view, HiddenReason) { return --left > 0; });
+  RequireSoundOrCorrupt(
+      snapshot.ForEachHidden([&](std::string_view, HiddenReason) { return --left > 0; }));
 }
 
 std::string BytesOf(const std::vector<ListedKey>& keys, const std::string& prefix) {
