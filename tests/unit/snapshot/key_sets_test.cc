@@ -15,11 +15,13 @@
 namespace forebay {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define FOREBAY_SLOW_BUILD
+#endif
+#endif
+#ifdef FOREBAY_SLOW_BUILD
 constexpr int kSets = 5'000;
-#elif defined(__has_feature)
-constexpr int kSets =
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ? 5'000 : 100'000;
 #else
 constexpr int kSets = 100'000;
 #endif
