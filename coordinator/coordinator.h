@@ -115,6 +115,7 @@ class Coordinator {
   Uuid cluster_;
   Offload offload_;
   IoPool io_;
+  IoPool listing_;  // fetches and parses what linker_ lists
   std::unique_ptr<ClusterMembers> membership_;
   TaskBook tasks_;
   std::unique_ptr<LinkRegistry> links_;

@@ -4,21 +4,21 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "common/base/executors.h"
+#include "common/base/failpoint.h"
 #include "common/base/wall_clock.h"
 #include "common/model/key_rules.h"
 #include "common/model/limits.h"
 #include "common/snapshot/difference.h"
 #include "common/snapshot/partial_refresh.h"
 #include "coordinator/link_options.h"
+#include "coordinator/listing_feed.h"
 
 namespace forebay {
 namespace {
@@ -28,56 +28,12 @@ constexpr std::chrono::seconds kReachabilityCheck{10};
 /// A snapshot that is just being written is not torn down.
 constexpr std::chrono::seconds kCancelPatience{10};
 
-/// S3 storage classes whose objects must be restored before a GET (AWS, "Understanding archived
-/// objects").
-bool IsArchived(std::string_view storage_class) {
-  static constexpr std::array<std::string_view, 2> kArchives = {"GLACIER", "DEEP_ARCHIVE"};
-  return std::ranges::find(kArchives, storage_class) != kArchives.end();
-}
-
 /// Failures that a later try may not have: S3 or this process went away.
 bool IsInterruption(const Error& error, bool stopping) {
   return stopping && (error.code == Code::kUnavailable || error.code == Code::kTimeout);
 }
 
-/// The key at `part`, and the markers of the folders above it: partial_refresh.h says why.
-std::vector<std::string> KeysAround(const std::string& prefix, const std::string& part) {
-  std::vector<std::string> keys = {KeyAtPath(prefix, part)};
-  for (std::size_t slash = part.find('/'); slash != std::string::npos;
-       slash = part.find('/', slash + 1)) {
-    keys.push_back(KeyAtPath(prefix, part.substr(0, slash)) + "/");
-  }
-  return keys;
-}
-
 Error ListingCancelled() { return Error{Code::kUnavailable, "it was cancelled"}; }
-
-Status AddPage(SnapshotBuilder& builder, const std::vector<ListedObject>& objects) {
-  for (const ListedObject& object : objects) {
-    const ListedKey key{.key = object.key,
-                        .size = object.size,
-                        .etag = object.etag,
-                        .mtime_unix_s = object.mtime_s,
-                        .archived = IsArchived(object.storage_class)};
-    Status added = builder.Add(key);
-    if (!added) return added;
-  }
-  return {};
-}
-
-proto::GenerationInfo Describe(std::uint64_t generation, const FinishedSnapshot& finished,
-                               std::int64_t listed_unix_s) {
-  proto::GenerationInfo info;
-  info.set_generation(generation);
-  info.set_snapshot_bytes(finished.file_bytes);
-  info.set_digest_high(finished.digest.high);
-  info.set_digest_low(finished.digest.low);
-  info.set_objects(finished.totals.objects);
-  info.set_bytes(finished.totals.bytes);
-  info.set_hidden_keys(finished.totals.hidden_keys);
-  info.set_listed_unix_s(listed_unix_s);
-  return info;
-}
 
 }  // namespace
 
@@ -163,21 +119,20 @@ Task<Status> Linker::Resume() {
   for (const Link& link : all) {
     if (link.generation) {
       auto open = [this, id = link.spec.id, generation = *link.generation] {
-        return parts_.index.Open(id, generation, true);
+        return parts_.index.Open(id, generation, false);
       };
       Status opened = co_await parts_.offload.Run(std::move(open));
+      // A refresh that was interrupted builds on it at once.
+      if (opened && !link.task_id.empty()) opened = co_await Verify(link);
       if (opened) {
-        if (!link.task_id.empty()) Begin(link);  // a refresh was interrupted
+        if (!link.task_id.empty()) Begin(link);
         continue;
       }
-      spdlog::warn("the listing of link '{}' is lost ({}): it is listed again", link.spec.name,
-                   opened.error().message);
-      auto relist = [this, id = link.spec.id] { return parts_.links.Relist(id); };
-      Status relisted = co_await parts_.offload.Run(std::move(relist));
+      Status relisted = co_await ListAgain(link, opened.error());
       if (!relisted) co_return relisted;
+    } else {
+      Begin(link);
     }
-    const std::optional<Link> now = parts_.links.FindById(link.spec.id);
-    if (now) Begin(*now);
   }
   for (const Link& link : all) {
     if (!link.previous) continue;
@@ -188,7 +143,49 @@ Task<Status> Linker::Resume() {
     (void)co_await parts_.offload.Run(std::move(open));
   }
   Status pruned = co_await PruneFiles();
+  verifying_ = true;
+  Spawn(context_, VerifyFiles(all));
   co_return pruned;
+}
+
+/// The file of `link`'s generation is lost, because of `why`.
+Task<Status> Linker::ListAgain(Link link, Error why) {
+  const std::optional<Link> known = parts_.links.FindById(link.spec.id);
+  const bool current = known && known->task_id == link.task_id && known->generation &&
+                       known->generation->generation() == link.generation->generation();
+  if (!current) co_return Status();  // it is listed already, or gone
+  spdlog::warn("the listing of link '{}' is lost ({}): it is listed again", link.spec.name,
+               why.message);
+  auto relist = [this, id = link.spec.id] { return parts_.links.Relist(id); };
+  Status relisted = co_await parts_.offload.Run(std::move(relist));
+  if (!relisted) co_return relisted;
+  const std::optional<Link> now = parts_.links.FindById(link.spec.id);
+  if (now) Begin(*now);
+  co_return Status();
+}
+
+/// kCorrupt: the current generation's file is damaged. Success where there is nothing to compare.
+Task<Status> Linker::Verify(Link link) {
+  if (!link.generation) co_return Status();
+  auto verify = [this, link] { return parts_.index.Verify(link.spec.id, *link.generation); };
+  Status verified = co_await parts_.offload.Run(std::move(verify));
+  if (!verified && verified.error().code == Code::kCorrupt) co_return verified;
+  co_return Status();
+}
+
+/// Reads what an earlier process wrote, while links are served already: a mount compares what it
+/// fetches with the digest itself, and a refresh first verifies what it builds on.
+Task<void> Linker::VerifyFiles(std::vector<Link> links) {
+  for (const Link& link : links) {
+    if (stopping_) break;
+    if (!link.generation) continue;
+    Status verified = co_await Verify(link);
+    if (verified || stopping_) continue;
+    Status again = co_await ListAgain(link, verified.error());
+    if (!again) spdlog::error("link '{}': {}", link.spec.name, again.error().message);
+  }
+  verifying_ = false;
+  ended_.NotifyAll();
 }
 
 void Linker::Begin(Link link) {
@@ -229,39 +226,45 @@ Status Linker::RecordEnd(const Link& link, const Listing& listing, const Error& 
 
 /// Lists the link, builds the snapshot and publishes it.
 Task<Status> Linker::Build(Link link, std::shared_ptr<Listing> listing) {
-  const std::int64_t begun = UnixSeconds();
   const TimePoint start = Clock::now();
-  auto prepare = [this, link, begun] { return Prepare(link, begun); };
+  auto prepare = [this, link] { return Prepare(link, UnixSeconds()); };
   Result<Plan> plan = co_await parts_.offload.Run(std::move(prepare));
   if (!plan) co_return Fail(plan.error());
-  Status listed = co_await ListInto(link, plan->part, plan->builder, listing);
+  Status listed = co_await ListInto(link, *plan, listing);
   if (!listed) co_return listed;
-  auto finish = [this, link, plan = *plan, begun, listing] {
-    return Finish(link, plan, begun, *listing);
-  };
+  const double listed_s = std::chrono::duration<double>(Clock::now() - start).count();
+  auto finish = [this, link, plan = *plan, listing] { return Finish(link, plan, *listing); };
   Status finished = co_await parts_.offload.Run(std::move(finish));
   if (!finished) co_return finished;
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  spdlog::info("link '{}': {} objects listed in {:.3f} s over {} key ranges", link.spec.name,
-               listing->objects, seconds, listing->lister->ranges_used());
+  spdlog::info(
+      "link '{}': {} objects in {:.3f} s, listed in {:.3f} s over {} key ranges with {} "
+      "probes",
+      link.spec.name, listing->objects, seconds, listed_s, listing->lister->ranges_used(),
+      listing->lister->probes());
   co_return Status();
 }
 
 /// Blocks.
-Result<Linker::Plan> Linker::Prepare(const Link& link, std::int64_t begun) {
+Result<Linker::Plan> Linker::Prepare(const Link& link, std::int64_t now) {
   Status prepared = parts_.index.BeginBuild(link.spec.id);
   if (!prepared) return Fail(prepared.error());
   Plan plan;
-  plan.listed_unix_s = begun;
   if (link.generation) {
     const auto current = parts_.index.Find(link.spec.id, link.generation->generation());
-    if (current) plan.previous = current->snapshot();
+    if (current) plan.previous = current->snapshot();  // verified before this began
   }
   if (plan.previous && CanRefreshPart(*plan.previous, link.refresh_path)) {
     plan.part = link.refresh_path;
-    // Of the complete listing that most of it comes from.
-    plan.listed_unix_s = static_cast<std::int64_t>(plan.previous->listed_unix_s());
   }
+  Result<std::unique_ptr<ListingSpool>> spool = ListingSpool::Open(
+      parts_.index.ListingFolderOf(link.spec.id), ListingIdentity(link, plan.part), now);
+  if (!spool) return Fail(spool.error());
+  plan.spool = std::move(*spool);
+  // Of a part, the time of the complete listing that most of it comes from.
+  plan.listed_unix_s = plan.part.empty()
+                           ? plan.spool->begun_unix_s()
+                           : static_cast<std::int64_t>(plan.previous->listed_unix_s());
   SnapshotOptions options;
   options.id = SnapshotId{.link = link.spec.id, .generation = link.next_generation};
   options.domain = link.spec.domain;
@@ -280,12 +283,17 @@ Result<Linker::Plan> Linker::Prepare(const Link& link, std::int64_t begun) {
 }
 
 /// Publishes what was listed, unless the current generation says the same. Blocks.
-Status Linker::Finish(const Link& link, const Plan& plan, std::int64_t begun,
-                      const Listing& listing) {
+Status Linker::Finish(const Link& link, const Plan& plan, const Listing& listing) {
+  const auto wanted = [&] { return !stopping_ && !listing.cancelled; };
+  ListingSpool* const spool =
+      IsSingleObjectPrefix(link.spec.origin.prefix) ? nullptr : plan.spool.get();
+  Status fed = FeedBuilder(spool, listing.lister->single_objects(), *plan.builder, wanted);
+  if (!fed) return fed;
   Result<FinishedSnapshot> finished = plan.builder->Finish();
   if (!finished) return Fail(finished.error());
-  const proto::GenerationInfo info = Describe(link.next_generation, *finished, plan.listed_unix_s);
-  Status opened = parts_.index.Open(link.spec.id, info, false);
+  const proto::GenerationInfo info =
+      DescribeGeneration(link.next_generation, *finished, plan.listed_unix_s);
+  Status opened = parts_.index.Open(link.spec.id, info, true);
   if (!opened) return opened;
   SnapshotDifference difference;
   difference.added = info.objects();
@@ -297,7 +305,8 @@ Status Linker::Finish(const Link& link, const Plan& plan, std::int64_t begun,
   }
   // The last moment: its file is nobody's and goes.
   if (listing.cancelled) return Fail(ListingCancelled());
-  if (difference.same) return parts_.links.Confirm(link.spec.id, begun);
+  if (difference.same) return parts_.links.Confirm(link.spec.id, plan.spool->begun_unix_s());
+  if (failpoint("listing.publish")) return Fail(Code::kInternal, "failpoint");
   Status published = parts_.links.Publish(link.spec.id, info, difference);
   if (!published) return published;
   spdlog::info("link '{}': generation {} with {} objects, {} bytes and {} hidden keys: +{} -{} ~{}",
@@ -306,34 +315,38 @@ Status Linker::Finish(const Link& link, const Plan& plan, std::int64_t begun,
   return {};
 }
 
-Task<Status> Linker::ListInto(Link link, std::string part, std::shared_ptr<SnapshotBuilder> builder,
-                              std::shared_ptr<Listing> listing) {
+Task<Status> Linker::ListInto(Link link, Plan plan, std::shared_ptr<Listing> listing) {
   const LinkOrigin origin = link.spec.origin;
+  // Of a link to one object, S3 also lists the keys that merely begin like it.
   const bool single = IsSingleObjectPrefix(origin.prefix);
-  // The lister holds the sink and the listing holds the lister: the sink must not hold either.
-  Listing* progress = listing.get();
-  const RangeLister::Sink sink =
-      [this, builder, progress, single, prefix = origin.prefix,
-       task = link.task_id](const std::vector<ListedObject>& objects) -> Status {
-    // Of a link to one object, S3 also lists the keys that merely begin like it.
-    std::vector<ListedObject> own;
-    if (single && objects.front().key == prefix) own.push_back(objects.front());
-    const std::vector<ListedObject>& taken = single ? own : objects;
-    Status added = AddPage(*builder, taken);
-    if (!added) return added;
-    progress->objects += taken.size();
-    for (const ListedObject& object : taken) progress->bytes += object.size;
-    parts_.tasks.Progress(task, progress->objects, progress->bytes);
-    return {};
+  listing->objects = plan.spool->objects();
+  listing->bytes = plan.spool->bytes();
+  if (listing->objects > 0) {
+    spdlog::info("link '{}': its listing goes on behind {} objects", link.spec.name,
+                 listing->objects);
+  }
+  // The lister holds this and the listing holds the lister: it must not hold either.
+  Listing* const counted = listing.get();
+  const RangeLister::Progress progress = [this, counted, task = link.task_id](std::uint64_t objects,
+                                                                              std::uint64_t bytes) {
+    counted->objects += objects;
+    counted->bytes += bytes;
+    parts_.tasks.Progress(task, counted->objects, counted->bytes);
   };
-  const std::string prefix = part.empty() ? origin.prefix : KeyAtPath(origin.prefix, part) + "/";
-  listing->lister = RangeLister::Create(parts_.store, origin, prefix, parts_.listing, sink);
+  RangeLister::Job job{
+      .origin = origin,
+      .prefix = plan.part.empty() ? origin.prefix : KeyAtPath(origin.prefix, plan.part) + "/",
+      .ranges = plan.spool->found(),
+      .keys_only = single};
+  listing->lister = RangeLister::Create(parts_.store, std::move(job), parts_.listing, *plan.spool,
+                                        parts_.workers, progress);
   if (stopping_) co_return Fail(Code::kUnavailable, "the coordinator is stopping");
   if (listing->cancelled) co_return Fail(ListingCancelled());
   if (!parts_.links.FindById(link.spec.id)) {
     co_return Fail(Code::kNotFound, "the link was removed");
   }
-  if (!part.empty()) listing->lister->AlsoList(KeysAround(origin.prefix, part));
+  if (single) listing->lister->AlsoList({origin.prefix});
+  if (!plan.part.empty()) listing->lister->AlsoList(KeysAround(origin.prefix, plan.part));
   Status listed = co_await listing->lister->Run();
   co_return listed;
 }
@@ -347,6 +360,12 @@ Task<Result<proto::RefreshReply>> Linker::StartRefresh(LinkSpec link, std::strin
                                link.name));
   }
   if (stopping_) co_return Fail(Code::kUnavailable, "the coordinator is stopping");
+  const std::optional<Link> known = parts_.links.FindById(link.id);
+  if (known) {
+    Status sound = co_await Verify(*known);
+    if (!sound) sound = co_await ListAgain(*known, sound.error());
+    if (!sound) co_return Fail(sound.error());
+  }
   auto begin = [this, id = link.id, path = std::move(path), cause] {
     Result<LinkRegistry::Added> begun = parts_.links.BeginRefresh(id, path, cause);
     if (begun && begun->is_new) {
@@ -442,16 +461,17 @@ Task<void> Linker::Forget(Uuid link) {
 }
 
 Task<Status> Linker::PruneFiles() {
-  auto needed = [this] {
-    NamespaceIndex::Needed files;
+  auto find_needed = [this] {
+    NamespaceIndex::Needed needed;
     for (const Link& link : parts_.links.All()) {
-      if (link.generation) files.emplace(link.spec.id, link.generation->generation());
-      if (link.previous) files.emplace(link.spec.id, link.previous->generation());
+      if (link.generation) needed.files.emplace(link.spec.id, link.generation->generation());
+      if (link.previous) needed.files.emplace(link.spec.id, link.previous->generation());
+      if (!link.task_id.empty()) needed.listings.insert(link.spec.id);
     }
-    return files;
+    return needed;
   };
-  auto prune = [this, needed]() -> Status {
-    parts_.index.Prune(needed);
+  auto prune = [this, find_needed]() -> Status {
+    parts_.index.Prune(find_needed);
     return {};
   };
   Status done = co_await parts_.offload.Run(std::move(prune));
@@ -465,7 +485,7 @@ Task<void> Linker::Stop() {
   }
   for (;;) {
     Notifier::Ticket ticket = ended_.Enlist(context_.get_executor());
-    if (running_.empty()) break;
+    if (running_.empty() && !verifying_) break;
     (void)co_await ticket.Wait(Deadline::After(std::chrono::seconds(1)));
   }
 }

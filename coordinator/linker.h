@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "common/base/asio.h"
 #include "common/base/notifier.h"
@@ -16,6 +17,7 @@
 #include "common/s3/object_store.h"
 #include "common/snapshot/snapshot_builder.h"
 #include "coordinator/link_registry.h"
+#include "coordinator/listing_spool.h"
 #include "coordinator/namespace_index.h"
 #include "coordinator/range_lister.h"
 #include "coordinator/task_book.h"
@@ -33,7 +35,8 @@ using OriginCompleter =
 
 /// Makes links: checks what was asked, looks whether S3 answers, lists the prefix into a snapshot
 /// and publishes it as a generation when it is complete. A listing that a stop or a crash
-/// interrupts begins again at the next start, under the same task; nothing of it was visible.
+/// interrupts goes on at the next start where each of its key ranges was, under the same task;
+/// nothing of it was visible.
 ///
 /// Lives on one io_context; its methods run there.
 class Linker {
@@ -46,6 +49,7 @@ class Linker {
     NamespaceIndex& index;
     Offload& offload;
     RangeListerOptions listing;
+    std::vector<asio::any_io_executor> workers = {};  ///< Of RangeLister; may be empty.
   };
   Linker(asio::io_context& context, Parts parts);
 
@@ -67,8 +71,8 @@ class Linker {
   /// Lists the links again whose period is over. Called about once a second.
   Task<void> RefreshDue();
 
-  /// Goes on with every link that has no generation, and lists those again whose file is gone or
-  /// damaged. Called once, after everything is loaded.
+  /// Goes on with every link that has no generation, and lists those again whose file is gone or,
+  /// which it finds out behind this call, damaged. Called once, after everything is loaded.
   Task<Status> Resume();
 
   /// Removes a link; its listing ends and its files go. kNotFound names the nearest link.
@@ -93,6 +97,7 @@ class Linker {
     std::shared_ptr<const Snapshot> previous;  // null: there was none
     std::string part;  // only this is listed, the rest is carried over; "" = all
     std::int64_t listed_unix_s = 0;
+    std::shared_ptr<ListingSpool> spool;
     std::shared_ptr<SnapshotBuilder> builder;
   };
 
@@ -101,19 +106,22 @@ class Linker {
   Task<Result<bool>> HasKey(LinkOrigin origin, std::string prefix, Deadline deadline);
   void Begin(Link link);
   Task<void> List(Link link);
+  Task<Status> Verify(Link link);
+  Task<Status> ListAgain(Link link, Error why);
+  Task<void> VerifyFiles(std::vector<Link> links);
   Task<void> Forget(Uuid link);
-  Task<Status> ListInto(Link link, std::string part, std::shared_ptr<SnapshotBuilder> builder,
-                        std::shared_ptr<Listing> listing);
+  Task<Status> ListInto(Link link, Plan plan, std::shared_ptr<Listing> listing);
   Task<Status> Build(Link link, std::shared_ptr<Listing> listing);
   Status RecordEnd(const Link& link, const Listing& listing, const Error& why);
-  Result<Plan> Prepare(const Link& link, std::int64_t begun);
-  Status Finish(const Link& link, const Plan& plan, std::int64_t begun, const Listing& listing);
+  Result<Plan> Prepare(const Link& link, std::int64_t now);
+  Status Finish(const Link& link, const Plan& plan, const Listing& listing);
   Task<Status> PruneFiles();
 
   asio::io_context& context_;
   Parts parts_;
   std::map<Uuid, std::shared_ptr<Listing>> running_;
   std::map<Uuid, TimePoint> next_refresh_;  // of periodic links that this process looked at
+  bool verifying_ = false;
   std::atomic<bool> stopping_{false};
   Notifier ended_;
 };

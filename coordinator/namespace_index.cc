@@ -47,8 +47,22 @@ Result<std::shared_ptr<const Buffer>> PublishedGeneration::Read(std::uint64_t of
   return buffer;
 }
 
+Status PublishedGeneration::Verify(const SnapshotDigest& published) const {
+  const std::scoped_lock lock(verifying_);
+  if (verified_) return {};
+  if (snapshot_->Digest() != published) {
+    return Fail(Code::kCorrupt, "it is not the file that was published");
+  }
+  verified_ = true;
+  return {};
+}
+
 std::string NamespaceIndex::PathOf(const Uuid& link, std::uint64_t generation) const {
   return fmt::format("{}/{}/{}{}", directory_, link.ToString(), generation, kSuffix);
+}
+
+std::string NamespaceIndex::ListingFolderOf(const Uuid& link) const {
+  return fmt::format("{}/{}/listing", directory_, link.ToString());
 }
 
 Status NamespaceIndex::BeginBuild(const Uuid& link) {
@@ -75,26 +89,34 @@ std::set<Uuid> NamespaceIndex::Building() const {
   return building_;
 }
 
-Status NamespaceIndex::Open(const Uuid& link, const proto::GenerationInfo& generation, bool whole) {
+Status NamespaceIndex::Open(const Uuid& link, const proto::GenerationInfo& generation,
+                            bool just_written) {
   const std::string path = PathOf(link, generation.generation());
   Result<std::shared_ptr<const Snapshot>> snapshot =
       Snapshot::Open(path, SnapshotId{.link = link, .generation = generation.generation()});
   if (!snapshot) return Fail(snapshot.error());
-  if (whole) {
-    const SnapshotDigest expected{.high = generation.digest_high(), .low = generation.digest_low()};
-    if ((*snapshot)->Digest() != expected) {
-      return Fail(Code::kCorrupt, fmt::format("{} is not the file that was published", path));
-    }
+  const std::uint64_t bytes = (*snapshot)->file_bytes();
+  if (bytes != generation.snapshot_bytes()) {
+    return Fail(Code::kCorrupt, fmt::format("{} is not the file that was published", path));
   }
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) {
     return Fail(Code::kInternal, fmt::format("{} cannot be opened: {}", path, Why(errno)));
   }
-  const std::uint64_t bytes = (*snapshot)->file_bytes();
   auto published = std::make_shared<const PublishedGeneration>(std::move(*snapshot), fd, bytes);
+  if (just_written) published->Trust();
   std::scoped_lock lock(mutex_);
   open_.insert_or_assign({link, generation.generation()}, std::move(published));
   return {};
+}
+
+Status NamespaceIndex::Verify(const Uuid& link, const proto::GenerationInfo& generation) const {
+  const auto published = Find(link, generation.generation());
+  if (!published) return Fail(Code::kNotFound, "this generation is not kept any more");
+  Status verified = published->Verify(
+      SnapshotDigest{.high = generation.digest_high(), .low = generation.digest_low()});
+  if (verified) return verified;
+  return Fail(verified.error().Within(PathOf(link, generation.generation())));
 }
 
 std::shared_ptr<const PublishedGeneration> NamespaceIndex::Find(const Uuid& link,
@@ -112,14 +134,19 @@ void NamespaceIndex::Prune(const std::function<Needed()>& needed_now) {
   {
     std::scoped_lock lock(mutex_);
     std::erase_if(open_, [&](const auto& entry) {
-      return !needed.contains(entry.first) && !building.contains(entry.first.first);
+      return !needed.files.contains(entry.first) && !building.contains(entry.first.first);
     });
   }
   std::set<fs::path> keep;
-  for (const auto& [link, generation] : needed) {
+  for (const auto& [link, generation] : needed.files) {
     const fs::path file = PathOf(link, generation);
     keep.insert(file.parent_path());
     keep.insert(file);
+  }
+  for (const Uuid& link : needed.listings) {
+    const fs::path folder = ListingFolderOf(link);
+    keep.insert(folder.parent_path());
+    keep.insert(folder);
   }
   std::error_code error;
   std::vector<fs::path> drop;

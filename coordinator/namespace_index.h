@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -32,6 +33,12 @@ class PublishedGeneration {
   const std::shared_ptr<const Snapshot>& snapshot() const { return snapshot_; }
   std::uint64_t bytes() const { return bytes_; }
 
+  /// Compares the file with what was published, the first time that it is asked. kCorrupt: it is
+  /// damaged. Blocks; thread-safe.
+  Status Verify(const SnapshotDigest& published) const;
+  /// It was just written by this process.
+  void Trust() const { verified_ = true; }
+
   /// The file's bytes at [offset, offset + length). kInvalid outside of the file. Blocks.
   Result<std::shared_ptr<const Buffer>> Read(std::uint64_t offset, std::uint32_t length) const;
 
@@ -39,6 +46,8 @@ class PublishedGeneration {
   std::shared_ptr<const Snapshot> snapshot_;
   int fd_;
   std::uint64_t bytes_;
+  mutable std::mutex verifying_;
+  mutable std::atomic<bool> verified_{false};
 };
 
 /// The snapshot files of all links, below `<state-dir>/snapshots/<link uuid>/<generation>.fbs`.
@@ -50,24 +59,34 @@ class NamespaceIndex {
   /// Where the file of a generation is, or will be.
   std::string PathOf(const Uuid& link, std::uint64_t generation) const;
 
+  /// Where what is listed waits until a generation is made of it (ListingSpool).
+  std::string ListingFolderOf(const Uuid& link) const;
+
   /// A generation of `link` is about to be built: makes the link's folder (0700) and keeps Prune
   /// away from it until EndBuild. Blocks.
   Status BeginBuild(const Uuid& link);
   /// After the generation was published, or given up.
   void EndBuild(const Uuid& link);
 
-  /// Opens a published generation; whole says whether every byte is compared with its checksum.
-  /// kCorrupt, kNotFound: the file is damaged or gone, list again. Blocks.
-  Status Open(const Uuid& link, const proto::GenerationInfo& generation, bool whole);
+  /// Opens a published generation: its header, size and identity are checked, whatever its size in
+  /// less than a millisecond; `just_written` says that the rest needs no Verify. kCorrupt,
+  /// kNotFound: the file is damaged or gone, list again. Blocks.
+  Status Open(const Uuid& link, const proto::GenerationInfo& generation, bool just_written);
+
+  /// Compares every byte of an open generation, once. kCorrupt: it is damaged; kNotFound: it is not
+  /// open. Blocks.
+  Status Verify(const Uuid& link, const proto::GenerationInfo& generation) const;
 
   /// Null when it is not (or no longer) kept.
   std::shared_ptr<const PublishedGeneration> Find(const Uuid& link, std::uint64_t generation) const;
 
-  /// Link and generation of every file that is still needed.
-  using Needed = std::set<std::pair<Uuid, std::uint64_t>>;
+  struct Needed {
+    std::set<std::pair<Uuid, std::uint64_t>> files;  ///< Link and generation.
+    std::set<Uuid> listings;                         ///< Links whose listing goes on.
+  };
   /// Deletes what no link needs and no build is making: the files of unknown links, of generations
-  /// that `needed` does not name, and what a crash left half-made. `needed` is called while no
-  /// build can begin. Blocks.
+  /// and listings that `needed` does not name, and what a crash left half-made. `needed` is called
+  /// while no build can begin. Blocks.
   void Prune(const std::function<Needed()>& needed);
 
  private:

@@ -3,11 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <string_view>
 #include <utility>
 
 #include "common/base/executors.h"
+#include "common/base/failpoint.h"
+#include "coordinator/split_search.h"
 
 namespace forebay {
 namespace {
@@ -16,53 +22,79 @@ namespace {
 /// row are a server that will never end.
 constexpr int kMaxEmptyPages = 1000;
 
-/// Markers are made of printable ASCII alone, so that they are valid UTF-8 wherever they are cut.
-constexpr unsigned char kFirstAscii = 0x20;
-constexpr unsigned char kLastAscii = 0x7e;
-
-bool IsSplittable(char c) {
-  const auto byte = static_cast<unsigned char>(c);
-  return byte >= kFirstAscii && byte < kLastAscii;
-}
-
-std::size_t CommonPrefix(std::string_view a, std::string_view b) {
-  const auto differs = std::ranges::mismatch(a, b);
-  return static_cast<std::size_t>(differs.in1 - a.begin());
-}
-
-/// The first byte strings behind all those that begin like `key` up to and with byte `index`.
-std::string MarkerBehind(std::string_view key, std::size_t index) {
-  std::string marker(key.substr(0, index + 1));
-  marker.back() = static_cast<char>(marker.back() + 1);
-  return marker;
-}
+/// Probes that any listing may make, and pages behind which one more may be made.
+constexpr std::uint64_t kFreeProbes = 64;
+constexpr std::uint64_t kPagesPerProbe = 4;
+/// Searches at the same time: what they ask together is soon lists that are asked together.
+constexpr std::size_t kSplitsAtOnce = 2;
 
 }  // namespace
 
-std::shared_ptr<RangeLister> RangeLister::Create(ObjectStore& store, LinkOrigin origin,
-                                                 std::string prefix, RangeListerOptions options,
-                                                 Sink sink) {
+std::shared_ptr<RangeLister> RangeLister::Create(ObjectStore& store, Job job,
+                                                 RangeListerOptions options, RangeSink& sink,
+                                                 std::vector<asio::any_io_executor> work,
+                                                 Progress progress) {
   return std::shared_ptr<RangeLister>(
-      new RangeLister(store, std::move(origin), std::move(prefix), options, std::move(sink)));
+      new RangeLister(store, std::move(job), options, sink, std::move(work), std::move(progress)));
 }
 
-RangeLister::RangeLister(ObjectStore& store, LinkOrigin origin, std::string prefix,
-                         RangeListerOptions options, Sink sink)
+RangeLister::RangeLister(ObjectStore& store, Job job, RangeListerOptions options, RangeSink& sink,
+                         std::vector<asio::any_io_executor> work, Progress progress)
     : store_(store),
-      origin_(std::move(origin)),
-      prefix_(std::move(prefix)),
+      job_(std::move(job)),
       options_(options),
-      sink_(std::move(sink)) {}
+      sink_(sink),
+      work_(std::move(work)),
+      progress_(std::move(progress)) {}
+
+/// What runs on an executor of `work`, and how it is ended there: by that thread.
+struct RangeLister::Errand {
+  asio::any_io_executor executor;
+  asio::cancellation_signal cancel;
+};
+
+/// Known to Cancel as long as its frame lasts.
+class RangeLister::RunningErrand {
+ public:
+  RunningErrand(Errands& all, asio::any_io_executor executor) : all_(all) {
+    errand_ = std::make_shared<Errand>();
+    errand_->executor = std::move(executor);
+    all_.insert(errand_);
+  }
+  ~RunningErrand() { all_.erase(errand_); }
+  RunningErrand(const RunningErrand&) = delete;
+  RunningErrand& operator=(const RunningErrand&) = delete;
+  const std::shared_ptr<Errand>& get() const { return errand_; }
+
+ private:
+  Errands& all_;
+  std::shared_ptr<Errand> errand_;
+};
+
+template <typename T>
+Task<T> RangeLister::RunErrand(std::shared_ptr<Errand> errand, Task<T> task) {
+  auto token = asio::bind_cancellation_slot(errand->cancel.slot(), asio::use_awaitable);
+  co_return co_await asio::co_spawn(errand->executor, std::move(task), token);
+}
+
+/// Runs `task` where the range's work is done; the caller goes on where it was. A cancellation of
+/// the caller is not passed on by Asio, which would do so from this thread: Cancel does.
+template <typename T>
+Task<T> RangeLister::OnWork(std::uint32_t range, Task<T> task) {
+  if (work_.empty()) co_return co_await std::move(task);
+  const RunningErrand running(errands_, work_[range % work_.size()]);
+  Task<T> errand = RunErrand(running.get(), std::move(task));
+  auto token = asio::bind_cancellation_slot(asio::cancellation_slot(), asio::use_awaitable);
+  co_return co_await asio::co_spawn(running.get()->executor, std::move(errand), token);
+}
 
 Task<Status> RangeLister::Run() {
   executor_ = co_await asio::this_coro::executor;
-  auto all = std::make_shared<Range>();
-  ranges_.push_back(all);
   if (!single_keys_.empty()) Begin(ListSingleKeys());
-  Begin(ListRange(all));
+  if (!job_.keys_only) Begin(BeginRanges());
   for (;;) {
-    Notifier::Ticket ticket = ended_.Enlist(executor_);
-    if (active_ == 0) break;
+    Notifier::Ticket ticket = changed_.Enlist(executor_);
+    if (running_ == 0) break;
     // Each call of the store has its own deadline; this one only renews the wait.
     (void)co_await ticket.Wait(Deadline::After(options_.patience));
   }
@@ -70,12 +102,13 @@ Task<Status> RangeLister::Run() {
   co_return CheckCoverage();
 }
 
-/// `work` counts as active until it has ended.
+/// Run waits for `work`.
 void RangeLister::Begin(Task<void> work) {
-  ++active_;
+  ++running_;
   cancels_.emplace_back();
   Spawn(executor_, std::move(work), cancels_.back().slot(), [self = shared_from_this()] {
-    if (--self->active_ == 0) self->ended_.NotifyAll();
+    --self->running_;
+    self->changed_.NotifyAll();
   });
 }
 
@@ -83,10 +116,38 @@ void RangeLister::Cancel() {
   // First the reason: whoever is woken looks for it and waits for nothing more.
   Stop(Error{Code::kUnavailable, "the listing was interrupted"});
   for (asio::cancellation_signal& cancel : cancels_) cancel.emit(asio::cancellation_type::terminal);
+  for (const std::shared_ptr<Errand>& errand : errands_) {
+    asio::post(errand->executor,
+               [errand] { errand->cancel.emit(asio::cancellation_type::terminal); });
+  }
 }
 
 void RangeLister::Stop(Error error) {
   if (!error_) error_ = std::move(error);
+}
+
+/// Goes on where an earlier listing stopped, or begins with one range of all.
+Task<void> RangeLister::BeginRanges() {
+  const std::shared_ptr<RangeLister> self = shared_from_this();
+  for (const ListedRange& found : job_.ranges) {
+    auto range = std::make_shared<Range>();
+    static_cast<ListedRange&>(*range) = found;
+    next_id_ = std::max(next_id_, found.id + 1);
+    ranges_.push_back(std::move(range));
+  }
+  if (ranges_.empty()) {
+    auto all = std::make_shared<Range>();
+    all->id = next_id_++;
+    ranges_.push_back(all);
+    std::vector<std::shared_ptr<Range>> parts = {all};
+    Task<Status> begin = BeginInSink(std::move(parts));
+    Status begun = co_await OnWork(all->id, std::move(begin));
+    if (!begun) Stop(begun.error());
+  }
+  if (error_) co_return;
+  for (const auto& range : ranges_) {
+    if (!range->done) StartRange(range);
+  }
 }
 
 Task<void> RangeLister::ListSingleKeys() {
@@ -94,7 +155,7 @@ Task<void> RangeLister::ListSingleKeys() {
   for (const std::string& key : single_keys_) {
     if (error_) break;
     ListRequest request;
-    request.origin = origin_;
+    request.origin = job_.origin;
     request.prefix = key;
     request.max_keys = 1;
     Result<ListPage> page =
@@ -106,9 +167,14 @@ Task<void> RangeLister::ListSingleKeys() {
     }
     // The key itself sorts before all that it is a prefix of.
     if (page->objects.empty() || page->objects.front().key != key) continue;
-    Status taken = sink_(page->objects);
-    if (!taken) Stop(taken.error());
+    progress_(1, page->objects.front().size);
+    single_objects_.push_back(std::move(page->objects.front()));
   }
+}
+
+void RangeLister::StartRange(std::shared_ptr<Range> range) {
+  ++lanes_;
+  Begin(ListRange(std::move(range)));
 }
 
 Task<void> RangeLister::ListRange(std::shared_ptr<Range> range) {
@@ -124,155 +190,217 @@ Task<void> RangeLister::ListRange(std::shared_ptr<Range> range) {
     empty_pages = page->objects.empty() ? empty_pages + 1 : 0;
     if (empty_pages > kMaxEmptyPages) {
       Stop(Error{Code::kCorrupt, fmt::format("S3 lists s3://{}/{} without an end: {} empty pages",
-                                             origin_.bucket, prefix_, kMaxEmptyPages)});
+                                             job_.origin.bucket, job_.prefix, kMaxEmptyPages)});
       break;
     }
-    Status taken = Take(*range, std::move(*page));
+    Status taken = Take(*range, *page);
     if (!taken) {
       Stop(taken.error());
       break;
     }
+    Task<Status> keep = Keep(range->id, std::move(page->objects), range->done, range->until);
+    Status kept = co_await OnWork(range->id, std::move(keep));
+    if (!kept) Stop(kept.error());
     MaybeSplit(range);
   }
+  --lanes_;
 }
 
 Task<Result<ListPage>> RangeLister::NextPage(std::shared_ptr<Range> range) {
   ListRequest request;
-  request.origin = origin_;
-  request.prefix = prefix_;
+  request.origin = job_.origin;
+  request.prefix = job_.prefix;
   request.start_after = range->position;
   request.continuation = range->continuation;
   request.max_keys = options_.page_keys;
-  Result<ListPage> page =
-      co_await store_.List(std::move(request), Deadline::After(options_.patience));
+  Task<Result<ListPage>> fetch = Fetch(std::move(request));
+  Result<ListPage> page = co_await OnWork(range->id, std::move(fetch));
   co_return page;
 }
 
-Status RangeLister::Take(Range& range, ListPage page) {
-  for (std::size_t i = 0; i < page.objects.size(); ++i) {
-    const std::string& key = page.objects[i].key;
-    if (!key.starts_with(prefix_)) {
-      return Fail(Code::kCorrupt,
-                  fmt::format("S3 listed a key outside of s3://{}/{}", origin_.bucket, prefix_));
+/// One page whose keys are ascending, behind those before it and the prefix's.
+Task<Result<ListPage>> RangeLister::Fetch(ListRequest request) const {
+  const std::string after = request.start_after;
+  Result<ListPage> page =
+      co_await store_.List(std::move(request), Deadline::After(options_.patience));
+  if (!page) co_return page;
+  const std::string* last = &after;
+  for (const ListedObject& object : page->objects) {
+    if (!object.key.starts_with(job_.prefix)) {
+      co_return Fail(Code::kCorrupt, fmt::format("S3 listed a key outside of s3://{}/{}",
+                                                 job_.origin.bucket, job_.prefix));
     }
-    const bool first = ranges_.size() == 1 && range.position.empty();
-    if (!first && key <= range.position) {
-      return Fail(Code::kCorrupt,
-                  fmt::format("S3 lists s3://{}/{} out of order: this kind of bucket cannot be "
-                              "linked",
-                              origin_.bucket, prefix_));
+    if (object.key <= *last) {
+      co_return Fail(Code::kCorrupt,
+                     fmt::format("S3 lists s3://{}/{} out of order: this kind of bucket cannot be "
+                                 "linked",
+                                 job_.origin.bucket, job_.prefix));
     }
-    if (range.until && key > *range.until) {
-      page.objects.resize(i);
-      page.next.clear();
-      break;
-    }
-    range.position = key;
+    last = &object.key;
   }
-  range.continuation = std::move(page.next);
-  range.done = range.continuation.empty() || (range.until && range.position == *range.until);
+  co_return page;
+}
+
+/// Gives a page to the sink; then the range is as far as the page says, also after a crash.
+Task<Status> RangeLister::Keep(std::uint32_t range, std::vector<ListedObject> objects, bool done,
+                               std::optional<std::string> until) {
+  if (failpoint("listing.page")) co_return Fail(Code::kInternal, "failpoint");
+  Status kept = sink_.Add(range, objects);
+  if (kept && done) kept = sink_.Finish(range, until);
+  co_return kept;
+}
+
+/// Cuts the page at the range's end, which may have moved while it was on its way.
+Status RangeLister::Take(Range& range, ListPage& page) {
+  if (range.until && !page.objects.empty() && page.objects.back().key > *range.until) {
+    const auto behind =
+        std::ranges::upper_bound(page.objects, *range.until, {}, &ListedObject::key);
+    page.objects.erase(behind, page.objects.end());
+    page.next.clear();
+  }
+  if (!page.objects.empty()) range.position = page.objects.back().key;
+  range.continuation = page.next;
+  range.done = page.next.empty() || (range.until && range.position == *range.until);
   ++range.pages_since_split;
-  if (page.objects.empty()) return {};
-  return sink_(page.objects);
+  ++pages_;
+  std::uint64_t bytes = 0;
+  for (const ListedObject& object : page.objects) bytes += object.size;
+  progress_(page.objects.size(), bytes);
+  return {};
 }
 
 void RangeLister::MaybeSplit(const std::shared_ptr<Range>& range) {
-  const bool wanted = !error_ && !range->done && !range->splitting && active_ < options_.ranges &&
+  const bool wanted = !error_ && !range->done && !range->splitting && lanes_ < options_.ranges &&
                       range->pages_since_split >= options_.pages_before_split &&
-                      !range->position.empty();
+                      splits_running_ < kSplitsAtOnce &&
+                      probes_ < kFreeProbes + pages_ / kPagesPerProbe && !range->position.empty();
   if (!wanted) return;
   range->pages_since_split = 0;
   range->splitting = true;
-  Begin(SplitAndList(range));
+  const std::size_t parts = std::min(options_.ranges - lanes_, options_.probes_at_once);
+  lanes_ += parts;
+  ++splits_running_;
+  Begin(Split(range, parts));
 }
 
-Task<void> RangeLister::SplitAndList(std::shared_ptr<Range> range) {
+Task<void> RangeLister::Split(std::shared_ptr<Range> range, std::size_t wanted) {
   const std::shared_ptr<RangeLister> self = shared_from_this();
-  Result<std::optional<std::string>> split = co_await FindSplit(range);
-  range->splitting = false;
-  if (!split) Stop(split.error());
-  // The range went on meanwhile: a split behind which it already is would list keys twice.
-  const bool useful = !error_ && split->has_value() && !range->done && range->position < **split &&
-                      (!range->until || **split < *range->until);
-  if (!useful) co_return;
-  auto rest = std::make_shared<Range>();
-  rest->begin = **split;
-  rest->position = **split;
-  rest->until = range->until;
-  range->until = **split;
-  ranges_.push_back(rest);
-  co_await ListRange(rest);
-}
-
-/// The shortest beginning of the current position behind which there still are keys is where the
-/// rest of the range spreads out: found by bisection, so that a prefix that all keys share costs
-/// log2 of its length.
-Task<Result<std::optional<std::string>>> RangeLister::FindSplit(std::shared_ptr<Range> range) {
-  const std::string position = range->position;
-  const std::size_t from = range->until ? CommonPrefix(position, *range->until) : prefix_.size();
-  std::vector<std::size_t> candidates;
-  for (std::size_t i = from; i < position.size(); ++i) {
-    if (IsSplittable(position[i])) candidates.push_back(i);
-  }
-  std::optional<std::string> found;
-  std::size_t low = 0;
-  std::size_t high = candidates.size();
-  while (low < high && !error_) {
-    const std::size_t middle = low + (high - low) / 2;
-    Result<std::optional<std::string>> key =
-        co_await Probe(MarkerBehind(position, candidates[middle]), range);
-    if (!key) co_return key;
-    if (key->has_value()) {
-      found = std::move(*key);
-      high = middle;
-    } else {
-      low = middle + 1;
+  Result<Splits> splits = co_await SearchSplits(range, wanted);
+  if (!splits) Stop(splits.error());
+  if (splits && !error_) {
+    // The range went on meanwhile: splits behind which it already is would list keys twice.
+    std::erase_if(*splits, [&](const std::string& key) { return key <= range->position; });
+    if (!splits->empty() && !range->done) {
+      Status made = co_await MakeRanges(range, std::move(*splits));
+      if (!made) Stop(made.error());
     }
   }
-  if (!found) co_return std::optional<std::string>();
-  const std::size_t spread = candidates[high];
-  Result<std::optional<std::string>> balanced = co_await BalancedSplit(
-      position.substr(0, spread), static_cast<unsigned char>(position[spread]), std::move(*found),
-      range);
-  co_return balanced;
+  range->splitting = false;
+  --splits_running_;
+  lanes_ -= wanted;
 }
 
-/// Halves the byte values above `low` behind `stem` until there is a key in the upper half.
-Task<Result<std::optional<std::string>>> RangeLister::BalancedSplit(std::string stem,
-                                                                    unsigned char low,
-                                                                    std::string fallback,
-                                                                    std::shared_ptr<Range> range) {
-  unsigned char high = kLastAscii;
-  if (range->until && range->until->size() > stem.size() && range->until->starts_with(stem)) {
-    const auto last = static_cast<unsigned char>((*range->until)[stem.size()]);
-    high = std::min(high, last);
-  }
-  while (high > low + 1 && !error_) {
-    const auto middle = static_cast<unsigned char>(low + (high - low) / 2);
-    Result<std::optional<std::string>> key =
-        co_await Probe(stem + static_cast<char>(middle), range);
-    if (!key || key->has_value()) co_return key;
-    high = middle;
-  }
-  co_return std::optional<std::string>(std::move(fallback));
+Task<Result<RangeLister::Splits>> RangeLister::SearchSplits(std::shared_ptr<Range> range,
+                                                            std::size_t wanted) {
+  UnlistedRange left{
+      .prefix_bytes = job_.prefix.size(), .position = range->position, .until = range->until};
+  const ProbeAll probe = [this, range](std::vector<std::string> markers) {
+    return ProbeAt(range, std::move(markers));
+  };
+  Task<Result<Splits>> search = FindSplits(std::move(left), wanted, options_.probes_at_once, probe);
+  Result<Splits> splits = co_await std::move(search);
+  co_return splits;
 }
 
-/// The first key behind `marker`, when it lies inside the range and is not its last one.
-Task<Result<std::optional<std::string>>> RangeLister::Probe(std::string marker,
-                                                            std::shared_ptr<Range> range) {
+/// The sink first hears of the parts, then that the range ends before them: after a crash in
+/// between, parts that begin inside a range are known to hold nothing.
+Task<Status> RangeLister::MakeRanges(std::shared_ptr<Range> range, Splits splits) {
+  std::vector<std::shared_ptr<Range>> parts;
+  for (std::size_t i = 0; i < splits.size(); ++i) {
+    auto part = std::make_shared<Range>();
+    part->id = next_id_++;
+    part->begin = part->position = splits[i];
+    part->until = i + 1 < splits.size() ? std::optional(splits[i + 1]) : range->until;
+    parts.push_back(std::move(part));
+  }
+  Task<Status> begin = BeginInSink(parts);
+  Status kept = co_await OnWork(range->id, std::move(begin));
+  if (!kept) co_return kept;
+  if (error_ || range->done || range->position >= splits.front()) {
+    Task<Status> drop = DropInSink(std::move(parts));
+    kept = co_await OnWork(range->id, std::move(drop));
+    co_return kept;
+  }
+  range->until = splits.front();
+  Task<Status> end = SetEndInSink(range->id, splits.front());
+  kept = co_await OnWork(range->id, std::move(end));
+  if (!kept) co_return kept;
+  for (const auto& part : parts) {
+    ranges_.push_back(part);
+    if (!error_) StartRange(part);
+  }
+  co_return kept;
+}
+
+Task<Status> RangeLister::BeginInSink(std::vector<std::shared_ptr<Range>> parts) {
+  Status status;
+  for (const auto& part : parts) {
+    if (failpoint("listing.split")) co_return Fail(Code::kInternal, "failpoint");
+    if (status) status = sink_.Begin(*part);
+  }
+  co_return status;
+}
+
+Task<Status> RangeLister::DropInSink(std::vector<std::shared_ptr<Range>> parts) {
+  Status status;
+  for (const auto& part : parts) {
+    if (status) status = sink_.Drop(part->id);
+  }
+  co_return status;
+}
+
+Task<Status> RangeLister::SetEndInSink(std::uint32_t range, std::string until) {
+  if (failpoint("listing.end")) co_return Fail(Code::kInternal, "failpoint");
+  co_return sink_.SetEnd(range, until);
+}
+
+/// One round of probes. The first key behind each marker, when it lies inside the range and is not
+/// its last one.
+Task<Result<std::vector<std::optional<std::string>>>> RangeLister::ProbeAt(
+    std::shared_ptr<Range> range, std::vector<std::string> markers) {
+  auto probes = std::make_shared<Probes>();
+  probes->found.resize(markers.size());
+  probes->left = markers.size();
+  for (std::size_t i = 0; i < markers.size(); ++i) {
+    Begin(ProbeInto(probes, i, std::move(markers[i]), range));
+  }
+  for (;;) {
+    Notifier::Ticket ticket = changed_.Enlist(executor_);
+    if (probes->left == 0 || error_) break;
+    (void)co_await ticket.Wait(Deadline::After(options_.patience));
+  }
+  if (error_) co_return Fail(*error_);
+  co_return std::move(probes->found);
+}
+
+Task<void> RangeLister::ProbeInto(std::shared_ptr<Probes> probes, std::size_t index,
+                                  std::string marker, std::shared_ptr<Range> range) {
+  const std::shared_ptr<RangeLister> self = shared_from_this();
   ++probes_;
   ListRequest request;
-  request.origin = origin_;
-  request.prefix = prefix_;
+  request.origin = job_.origin;
+  request.prefix = job_.prefix;
   request.start_after = std::move(marker);
   request.max_keys = 1;
-  Result<ListPage> page =
-      co_await store_.List(std::move(request), Deadline::After(options_.patience));
-  if (!page) co_return Fail(page.error());
-  if (page->objects.empty()) co_return std::optional<std::string>();
-  std::string key = std::move(page->objects.front().key);
-  if (range->until && key >= *range->until) co_return std::optional<std::string>();
-  co_return std::optional<std::string>(std::move(key));
+  Task<Result<ListPage>> fetch = Fetch(std::move(request));
+  Result<ListPage> page = co_await OnWork(range->id, std::move(fetch));
+  if (!page) {
+    Stop(page.error());
+  } else if (!page->objects.empty()) {
+    std::string key = std::move(page->objects.front().key);
+    if (!range->until || key < *range->until) probes->found[index] = std::move(key);
+  }
+  --probes->left;
 }
 
 /// The ranges, put in order, join each other without a gap and all reached their end.
@@ -280,13 +408,13 @@ Status RangeLister::CheckCoverage() const {
   std::vector<const Range*> ordered;
   ordered.reserve(ranges_.size());
   for (const auto& range : ranges_) ordered.push_back(range.get());
-  std::ranges::sort(ordered, {}, &Range::begin);
+  std::ranges::sort(ordered, {}, [](const Range* range) { return range->begin; });
   for (std::size_t i = 0; i < ordered.size(); ++i) {
     const bool last = i + 1 == ordered.size();
     const bool joins = last ? !ordered[i]->until : ordered[i]->until == ordered[i + 1]->begin;
     if (!joins || !ordered[i]->done) {
       return Fail(Code::kInternal, fmt::format("the listing of s3://{}/{} has a gap; link it again",
-                                               origin_.bucket, prefix_));
+                                               job_.origin.bucket, job_.prefix));
     }
   }
   return {};

@@ -136,7 +136,10 @@ Result<FileSystem::Node> FileSystem::Lookup(std::uint64_t parent, std::string_vi
   const Result<SnapshotRow> directory = DirectoryRowOf(*view, parent);
   if (!directory) return Fail(directory.error());
   const std::optional<SnapshotRow> row = view->snapshot->Lookup(directory->directory, name);
-  if (row) return NodeOf(*view, *row);
+  if (row) {
+    if (!row->is_directory()) kernel_inodes_.Given(row->nodeid);
+    return NodeOf(*view, *row);
+  }
   // After the data: below a sub-path an object may have this name, and data comes first.
   if (control_ && parent == kRoot && name == kControlDirectoryName) return ControlDirectory();
   return Fail(Code::kNotFound, "no such entry");
@@ -271,7 +274,16 @@ std::string FileSystem::PathOf(std::uint64_t nodeid) const {
   return path;
 }
 
+bool FileSystem::MayPrime(const Node& node) const {
+  if (!node.lasting) return false;
+  if (S_ISDIR(node.attributes.st_mode)) return true;
+  if (kernel_inodes_.count() >= options_.primed_inodes) return false;
+  kernel_inodes_.Given(node.attributes.st_ino);
+  return true;
+}
+
 void FileSystem::Forget(std::uint64_t nodeid) {
+  kernel_inodes_.Forgotten(nodeid);
   if (control_ && IsControlFile(nodeid)) control_->Forget(nodeid);
 }
 

@@ -17,6 +17,7 @@
 #include "common/snapshot/snapshot.h"
 #include "fuse-client/control_files.h"
 #include "fuse-client/generations.h"
+#include "fuse-client/kernel_inodes.h"
 
 namespace forebay {
 
@@ -26,6 +27,9 @@ struct FileSystemOptions {
   gid_t gid = 0;
   mode_t file_mode = 0444;
   mode_t dir_mode = 0555;
+  /// Files that the kernel is given inodes of by reading directories. Of more it gets the names
+  /// alone, and an inode when it looks for one: so a walk of any size fills its memory only so far.
+  std::uint64_t primed_inodes = 1'000'000;
 };
 
 /// The POSIX view of one link: node ids, attributes, directories, xattrs. Everything is answered
@@ -94,6 +98,9 @@ class FileSystem {
   /// From the mount's root, for messages; "inode N" when nobody knows it any more.
   std::string PathOf(std::uint64_t nodeid) const;
 
+  /// True when an entry of a directory may go to the kernel with its inode, which then counts as
+  /// given until Forget. Directories always may: whoever reads them goes there next.
+  bool MayPrime(const Node& node) const;
   void Forget(std::uint64_t nodeid);
 
   /// Shows the link's next generation from now on. As Generations::Switch. What the kernel
@@ -121,6 +128,7 @@ class FileSystem {
   const std::unique_ptr<Generations> generations_;
   const FileSystemOptions options_;
   const std::unique_ptr<ControlFiles> control_;
+  mutable KernelInodes kernel_inodes_;
 };
 
 }  // namespace forebay

@@ -149,8 +149,9 @@ class DirectoryPacker final : public FileSystem::EntryVisitor {
   std::size_t AddPlus(const FileSystem::Entry& entry, std::size_t room) {
     fuse_entry_param param = EntryOf(entry.node);
     // The kernel counts a lookup for every entry with an inode: none for "." and "..", which it
-    // knows, and none for control files, which are made by a real lookup only.
-    if (!entry.node.lasting || name_ == "." || name_ == "..") param.ino = 0;
+    // knows, none for control files, which are made by a real lookup only, and none where it holds
+    // so many that it only gets names.
+    if (name_ == "." || name_ == ".." || !Server().files->MayPrime(entry.node)) param.ino = 0;
     return fuse_add_direntry_plus(request_, reply_.data() + used_, room, name_.c_str(), &param,
                                   static_cast<off_t>(entry.next));
   }

@@ -8,6 +8,7 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -82,6 +83,15 @@ bool WasCancelled(const std::exception_ptr& escaped) {
     return false;
   }
 }
+
+/// Asio 1.24 (Boost 1.81) lets the exception of a cancelled coroutine escape from the event loop
+/// when that coroutine ended without ever having waited: so it first waits for its turn.
+Task<void> InItsTurn(Task<void> task) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  co_await asio::post(executor, asio::use_awaitable);
+  co_await std::move(task);
+}
+
 }  // namespace
 
 void Spawn(const asio::any_io_executor& executor, Task<void> task) {
@@ -98,7 +108,8 @@ void Spawn(const asio::any_io_executor& executor, Task<void> task, asio::cancell
     if (!WasCancelled(escaped)) AbortOnEscape(std::move(escaped));
     ended();
   };
-  asio::co_spawn(executor, std::move(task), asio::bind_cancellation_slot(cancel, std::move(end)));
+  asio::co_spawn(executor, InItsTurn(std::move(task)),
+                 asio::bind_cancellation_slot(cancel, std::move(end)));
 }
 
 }  // namespace forebay

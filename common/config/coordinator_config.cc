@@ -11,7 +11,8 @@ ConfigSection CoordinatorSection(CoordinatorConfig& config) {
            "The directory that keeps what the coordinator must not forget: its links, the members "
            "of the ring and its epoch, and the listings of the links. It is made when it is not "
            "there, readable by this user alone. Plan about 100 bytes for each object of all linked "
-           "prefixes. Everything but the links themselves can be rebuilt from S3 and from the "
+           "prefixes, and while a link is listed 250 more for each of its own. Everything but the "
+           "links themselves can be rebuilt from S3 and from the "
            "nodes.")
       .Required();
   section.Add("listen", LoopbackAddress(config.listen),

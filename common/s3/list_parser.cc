@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <pugixml.hpp>
 
 #include "common/model/limits.h"
+#include "common/s3/list_fields.h"
+#include "common/s3/list_scanner.h"
 
 namespace forebay {
 namespace {
@@ -19,68 +20,6 @@ constexpr std::size_t kMaxPrintableBytes = 200;
 std::unexpected<Error> Corrupt(const ListRequest& request, std::string_view what) {
   return Fail(Code::kCorrupt, fmt::format("the list of s3://{}/{} cannot be trusted: {}",
                                           request.origin.bucket, Printable(request.prefix), what));
-}
-
-std::optional<unsigned char> HexPair(std::string_view pair) {
-  unsigned char byte = 0;
-  const auto [end, error] = std::from_chars(pair.data(), pair.data() + pair.size(), byte, 16);
-  if (pair.size() != 2 || error != std::errc() || end != pair.data() + 2) return std::nullopt;
-  return byte;
-}
-
-// `encoding-type=url`: %NN, and '+' for a blank. What had to be encoded must not stand there raw.
-std::optional<std::string> UrlDecoded(std::string_view text) {
-  std::string bytes;
-  bytes.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '%') {
-      const std::optional<unsigned char> byte = HexPair(text.substr(i + 1, 2));
-      if (!byte) return std::nullopt;
-      bytes.push_back(static_cast<char>(*byte));
-      i += 2;
-    } else if (c == '+') {
-      bytes.push_back(' ');
-    } else if (c <= ' ' || c >= '\x7f') {
-      return std::nullopt;
-    } else {
-      bytes.push_back(c);
-    }
-  }
-  return bytes;
-}
-
-std::optional<int> Number(std::string_view text, std::size_t at, std::size_t digits) {
-  if (at + digits > text.size()) return std::nullopt;
-  const std::optional<std::uint64_t> value = ParseDecimal(text.substr(at, digits));
-  if (!value) return std::nullopt;
-  return static_cast<int>(*value);
-}
-
-// "2009-10-12T17:50:30.000Z", with or without the fraction; always UTC.
-std::optional<std::int64_t> ParseIso8601(std::string_view text) {
-  if (text.size() < 20 || !text.ends_with('Z') || text[4] != '-' || text[7] != '-' ||
-      text[10] != 'T' || text[13] != ':' || text[16] != ':') {
-    return std::nullopt;
-  }
-  const std::string_view fraction = text.substr(19, text.size() - 20);
-  if (!fraction.empty() && (fraction.front() != '.' || !ParseDecimal(fraction.substr(1)))) {
-    return std::nullopt;
-  }
-  const auto year = Number(text, 0, 4);
-  const auto month = Number(text, 5, 2);
-  const auto day = Number(text, 8, 2);
-  const auto hour = Number(text, 11, 2);
-  const auto minute = Number(text, 14, 2);
-  const auto second = Number(text, 17, 2);
-  if (!year || !month || !day || !hour || !minute || !second) return std::nullopt;
-  const std::chrono::year_month_day date{std::chrono::year(*year),
-                                         std::chrono::month(static_cast<unsigned>(*month)),
-                                         std::chrono::day(static_cast<unsigned>(*day))};
-  if (!date.ok() || *hour > 23 || *minute > 59 || *second > 60) return std::nullopt;
-  const std::chrono::sys_seconds at = std::chrono::sys_days(date) + std::chrono::hours(*hour) +
-                                      std::chrono::minutes(*minute) + std::chrono::seconds(*second);
-  return at.time_since_epoch().count();
 }
 
 // The parts of one answer, one function for each.
@@ -179,6 +118,11 @@ pugi::xml_parse_result Parse(pugi::xml_document& document, std::string_view text
 }  // namespace
 
 Result<ListPage> ParseListPage(std::string_view xml, const ListRequest& request) {
+  if (std::optional<ListPage> page = ScanListPage(xml, request)) return *std::move(page);
+  return ParseAnyListPage(xml, request);
+}
+
+Result<ListPage> ParseAnyListPage(std::string_view xml, const ListRequest& request) {
   if (xml.find('\0') != std::string_view::npos) return Corrupt(request, "NUL bytes in the XML");
   pugi::xml_document document;
   const pugi::xml_parse_result parsed = Parse(document, xml);

@@ -15,6 +15,10 @@ namespace forebay {
 /// what is wrong. The order of the keys is the caller's to check.
 Result<ListPage> ParseListPage(std::string_view xml, const ListRequest& request);
 
+/// The same from any XML, without the short way that ParseListPage takes through the usual form
+/// (list_scanner.h): what that way must agree with.
+Result<ListPage> ParseAnyListPage(std::string_view xml, const ListRequest& request);
+
 /// The body that S3 sends with an error. Empty members where the text is no such body. All but
 /// `code` come from outside and are made printable and short.
 struct S3ErrorBody {

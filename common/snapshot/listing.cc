@@ -1,8 +1,6 @@
 #include "common/snapshot/listing.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <limits>
 
 #include "common/snapshot/etag.h"
@@ -10,7 +8,6 @@
 namespace forebay {
 namespace {
 
-constexpr std::size_t kArenaChunkBytes = 1 << 20;
 constexpr std::size_t kMaxEtagBytes = 255;  // S3's are at most 38; others give up to a SHA-512
 
 std::uint32_t ClampTime(std::int64_t unix_s) {
@@ -40,8 +37,7 @@ Status Listing::Add(const ListedKey& object) {
       break;
   }
   ListedEntry entry{};
-  entry.path_begin = Keep(*relative);
-  entry.path_bytes = static_cast<std::uint16_t>(relative->size());
+  std::string_view opaque_etag;
   entry.mtime_unix_s = ClampTime(object.mtime_unix_s);
   entry.out_of_range =
       object.size > SnapshotAttributes::kMaxSize || object.etag.size() > kMaxEtagBytes;
@@ -53,20 +49,10 @@ Status Listing::Add(const ListedKey& object) {
       entry.attributes.packed |= std::uint64_t{md5->parts} << SnapshotAttributes::kPartsShift;
     } else {
       entry.attributes.packed |= SnapshotAttributes::kOpaqueEtagBit;
-      entry.etag = std::bit_cast<std::array<std::uint8_t, 16>>(
-          SnapshotOpaqueEtag{.offset = opaque_etags_.size(),
-                             .bytes = static_cast<std::uint16_t>(object.etag.size()),
-                             .zero = {}});
-      opaque_etags_.append(object.etag);
+      opaque_etag = object.etag;
     }
   }
-  entries_.push_back(entry);
-  return {};
-}
-
-std::string_view Listing::OpaqueEtagOf(const ListedEntry& entry) const {
-  const auto opaque = std::bit_cast<SnapshotOpaqueEtag>(entry.etag);
-  return std::string_view(opaque_etags_).substr(opaque.offset, opaque.bytes);
+  return runs_.Add(entry, *relative, opaque_etag);
 }
 
 std::string Listing::EtagOf(const ListedEntry& entry) const {
@@ -88,17 +74,6 @@ std::vector<HiddenKey> Listing::TakeHidden() {
   const auto repeated = std::ranges::unique(hidden_, {}, &HiddenKey::key);
   hidden_.erase(repeated.begin(), repeated.end());
   return std::move(hidden_);
-}
-
-const char* Listing::Keep(std::string_view path) {
-  if (path.size() > arena_free_) {
-    arena_.push_back(std::make_unique_for_overwrite<char[]>(kArenaChunkBytes));
-    arena_free_ = kArenaChunkBytes;
-  }
-  char* place = arena_.back().get() + (kArenaChunkBytes - arena_free_);
-  std::memcpy(place, path.data(), path.size());
-  arena_free_ -= path.size();
-  return place;
 }
 
 }  // namespace forebay

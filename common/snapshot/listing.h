@@ -1,51 +1,48 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/result.h"
 #include "common/model/key_rules.h"
+#include "common/snapshot/listing_runs.h"
 #include "common/snapshot/snapshot_builder.h"
-#include "common/snapshot/snapshot_format.h"
 
 namespace forebay {
-
-/// One showable key of a listing, as it waits for Finish().
-struct ListedEntry {
-  const char* path_begin;  ///< In the listing's arena; a marker keeps its slash.
-  SnapshotAttributes attributes;
-  std::uint32_t mtime_unix_s;
-  std::uint16_t path_bytes;
-  bool out_of_range;  ///< HiddenReason::kOutOfRange; it shows nothing.
-  std::array<std::uint8_t, 16> etag;
-
-  std::string_view path() const { return {path_begin, path_bytes}; }
-  bool marker() const { return path().ends_with('/'); }
-};
-static_assert(sizeof(ListedEntry) == 40);
 
 struct HiddenKey {
   std::string key;
   HiddenReason reason;
 };
 
-/// The objects that were added so far, unsorted, duplicates included.
+/// The objects that were added so far.
 class Listing {
  public:
-  explicit Listing(std::string prefix) : prefix_(std::move(prefix)) {}
+  /// Of what is too much for `memory_bytes`, files beside `path` are made (ListingRuns).
+  Listing(std::string prefix, std::string path, std::size_t memory_bytes)
+      : prefix_(std::move(prefix)), runs_(std::move(path), memory_bytes) {}
 
   Status Add(const ListedKey& object);
+  /// Call once, after the last Add.
+  Status Sort() { return runs_.Sort(); }
 
   const std::string& prefix() const { return prefix_; }
-  const std::vector<ListedEntry>& entries() const { return entries_; }
+  /// After Sort: in the order of ComparePaths, equal paths as they were added.
+  std::span<const ListedEntry> entries() const { return runs_.entries(); }
+  std::string_view PathOf(const ListedEntry& entry) const { return runs_.PathOf(entry); }
   std::string EtagOf(const ListedEntry& entry) const;
-  std::string_view OpaqueEtagOf(const ListedEntry& entry) const;
+  std::string_view OpaqueEtagOf(const ListedEntry& entry) const {
+    return runs_.OpaqueEtagOf(entry);
+  }
+  /// For loops over all entries, each time that `number` has grown by one.
+  void Passed(std::size_t number) const {
+    if (number % kRelaxEntries == 0) runs_.Relax();
+  }
 
   void Hide(std::string_view path, HiddenReason reason);
   /// By its full key, from an earlier generation.
@@ -54,13 +51,10 @@ class Listing {
   std::vector<HiddenKey> TakeHidden();
 
  private:
-  const char* Keep(std::string_view path);
+  static constexpr std::size_t kRelaxEntries = 1 << 18;  // 10 to 20 MiB of them
 
   std::string prefix_;
-  std::vector<ListedEntry> entries_;
-  std::vector<std::unique_ptr<char[]>> arena_;
-  std::size_t arena_free_ = 0;  // bytes left in the last chunk
-  std::string opaque_etags_;
+  ListingRuns runs_;
   std::vector<HiddenKey> hidden_;
   bool root_marker_with_bytes_ = false;
 };

@@ -29,6 +29,7 @@ class Assigner {
     nodeids_.by_row[0] = kRootNodeid;
     if (options_.previous != nullptr) KeepPrevious();
     for (std::uint32_t row = 1; row < tree_.rows.size(); ++row) {
+      listing_.Passed(row);
       if (nodeids_.by_row[row] != 0) continue;
       std::uint64_t salt = 0;
       while (!TryGive(row, Candidate(row, salt))) {
@@ -53,6 +54,7 @@ class Assigner {
       if (!there[d]) continue;
       for (std::uint32_t i = 0; i < directory.row_count; ++i) {
         const std::uint32_t row = directory.first_row + i;
+        listing_.Passed(row);
         const auto old = previous.Lookup(*there[d], tree_.NameOf(listing_, row));
         if (!old || !IsUnchanged(row, *old)) continue;
         Give(row, old->nodeid);

@@ -72,6 +72,7 @@ Status MakeNames(const Listing& listing, Content& content) {
     const std::uint32_t count = std::min(kNameGroupRows, rows - first);
     for (std::uint32_t i = 0; i < count; ++i) {
       group[i] = content.tree.NameOf(listing, first + i);
+      listing.Passed(first + i);
     }
     if (content.names.size() > kMaxOffset32) {
       return Fail(Code::kInvalid, "the names take more than 4 GiB: link parts of it");
@@ -91,6 +92,7 @@ void MakeNameTable(const Listing& listing, Content& content) {
     const auto& directory = content.tree.directories[d];
     for (std::uint32_t i = 0; i < directory.row_count; ++i) {
       const std::uint32_t row = directory.first_row + i;
+      listing.Passed(row);
       const std::uint64_t hash = SnapshotNameHash(d, content.tree.NameOf(listing, row));
       std::uint64_t slot = SnapshotFirstSlot(hash, slots);
       while (table.tags[slot] != 0) slot = slot + 1 == slots ? 0 : slot + 1;
@@ -102,7 +104,9 @@ void MakeNameTable(const Listing& listing, Content& content) {
 
 // In row order, so that the file does not depend on the order of the listing.
 void MakeEtags(const Listing& listing, Content& content) {
-  for (const SnapshotTree::Row row : content.tree.rows) {
+  for (std::size_t i = 0; i < content.tree.rows.size(); ++i) {
+    const SnapshotTree::Row row = content.tree.rows[i];
+    listing.Passed(i);
     if (row.directory != 0) continue;
     const ListedEntry& entry = listing.entries()[row.number];
     if (entry.attributes.opaque_etag()) content.etags.append(listing.OpaqueEtagOf(entry));
@@ -162,13 +166,14 @@ void WriteRows(const Listing& listing, const Content& content, SnapshotFileWrite
       record.mtime_unix_s = entry.mtime_unix_s;
       record.etag = entry.etag;
       if (entry.attributes.opaque_etag()) {
-        auto opaque = std::bit_cast<SnapshotOpaqueEtag>(entry.etag);
-        opaque.offset = etag_offset;
+        const SnapshotOpaqueEtag opaque{
+            .offset = etag_offset, .bytes = entry.opaque_bytes, .zero = {}};
         etag_offset += opaque.bytes;
         record.etag = std::bit_cast<std::array<std::uint8_t, 16>>(opaque);
       }
     }
     file.Append(&record, sizeof record);
+    listing.Passed(i);
   }
 }
 
@@ -199,7 +204,9 @@ void WriteFile(const Listing& listing, const Content& content, const SnapshotHea
 
 struct SnapshotBuilder::State {
   State(SnapshotOptions o, std::string p)
-      : options(std::move(o)), path(std::move(p)), listing(options.prefix) {}
+      : options(std::move(o)),
+        path(std::move(p)),
+        listing(options.prefix, path, options.memory_bytes) {}
 
   Status CheckOptions() const;
   Status MakeContent(SnapshotHeader& header, Content& content);
@@ -235,6 +242,7 @@ Status SnapshotBuilder::State::CheckOptions() const {
 }
 
 Status SnapshotBuilder::State::MakeContent(SnapshotHeader& header, Content& content) {
+  if (Status status = listing.Sort(); !status) return status;
   auto tree = BuildTree(listing);
   if (!tree) return Fail(tree.error());
   content.tree = std::move(*tree);
@@ -265,7 +273,9 @@ void SnapshotBuilder::State::FillHeader(const Content& content, SnapshotHeader& 
   header.rows = static_cast<std::uint32_t>(content.tree.rows.size());
   header.directories = static_cast<std::uint32_t>(content.tree.directories.size());
   header.slots = static_cast<std::uint32_t>(content.nodeids.slots.size());
-  for (const SnapshotTree::Row row : content.tree.rows) {
+  for (std::size_t i = 0; i < content.tree.rows.size(); ++i) {
+    const SnapshotTree::Row row = content.tree.rows[i];
+    listing.Passed(i);
     if (row.directory != 0) continue;
     const std::uint64_t size = listing.entries()[row.number].attributes.size();
     header.object_bytes += size;

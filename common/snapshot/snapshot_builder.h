@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -25,6 +26,9 @@ struct SnapshotOptions {
   std::shared_ptr<const Snapshot> previous;
   /// Bits of the hash that nodeids are made of. Tests lower it to force collisions.
   int nodeid_bits = 62;
+  /// Of keys, before they are sorted and written to hidden files beside the snapshot. Tests lower
+  /// it to make many such files.
+  std::size_t memory_bytes = std::size_t{64} << 20;
 };
 
 /// One object of a listing.
@@ -43,7 +47,8 @@ struct FinishedSnapshot {
 };
 
 /// Makes the snapshot file of one generation from a complete listing. One thread at a time. Holds
-/// about 100 bytes and the key of every object until Finish. The result depends on the set of
+/// `memory_bytes` of keys, and from Finish on about 45 bytes per object: what does not go to the
+/// file in order, which are the tables, nodeids and coded names. The result depends on the set of
 /// objects, not on the order of Add (but for a key added twice, where the last counts).
 class SnapshotBuilder {
  public:

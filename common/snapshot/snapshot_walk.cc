@@ -70,10 +70,11 @@ Status Snapshot::ForEachFile(
       if (!visit(row, path)) return {};
       continue;
     }
-    // Every directory has one parent and one row, and is entered only from there: no damaged file
-    // makes the walk meet one twice.
+    // Every directory has one parent, before it, and one row, and is entered only from there: no
+    // damaged file makes the walk meet one twice, nor the root (its own parent) in itself.
     const auto below = DirectoryAt(row.directory);
-    if (!below || below->parent != level.directory) return Damaged();
+    const bool entered = below && row.directory > level.directory;
+    if (!entered || below->parent != level.directory) return Damaged();
     open.push_back({{*this, below, 0}, row.directory, path.size()});
   }
   return {};

@@ -2,40 +2,13 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
+#include <optional>
 #include <string>
 
 namespace forebay {
 namespace {
 
 constexpr std::uint32_t kNumberMask = SnapshotTree::kMaxRows - 1;
-
-// The entries that count, in the order of ComparePaths.
-std::vector<std::uint32_t> SortedEntries(Listing& listing) {
-  const auto& entries = listing.entries();
-  std::vector<std::uint32_t> order(entries.size());
-  std::iota(order.begin(), order.end(), 0U);
-  const auto before = [&](std::uint32_t a, std::uint32_t b) {
-    const int compared = ComparePaths(entries[a].path(), entries[b].path());
-    return compared != 0 ? compared < 0 : a < b;
-  };
-  // Listings come sorted in S3's order, which is nearly this one.
-  if (!std::ranges::is_sorted(order, before)) std::ranges::sort(order, before);
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const ListedEntry& entry = entries[order[i]];
-    const bool last_of_its_key =
-        i + 1 == order.size() || entries[order[i + 1]].path() != entry.path();
-    if (!last_of_its_key) continue;
-    if (entry.out_of_range) {
-      listing.Hide(entry.path(), HiddenReason::kOutOfRange);
-    } else {
-      order[kept++] = order[i];
-    }
-  }
-  order.resize(kept);
-  return order;
-}
 
 bool IsBelow(std::string_view path, std::string_view directory) {
   return path.size() > directory.size() && path[directory.size()] == '/' &&
@@ -51,33 +24,48 @@ class TreeMaker {
   }
 
   Result<SnapshotTree> Make() {
-    if (listing_.entries().size() >= SnapshotTree::kMaxRows) return TooLarge();
-    const std::vector<std::uint32_t> order = SortedEntries(listing_);
-    children_.reserve(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      const ListedEntry& entry = listing_.entries()[order[i]];
-      const bool shadowed =
-          i + 1 < order.size() && IsBelow(listing_.entries()[order[i + 1]].path(), entry.path());
-      if (entry.marker()) {
-        if (entry.attributes.size() > 0) {
-          listing_.Hide(entry.path(), HiddenReason::kMarkerWithBytes);
-        }
-        Touch(OpenDirectoryOf(entry.path()), entry.mtime_unix_s);
-      } else if (shadowed) {
-        listing_.Hide(entry.path(), HiddenReason::kShadowedByDirectory);
-      } else {
-        const std::uint32_t directory = OpenDirectoryOf(entry.path());
-        Touch(directory, entry.mtime_unix_s);
-        AddChild(directory, {.directory = 0, .number = order[i] & kNumberMask});
+    const auto entries = listing_.entries();
+    if (entries.size() >= SnapshotTree::kMaxRows) return TooLarge();
+    children_.reserve(entries.size());
+    // An entry is placed when the next one that counts is known.
+    std::optional<std::uint32_t> waiting;
+    for (std::uint32_t i = 0; i < entries.size(); ++i) {
+      listing_.Passed(i);
+      const bool last_of_its_key = i + 1 == entries.size() || PathOf(i + 1) != PathOf(i);
+      if (!last_of_its_key) continue;
+      if (entries[i].out_of_range) {
+        listing_.Hide(PathOf(i), HiddenReason::kOutOfRange);
+        continue;
       }
+      if (waiting) Place(*waiting, IsBelow(PathOf(i), PathOf(*waiting)));
+      waiting = i;
       if (children_.size() >= SnapshotTree::kMaxRows - 1) return TooLarge();
     }
+    if (waiting) Place(*waiting, false);
     CloseDownTo(0);
     PlaceRows();
     return std::move(tree_);
   }
 
  private:
+  std::string_view PathOf(std::uint32_t i) const { return listing_.PathOf(listing_.entries()[i]); }
+
+  // `shadowed`: the next entry makes a directory of its name.
+  void Place(std::uint32_t i, bool shadowed) {
+    const ListedEntry& entry = listing_.entries()[i];
+    const std::string_view path = PathOf(i);
+    if (path.ends_with('/')) {
+      if (entry.attributes.size() > 0) listing_.Hide(path, HiddenReason::kMarkerWithBytes);
+      Touch(OpenDirectoryOf(path), entry.mtime_unix_s);
+    } else if (shadowed) {
+      listing_.Hide(path, HiddenReason::kShadowedByDirectory);
+    } else {
+      const std::uint32_t directory = OpenDirectoryOf(path);
+      Touch(directory, entry.mtime_unix_s);
+      AddChild(directory, {.directory = 0, .number = i & kNumberMask});
+    }
+  }
+
   struct Child {
     std::uint32_t parent;
     SnapshotTree::Row row;
@@ -152,7 +140,7 @@ class TreeMaker {
 std::string_view SnapshotTree::PathOf(const Listing& listing, std::uint32_t row) const {
   const Row what = rows[row];
   return what.directory != 0 ? directories[what.number].path
-                             : listing.entries()[what.number].path();
+                             : listing.PathOf(listing.entries()[what.number]);
 }
 
 std::string_view SnapshotTree::NameOf(const Listing& listing, std::uint32_t row) const {

@@ -10,7 +10,7 @@
 namespace forebay {
 
 /// The shape of a snapshot: its directories in preorder and its rows by (directory, name).
-/// Refers to the listing's arena; the listing must outlive it.
+/// Refers to the listing's texts; the listing must outlive it.
 struct SnapshotTree {
   struct Directory {
     std::string_view path;
@@ -35,8 +35,8 @@ struct SnapshotTree {
   std::string_view NameOf(const Listing& listing, std::uint32_t row) const;
 };
 
-/// Sorts the listing, lets the last of equal keys win and a directory over a file of its name, and
-/// adds what is thereby hidden to the listing's hidden keys. kInvalid: more than kMaxRows.
+/// From a sorted listing: lets the last of equal keys win and a directory over a file of its name,
+/// and adds what is thereby hidden to the listing's hidden keys. kInvalid: more than kMaxRows.
 Result<SnapshotTree> BuildTree(Listing& listing);
 
 }  // namespace forebay

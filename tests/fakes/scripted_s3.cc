@@ -121,7 +121,6 @@ bool SendAll(int fd, std::string_view bytes) {
 // The first `part` bytes, at the answer's pace.
 bool SendBody(int fd, const S3Answer& answer, std::size_t part) {
   std::string_view body = std::string_view(answer.body).substr(0, part);
-  if (answer.bytes_per_s == 0) return SendAll(fd, body);
   constexpr std::uint64_t kPiecesPerSecond = 50;
   const std::size_t piece = std::max<std::size_t>(1, answer.bytes_per_s / kPiecesPerSecond);
   while (!body.empty()) {
@@ -356,8 +355,12 @@ bool ScriptedS3::Send(int fd, const S3RequestSeen& request, const S3Answer& answ
   text += answer.no_length ? "Connection: close\r\n\r\n" : "\r\n";
   const std::size_t part =
       answer.stall_after.value_or(answer.end_after.value_or(answer.body.size()));
+  // A short answer goes as one packet: the second one would wait for the first one's ACK.
+  const bool has_body = request.method != "HEAD";
+  const bool at_once = has_body && answer.bytes_per_s == 0;
+  if (at_once) text += std::string_view(answer.body).substr(0, part);
   if (!SendAll(fd, text)) return false;
-  if (request.method != "HEAD" && !SendBody(fd, answer, part)) return false;
+  if (has_body && !at_once && !SendBody(fd, answer, part)) return false;
   if (answer.stall_after) return ::recv(fd, &byte, 1, 0) > 0;
   if (answer.reset) {
     const linger hard{1, 0};

@@ -7,11 +7,13 @@
 namespace forebay {
 namespace {
 
-constexpr std::array<FuzzTarget, 4> kTargets = {{
+constexpr std::array<FuzzTarget, 6> kTargets = {{
     {"wire", &RunWireInput, &WireSeeds},
     {"record_header", &RunRecordHeaderInput, &RecordHeaderSeeds},
     {"index_row", &RunIndexRowInput, &IndexRowSeeds},
     {"segment", &RunSegmentInput, &SegmentSeeds},
+    {"list", &RunListInput, &ListSeeds},
+    {"snapshot", &RunSnapshotInput, &SnapshotSeeds},
 }};
 
 }  // namespace

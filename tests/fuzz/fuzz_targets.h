@@ -49,4 +49,14 @@ Seeds IndexRowSeeds();
 void RunSegmentInput(std::string_view input);
 Seeds SegmentSeeds();
 
+// list_input.cc. The first byte is what was asked for (bit 0: a prefix; bit 1: a delimiter; bit 2:
+// a page behind the first; bit 3: two keys at most); the answer of S3 follows.
+void RunListInput(std::string_view input);
+Seeds ListSeeds();
+
+// snapshot_input.cc. The first byte says whether the header's magic, format, lengths and checksum
+// are made right (bit 0); the file follows.
+void RunSnapshotInput(std::string_view input);
+Seeds SnapshotSeeds();
+
 }  // namespace forebay

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <iostream>
+#include <map>
 #include <random>
 #include <set>
 
@@ -19,17 +22,60 @@ struct Listed {
   std::uint64_t probes = 0;
 };
 
+/// Takes every key, and holds the lister to what it promised about ranges.
+class VectorSink final : public RangeSink {
+ public:
+  Status Begin(const ListedRange& range) override {
+    EXPECT_TRUE(last_.emplace(range.id, range.begin).second);
+    return {};
+  }
+  Status Drop(std::uint32_t range) override {
+    EXPECT_EQ(last_.erase(range), 1u);
+    return {};
+  }
+  Status SetEnd(std::uint32_t range, const std::string& until) override {
+    EXPECT_LT(last_.at(range), until);
+    return {};
+  }
+  Status Add(std::uint32_t range, std::span<const ListedObject> objects) override {
+    for (const ListedObject& object : objects) {
+      EXPECT_LT(last_.at(range), object.key);
+      last_[range] = object.key;
+      keys.push_back(object.key);
+    }
+    if (on_add) on_add();
+    return {};
+  }
+  Status Finish(std::uint32_t range, const std::optional<std::string>& until) override {
+    EXPECT_TRUE(!until || last_.at(range) <= *until);
+    return {};
+  }
+
+  std::vector<std::string> keys;  // in the order in which they came
+  std::function<void()> on_add;
+
+ private:
+  std::map<std::uint32_t, std::string> last_;
+};
+
+std::shared_ptr<RangeLister> MakeLister(MemoryObjectStore& store, const std::string& prefix,
+                                        RangeListerOptions options, RangeSink& sink,
+                                        std::vector<ListedRange> ranges = {}) {
+  RangeLister::Job job;
+  job.origin.bucket = "bucket";
+  job.prefix = prefix;
+  job.ranges = std::move(ranges);
+  return RangeLister::Create(store, std::move(job), options, sink, {},
+                             [](std::uint64_t, std::uint64_t) {});
+}
+
 Listed List(MemoryObjectStore& store, const std::string& prefix, RangeListerOptions options) {
   asio::io_context context;
   Listed listed;
-  auto sink = [&listed](const std::vector<ListedObject>& objects) -> Status {
-    for (const ListedObject& object : objects) listed.keys.push_back(object.key);
-    return {};
-  };
-  LinkOrigin origin;
-  origin.bucket = "bucket";
-  const auto lister = RangeLister::Create(store, origin, prefix, options, sink);
+  VectorSink sink;
+  const auto lister = MakeLister(store, prefix, options, sink);
   listed.status = RunTask(context, lister->Run());
+  listed.keys = std::move(sink.keys);
   listed.ranges = lister->ranges_used();
   listed.probes = lister->probes();
   return listed;
@@ -159,20 +205,75 @@ TEST(RangeLister, CancelEndsItSoon) {
   MemoryObjectStore store("bucket");
   for (int i = 0; i < 5000; ++i) store.Put("p/" + std::to_string(10000 + i), 1);
   asio::io_context context;
-  std::shared_ptr<RangeLister> lister;
-  std::size_t taken = 0;
-  auto sink = [&](const std::vector<ListedObject>& objects) -> Status {
-    taken += objects.size();
-    if (taken > 100) lister->Cancel();
-    return {};
+  VectorSink sink;
+  std::shared_ptr<RangeLister> lister = MakeLister(store, "p/", Eager(), sink);
+  sink.on_add = [&] {
+    if (sink.keys.size() > 100) lister->Cancel();
   };
-  LinkOrigin origin;
-  origin.bucket = "bucket";
-  lister = RangeLister::Create(store, origin, "p/", Eager(), sink);
   const Status status = RunTask(context, lister->Run());
   ASSERT_FALSE(status.has_value());
   EXPECT_EQ(status.error().code, Code::kUnavailable);
-  EXPECT_LT(taken, 500u);
+  EXPECT_LT(sink.keys.size(), 500u);
+}
+
+// What a listing costs S3 beyond its pages: probes, and the pages that ranges end in.
+TEST(RangeLister, ManyKeysCostLittleMoreThanTheirPages) {
+  for (const bool deep : {false, true}) {
+    MemoryObjectStore store("bucket");
+    constexpr int kKeys = 60'000;
+    for (int i = 0; i < kKeys; ++i) {
+      const std::string number = std::to_string(1'000'000 + i);
+      store.Put(deep ? "p/" + number.substr(1, 1) + "/" + number.substr(2, 2) + "/" + number
+                     : "p/" + number,
+                1);
+    }
+    RangeListerOptions options;
+    options.page_keys = 30;
+    const Listed listed = List(store, "p/", options);
+    ASSERT_TRUE(listed.status.has_value());
+    EXPECT_EQ(listed.keys.size(), std::size_t{kKeys});
+    EXPECT_GE(listed.ranges, 16u);
+    EXPECT_LE(listed.probes, 64u + kKeys / 30 / 4 + 2 * 48);
+    EXPECT_LE(store.lists(), kKeys / 30 + listed.probes + 2 * listed.ranges);
+  }
+}
+
+/// Keys that nobody touches are listed; others may come and go meanwhile.
+TEST(RangeLister, KeysThatComeAndGoMeanwhileDisturbNoOthers) {
+  const std::uint64_t seed = Seed();
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 100; ++round) {
+    MemoryObjectStore store("bucket", random());
+    std::set<std::string> stay;
+    std::vector<std::string> passing;
+    for (int i = 0; i < 400; ++i) {
+      const std::string key = "p/" + RandomText(random, "abc", 9);
+      if (random() % 2 == 0) {
+        stay.insert(key);
+      } else {
+        passing.push_back(key);
+      }
+      store.Put(key, 1);
+    }
+    std::erase_if(passing, [&](const std::string& key) { return stay.contains(key); });
+    asio::io_context context;
+    VectorSink sink;
+    sink.on_add = [&] {
+      if (passing.empty()) return;
+      const std::string& key = passing[random() % passing.size()];
+      if (random() % 2 == 0) {
+        store.Put(key, 1);
+      } else {
+        store.Erase(key);
+      }
+    };
+    const auto lister = MakeLister(store, "p/", Eager(), sink);
+    const Status status = RunTask(context, lister->Run());
+    ASSERT_TRUE(status.has_value()) << status.error().message;
+    const std::set<std::string> got(sink.keys.begin(), sink.keys.end());
+    ASSERT_EQ(got.size(), sink.keys.size()) << "a key came twice, seed " << seed;
+    ASSERT_TRUE(std::ranges::includes(got, stay)) << "seed " << seed << " round " << round;
+  }
 }
 
 }  // namespace

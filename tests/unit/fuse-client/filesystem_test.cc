@@ -264,5 +264,34 @@ TEST_F(FileSystemTest, ControlFilesAreFoundByNameAndNeverListed) {
   EXPECT_EQ(files->GetAttr(inode).error().code, Code::kStale);
 }
 
+// A walk of millions of files: the kernel gets inodes of so many, then names alone.
+TEST_F(FileSystemTest, TheKernelIsGivenOnlySoManyInodesByDirectories) {
+  options_.primed_inodes = 3;
+  const auto files = Open({{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}, {"e", 1}, {"dir/f", 1}});
+  ASSERT_NE(files, nullptr);
+  const auto node = [&](std::string_view name) { return *files->Lookup(FileSystem::kRoot, name); };
+  const auto directory = node("dir");
+  Collector all(100);
+  ASSERT_TRUE(files->ReadDir(FileSystem::kRoot, 0, all));
+  std::vector<FileSystem::Node> nodes;
+  for (std::size_t i = 2; i < all.names.size(); ++i) {
+    if (all.names[i] != "dir") nodes.push_back(*files->GetAttr(all.inodes[i]));
+  }
+  ASSERT_EQ(nodes.size(), 5u);
+  EXPECT_TRUE(files->MayPrime(nodes[0]));
+  EXPECT_TRUE(files->MayPrime(nodes[0])) << "the same again counts once";
+  EXPECT_TRUE(files->MayPrime(nodes[1]));
+  EXPECT_TRUE(files->MayPrime(nodes[2]));
+  EXPECT_FALSE(files->MayPrime(nodes[3]));
+  EXPECT_TRUE(files->MayPrime(directory)) << "it is entered next";
+  EXPECT_EQ(node("e").attributes.st_ino, nodes[4].attributes.st_ino) << "who looks gets one";
+  files->Forget(nodes[1].attributes.st_ino);
+  EXPECT_FALSE(files->MayPrime(nodes[3])) << "e has its place";
+  files->Forget(nodes[4].attributes.st_ino);
+  EXPECT_TRUE(files->MayPrime(nodes[3]));
+  EXPECT_FALSE(files->MayPrime(
+      files->Lookup(node(kControlDirectoryName).attributes.st_ino, "stats").value()));
+}
+
 }  // namespace
 }  // namespace forebay

@@ -176,6 +176,27 @@ TEST(Snapshot, EntersADirectoryOfAForgedMazeOnce) {
   EXPECT_LT(visits, 10);
 }
 
+// The root is its own parent: only its number says that it is no entry of itself.
+TEST(Snapshot, NeverEntersAForgedRootThatHoldsItself) {
+  const TempDir dir;
+  ASSERT_NE(Build(TestOptions(), {{.key = "a"}}, dir.Path("honest")), nullptr);
+  std::string bytes = ReadFile(dir.Path("honest"));
+  SnapshotHeader header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  char* const place = bytes.data() + header.section(SnapshotSection::kDirectories).offset;
+  SnapshotDirectoryRecord root;
+  std::memcpy(&root, place, sizeof root);
+  root.first_row = 0;
+  std::memcpy(place, &root, sizeof root);
+  WriteFile(dir.Path("s"), bytes);
+  const auto opened = Snapshot::Open(dir.Path("s"));
+  ASSERT_TRUE(opened);
+  const Status walked = (*opened)->ForEachFile(
+      kRootDirectory, [](const SnapshotRow&, std::string_view) { return true; });
+  ASSERT_FALSE(walked);
+  EXPECT_EQ(walked.error().code, Code::kCorrupt);
+}
+
 TEST(SnapshotOpen, RefusesWhatIsNotTheWantedGeneration) {
   const TempDir dir;
   SampleBytes(dir);

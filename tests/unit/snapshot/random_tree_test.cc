@@ -237,6 +237,8 @@ TEST(Snapshot, AgreesWithAMapOverRandomTrees) {
     const std::vector<TestObject> listing = keys.Make(prefix);
     SnapshotOptions options = TestOptions(prefix);
     options.nodeid_bits = round % 4 == 0 ? 11 : 62;
+    // From a file per key to all in memory.
+    if (round % 3 == 0) options.memory_bytes = 1 + keys.Below(4'000);
     const auto snapshot = Build(options, listing, dir.Path("s"));
     ASSERT_NE(snapshot, nullptr) << "round " << round;
     Model model(prefix, listing);

@@ -1,0 +1,84 @@
+#include "coordinator/listing_feed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "common/base/failpoint.h"
+#include "common/model/key_rules.h"
+
+namespace forebay {
+namespace {
+
+/// Objects between two looks whether the listing is still wanted.
+constexpr std::uint64_t kLookEvery = 1 << 16;
+
+/// S3 storage classes whose objects must be restored before a GET (AWS, "Understanding archived
+/// objects").
+bool IsArchived(std::string_view storage_class) {
+  static constexpr std::array<std::string_view, 2> kArchives = {"GLACIER", "DEEP_ARCHIVE"};
+  return std::ranges::find(kArchives, storage_class) != kArchives.end();
+}
+
+Status AddObject(SnapshotBuilder& builder, const ListedObject& object) {
+  return builder.Add(ListedKey{.key = object.key,
+                               .size = object.size,
+                               .etag = object.etag,
+                               .mtime_unix_s = object.mtime_s,
+                               .archived = IsArchived(object.storage_class)});
+}
+
+}  // namespace
+
+proto::GenerationInfo DescribeGeneration(std::uint64_t generation, const FinishedSnapshot& finished,
+                                         std::int64_t listed_unix_s) {
+  proto::GenerationInfo info;
+  info.set_generation(generation);
+  info.set_snapshot_bytes(finished.file_bytes);
+  info.set_digest_high(finished.digest.high);
+  info.set_digest_low(finished.digest.low);
+  info.set_objects(finished.totals.objects);
+  info.set_bytes(finished.totals.bytes);
+  info.set_hidden_keys(finished.totals.hidden_keys);
+  info.set_listed_unix_s(listed_unix_s);
+  return info;
+}
+
+std::string ListingIdentity(const Link& link, const std::string& part) {
+  const LinkOrigin& origin = link.spec.origin;
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", link.spec.id.ToString(), link.task_id,
+                     link.next_generation, origin.endpoint, origin.bucket, origin.prefix, part);
+}
+
+std::vector<std::string> KeysAround(const std::string& prefix, const std::string& part) {
+  std::vector<std::string> keys = {KeyAtPath(prefix, part)};
+  for (std::size_t slash = part.find('/'); slash != std::string::npos;
+       slash = part.find('/', slash + 1)) {
+    keys.push_back(KeyAtPath(prefix, part.substr(0, slash)) + "/");
+  }
+  return keys;
+}
+
+Status FeedBuilder(ListingSpool* spool, const std::vector<ListedObject>& single,
+                   SnapshotBuilder& builder, const std::function<bool()>& wanted) {
+  if (failpoint("listing.feed")) return Fail(Code::kInternal, "failpoint");
+  std::uint64_t fed = 0;
+  Status status;
+  if (spool != nullptr) {
+    status = spool->ForEach([&](const ListedObject& object) -> Status {
+      if (++fed % kLookEvery == 0 && !wanted()) {
+        return Fail(Code::kUnavailable, "the listing was interrupted");
+      }
+      return AddObject(builder, object);
+    });
+  }
+  for (const ListedObject& object : single) {
+    if (status) status = AddObject(builder, object);
+  }
+  return status;
+}
+
+}  // namespace forebay

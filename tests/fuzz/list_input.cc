@@ -1,0 +1,98 @@
+#include <string>
+
+#include "common/model/limits.h"
+#include "common/s3/list_parser.h"
+#include "common/s3/list_scanner.h"
+#include "tests/fuzz/fuzz_targets.h"
+
+namespace forebay {
+namespace {
+
+ListRequest RequestOf(unsigned flags) {
+  ListRequest request;
+  request.origin.bucket = "bucket";
+  if ((flags & 1) != 0) request.prefix = "p/";
+  if ((flags & 2) != 0) request.delimiter = "/";
+  if ((flags & 4) != 0) request.continuation = "token";
+  request.max_keys = (flags & 8) != 0 ? 2 : 1000;
+  return request;
+}
+
+bool Same(const ListedObject& a, const ListedObject& b) {
+  return a.key == b.key && a.size == b.size && a.etag == b.etag && a.mtime_s == b.mtime_s &&
+         a.storage_class == b.storage_class;
+}
+
+/// What every page keeps, whichever way it was read.
+void RequireRules(const ListPage& page, const ListRequest& request) {
+  Require(page.objects.size() + page.common_prefixes.size() <= request.max_keys);
+  Require(page.next.empty() || page.next != request.continuation);
+  for (const ListedObject& object : page.objects) {
+    Require(!object.key.empty() && object.key.size() <= kMaxKeyBytes);
+    Require(object.key.starts_with(request.prefix) && object.size <= kMaxObjectBytes);
+    Require(!object.etag.empty() && object.etag.size() <= 256);
+  }
+}
+
+std::string Seed(int flags, const std::string& inside, const std::string& truncated = "false") {
+  return std::string(1, static_cast<char>(flags)) +
+         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+         "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Name>bucket</Name>"
+         "<Prefix>p/</Prefix><KeyCount>1</KeyCount><MaxKeys>1000</MaxKeys>"
+         "<EncodingType>url</EncodingType><IsTruncated>" +
+         truncated + "</IsTruncated>" + inside + "</ListBucketResult>\n";
+}
+
+std::string Object(const std::string& key, const std::string& more = "") {
+  return "<Contents><Key>" + key +
+         "</Key><LastModified>2009-10-12T17:50:30.000Z</LastModified>"
+         "<ETag>&quot;d41d8cd98f00b204e9800998ecf8427e-2&quot;</ETag><Size>5</Size>"
+         "<StorageClass>STANDARD</StorageClass>" +
+         more + "</Contents>";
+}
+
+}  // namespace
+
+// The scanner reads nothing, or what the general parser reads.
+void RunListInput(std::string_view input) {
+  if (input.empty()) return;
+  const ListRequest request = RequestOf(static_cast<unsigned char>(input.front()));
+  const std::string_view xml = input.substr(1);
+  const Result<ListPage> general = ParseAnyListPage(xml, request);
+  if (general) RequireRules(*general, request);
+  if (const auto page = ScanListPage(xml, request)) {
+    Require(general.has_value() && page->next == general->next);
+    Require(page->common_prefixes == general->common_prefixes);
+    Require(page->objects.size() == general->objects.size());
+    for (std::size_t i = 0; i < page->objects.size(); ++i) {
+      Require(Same(page->objects[i], general->objects[i]));
+    }
+  }
+  const S3ErrorBody error = ParseErrorBody(xml);
+  Require(IsErrorBody(xml) == !error.code.empty());
+}
+
+Seeds ListSeeds() {
+  const std::string token = "<NextContinuationToken>1/x==</NextContinuationToken>";
+  return {
+      {"objects", Seed(1, Object("p/a%2Fb+c") + Object("p/%FF") + Object("p/c"))},
+      {"two-of-two", Seed(9, Object("p/1") + Object("p/2"))},
+      {"too-many", Seed(9, Object("p/1") + Object("p/2") + Object("p/3"))},
+      {"next", Seed(1, token + Object("p/a"), "true")},
+      {"prefixes", Seed(3, "<CommonPrefixes><Prefix>p/d%2F</Prefix></CommonPrefixes>")},
+      {"members", Seed(0, Object("k",
+                                 "<ChecksumAlgorithm>CRC32</ChecksumAlgorithm>"
+                                 "<Owner><ID>1</ID></Owner>"))},
+      {"long-key", Seed(0, Object(std::string(kMaxKeyBytes, 'k')))},
+      {"empty", Seed(0, "")},
+      {"no-date", Seed(0,
+                       "<Contents><Key>k</Key><LastModified></LastModified><ETag>a</ETag>"
+                       "<Size>1</Size></Contents>")},
+      {"cdata", Seed(0, Object("<![CDATA[k]]>") + "<!-- note -->")},
+      {"error",
+       std::string(1, '\0') +
+           "<Error><Code>NoSuchKey</Code><Message>none</Message><Region>x</Region></Error>"},
+  };
+}
+
+}  // namespace forebay
