@@ -256,6 +256,8 @@ class Loop {
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+    // A proxy's own answer to CONNECT is none of S3's.
+    curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
     curl_easy_setopt(easy, CURLOPT_NOBODY, request.head_only ? 1L : 0L);
     for (const std::string& header : request.headers) {
       exchange.headers = curl_slist_append(exchange.headers, header.c_str());
