@@ -32,6 +32,7 @@ struct Found {
   std::uint64_t lost = 0;             ///< Admitted, not known to be durable nor leaving, and gone.
   std::uint64_t unreported = 0;       ///< Served, though nobody has said that it was admitted.
   std::uint64_t unserved = 0;         ///< In the index, and not served.
+  std::uint64_t unknown = 0;          ///< In the index, though nobody can have admitted it.
   std::uint64_t pinned = 0;
   std::uint64_t unpinned = 0;  ///< That the durable pins name.
   std::uint64_t lost_pins = 0;
@@ -75,7 +76,7 @@ class Check {
       if (!known_.admitted.contains(number)) ++found_.unreported;
     }
     found_.unserved = held - found_.served.size();
-    if (seen != held) found_.wrong += 1;  // a block that was never there
+    found_.unknown = held - seen;
   }
 
   bool Serves(const BlockId& block) {
@@ -183,15 +184,16 @@ int Run(const char* directory, std::uint64_t megabytes, const std::string& path,
   WriteFacts(path, found.served, pins);
   fmt::print(
       R"({{"recovered": {}, "served": {}, "wrong": {}, "durable": {}, "missing_durable": {}, )"
-      R"("lost": {}, "unreported": {}, "unserved": {}, "mismatched": {}, "dropped": {}, )"
+      R"("lost": {}, "unreported": {}, "unserved": {}, "unknown": {}, "mismatched": {}, "dropped": {}, )"
       R"("rebuilt": {}, "pinned": {}, "unpinned": {}, "lost_pins": {}, "unrepaired": {}, )"
       R"("admitted": {}, "evictions": {}, "used_bytes": {}, "left_bytes": {}, )"
       R"("record_bytes": {}, "broken": "{}", "example": "{}"}})"
       "\n",
       blocks, found.served.size(), found.wrong, certain.durable.size(), found.missing_durable,
-      found.lost, found.unreported, found.unserved, mismatched, dropped, rebuilt ? 1 : 0,
-      found.pinned, found.unpinned, found.lost_pins, found.unrepaired, certain.admitted.size(),
-      known.evictions, used, left, RecordBytes(found.served), known.broken, found.example);
+      found.lost, found.unreported, found.unserved, found.unknown, mismatched, dropped,
+      rebuilt ? 1 : 0, found.pinned, found.unpinned, found.lost_pins, found.unrepaired,
+      certain.admitted.size(), known.evictions, used, left, RecordBytes(found.served), known.broken,
+      found.example);
   return 0;
 }
 

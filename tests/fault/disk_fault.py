@@ -66,7 +66,7 @@ class Disk:
     def make(self, *options):
         with open(self.image, "wb") as file:
             file.truncate(self.megabytes << 20)
-        run("mkfs.ext4", "-q", "-F", *options, self.image)
+        run("mkfs.ext4", "-q", "-F", "-b", "4096", *options, self.image)
 
     def mount(self, options="noatime"):
         run("mount", "-t", "ext4", "-o", f"loop,{options}", self.image, self.at)
@@ -153,7 +153,7 @@ def check(directory, megabytes, facts, certain=None, known=None):
 class Sum(dict):
     """Of all that the checks found; `bad` says what must never be and was."""
 
-    NEVER = ("wrong", "missing_durable", "unpinned", "lost_pins", "unrepaired")
+    NEVER = ("wrong", "unknown", "missing_durable", "unpinned", "lost_pins", "unrepaired")
 
     def __init__(self):
         super().__init__()

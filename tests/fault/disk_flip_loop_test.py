@@ -57,7 +57,7 @@ def main():
                 found = disk_fault.check(store, CAPACITY, facts)
                 disk.unmount()
                 total["flips"] += AT_ONCE
-                total.add(found, f"after {total['flips']} flips", ("wrong", "unpinned", "lost_pins", "unrepaired"))
+                total.add(found, f"after {total['flips']} flips", ("wrong", "unknown", "unpinned", "lost_pins", "unrepaired"))
                 total.require(found["mismatched"] <= AT_ONCE, "more is broken than was flipped")
                 total.require(found["mismatched"] == found["unserved"], "something vanished without being counted")
         finally:

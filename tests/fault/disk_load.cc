@@ -3,6 +3,8 @@
 // files back, as a kernel does at times of its own choice.
 //   disk_load DIRECTORY MEGABYTES FACTS SEED FIRST-BLOCK BLOCKS PAUSE-US
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -182,6 +184,7 @@ class Load {
 
 int main(int argc, char** argv) {
   if (argc != 8) return 1;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it has no end of its own
   forebay::Load load({.directory = argv[1],
                       .megabytes = std::stoull(argv[2]),
                       .seed = static_cast<unsigned>(std::stoul(argv[4])),
