@@ -42,7 +42,9 @@ Seeds IndexRowSeeds();
 
 // segment_input.cc. A segment in pieces, each at the next multiple of 4,096: flags (1 byte; bit 0:
 // a hole before it, of as many pages as the upper four bits say; bit 1: the header is made right
-// for this place; bit 2: so are its cells' checksums), length (u16, little endian), bytes.
+// for this place; bit 2: so are its cells' checksums; bit 3: but it says another position, segment,
+// link or cluster, as bits 4 and 5 choose; bit 7 without bit 0: in its data, where a record may
+// begin, stands one), length (u16, little endian), bytes.
 void RunSegmentInput(std::string_view input);
 Seeds SegmentSeeds();
 

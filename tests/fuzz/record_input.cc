@@ -76,7 +76,8 @@ void RunRecordHeaderInput(std::string_view input) {
 
 Seeds RecordHeaderSeeds() {
   Seeds seeds;
-  for (const std::uint32_t length : {1U, 65'536U, 65'537U, 4U << 20, 16U << 20}) {
+  // The last one is longer than a block may be.
+  for (const std::uint32_t length : {1U, 65'536U, 65'537U, 4U << 20, 16U << 20, (16U << 20) + 1}) {
     for (const unsigned flags : {0U, 2U, 3U})
       seeds[std::to_string(flags) + "-" + std::to_string(length)] = SeedOf(flags, length);
   }

@@ -2,9 +2,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <span>
 
 #include "cachenode/store/record_reader.h"
 #include "cachenode/store/recovery.h"
@@ -67,8 +69,47 @@ std::uint32_t LengthIn(std::string_view header) {
   return length;
 }
 
+/// Which of what the flags of a piece ask for: see fuzz_targets.h.
+bool HoleBefore(unsigned flags) { return (flags & 1) != 0; }
+bool RightHeader(unsigned flags) { return (flags & 2) != 0; }
+bool RightCells(unsigned flags) { return (flags & 4) != 0; }
+bool OfElsewhere(unsigned flags) { return (flags & 8) != 0; }
+bool RecordInside(unsigned flags) { return !HoleBefore(flags) && (flags & 0x80) != 0; }
+
+void Misplace(RecordHeader& header, unsigned which) {
+  switch (which % 4) {
+    case 0:
+      header.position += kRecordAlignment;
+      break;
+    case 1:
+      ++header.segment;
+      break;
+    case 2:
+      header.link.bytes[0] ^= 1;
+      break;
+    default:
+      header.cluster.bytes[0] ^= 1;
+  }
+}
+
+std::string TextOf(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// A whole record of one byte that is right for this place.
+std::string OneByte(std::uint64_t position) {
+  const char byte = 'i';
+  const RecordHeader header{.cluster = Uuid::Parse(kCluster),
+                            .link = Link(),
+                            .block = {{3, 4}, 0, 1},
+                            .segment = kSegment,
+                            .position = position,
+                            .checksums = {CellChecksum(&byte, 1)}};
+  return TextOf(EncodeRecordHeader(header, Seed())) + byte;
+}
+
 /// The piece with a header that is right for this place, as far as its bytes reach.
-std::string Repaired(std::string_view piece, std::uint64_t position, bool cells_too) {
+std::string Repaired(std::string_view piece, std::uint64_t position, unsigned flags) {
   if (piece.size() < RecordHeaderBytes(1)) return std::string(piece);
   const std::uint32_t length = std::clamp<std::uint32_t>(LengthIn(piece), 1, kMaxBlockBytes);
   const std::uint32_t size = RecordHeaderBytes(length);
@@ -80,16 +121,17 @@ std::string Repaired(std::string_view piece, std::uint64_t position, bool cells_
   std::memcpy(&header.block.version, piece.data() + 48, 16);
   std::memcpy(&header.block.offset, piece.data() + 64, 8);
   header.checksums.assign(header.block.cells(), 0);
-  const std::string_view data =
-      piece.size() > size ? piece.substr(size, length) : std::string_view();
-  for (std::size_t cell = 0; cells_too && cell * kCellBytes < data.size(); ++cell) {
-    const std::string_view bytes = data.substr(cell * kCellBytes, kCellBytes);
+  if (OfElsewhere(flags)) Misplace(header, flags >> 4);
+  std::string data(piece.size() > size ? piece.substr(size, length) : std::string_view());
+  const std::string inside = OneByte(position + kRecordAlignment);
+  if (RecordInside(flags) && size + data.size() >= kRecordAlignment + inside.size())
+    data.replace(kRecordAlignment - size, inside.size(), inside);
+  for (std::size_t cell = 0; RightCells(flags) && cell * kCellBytes < data.size(); ++cell) {
+    const std::string_view bytes = std::string_view(data).substr(cell * kCellBytes, kCellBytes);
     header.checksums[cell] =
         CellChecksum(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size());
   }
-  const std::vector<std::byte> encoded = EncodeRecordHeader(header, Seed());
-  std::string repaired(reinterpret_cast<const char*>(encoded.data()), encoded.size());
-  return repaired.append(data);
+  return TextOf(EncodeRecordHeader(header, Seed())) + data;
 }
 
 /// Answers the bytes of the segment, whose file is the same.
@@ -102,26 +144,70 @@ std::string WriteSegment(OneSegment& segment, std::string_view input) {
         static_cast<std::uint8_t>(input[1]) | std::size_t{static_cast<std::uint8_t>(input[2])} << 8;
     const std::string_view piece = input.substr(3, length);
     input.remove_prefix(3 + piece.size());
-    const std::uint64_t pages =
-        (image.size() + kRecordAlignment - 1) / kRecordAlignment + ((flags & 1) ? flags >> 4 : 0);
+    const std::uint64_t pages = (image.size() + kRecordAlignment - 1) / kRecordAlignment +
+                                (HoleBefore(flags) ? flags >> 4 : 0);
     image.resize(pages * kRecordAlignment);
     const std::string bytes =
-        (flags & 2) ? Repaired(piece, image.size(), (flags & 4) != 0) : std::string(piece);
+        RightHeader(flags) ? Repaired(piece, image.size(), flags) : std::string(piece);
     segment.Write(image.size(), bytes);
     image += bytes;
   }
   return image;
 }
 
+ExpectedRecord Expected(const IndexedRecord& record) {
+  return {.cluster = Uuid::Parse(kCluster),
+          .link = Link(),
+          .block = record.block,
+          .segment = kSegment,
+          .position = std::uint64_t{record.unit} * kRecordAlignment,
+          .seed = Seed()};
+}
+
+/// What is there is not what is asked for, be it by one field.
+void ReadOthers(const OneSegment& segment, const IndexedRecord& record) {
+  std::array<ExpectedRecord, 7> others;
+  others.fill(Expected(record));
+  others[0].cluster.bytes[15] ^= 1;
+  others[1].link.bytes[15] ^= 1;
+  others[2].block.offset ^= 1;
+  others[3].block.version.low ^= 1;
+  others[4].segment ^= 1;
+  others[5].seed ^= 1;
+  others[6].block.length ^= 1;
+  for (const ExpectedRecord& other : others) {
+    if (other.block.length == 0 || other.block.length > kMaxBlockBytes) continue;
+    RecordReader reader(other, {0, 1});
+    Require(reader.Read(segment.fd(), false) == RecordReader::Outcome::kMismatch);
+  }
+}
+
+/// A whole record that says another place is none.
+void ReadMoved(OneSegment& segment, const IndexedRecord& record, std::string_view image) {
+  const ExpectedRecord expected = Expected(record);
+  const std::uint64_t bytes = RecordHeaderBytes(record.block.length) + record.block.length;
+  const std::uint64_t end =
+      (image.size() + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment;
+  segment.Write(end, image.substr(expected.position, bytes));
+  ExpectedRecord moved = expected;
+  moved.position = end;
+  RecordReader reader(moved, {0, record.block.length});
+  Require(reader.Read(segment.fd(), false) == RecordReader::Outcome::kMismatch);
+}
+
+/// The scan believed it: what the document says about a record of this place holds.
+void CheckHeader(const IndexedRecord& record, std::string_view image) {
+  const ExpectedRecord expected = Expected(record);
+  const std::string_view bytes = image.substr(expected.position, kRecordAlignment);
+  const Result<RecordHeader> header = DecodeRecordHeader(std::as_bytes(std::span(bytes)), Seed());
+  Require(header && header->block == record.block && header->link == expected.link &&
+          header->segment == kSegment && header->position == expected.position &&
+          (header->cluster == expected.cluster || header->cluster.IsZero()));
+}
+
 void ReadRecord(const OneSegment& segment, const IndexedRecord& record, std::string_view image) {
   const std::uint64_t position = std::uint64_t{record.unit} * kRecordAlignment;
-  RecordReader reader({.cluster = Uuid::Parse(kCluster),
-                       .link = Link(),
-                       .block = record.block,
-                       .segment = kSegment,
-                       .position = position,
-                       .seed = Seed()},
-                      {0, record.block.length});
+  RecordReader reader(Expected(record), {0, record.block.length});
   const RecordReader::Outcome outcome = reader.Read(segment.fd(), false);
   if (outcome != RecordReader::Outcome::kOk) {
     Require(outcome == RecordReader::Outcome::kMismatch);
@@ -152,14 +238,19 @@ void RunSegmentInput(std::string_view input) {
   static OneSegment segment;
   const std::string image = WriteSegment(segment, input);
   std::uint64_t end = 0;
-  for (const IndexedRecord& record : segment.Scan(image.size())) {
+  const std::vector<IndexedRecord> records = segment.Scan(image.size());
+  for (const IndexedRecord& record : records) {
     const std::uint64_t position = std::uint64_t{record.unit} * kRecordAlignment;
     Require(record.segment == kSegment && position >= end);
     Require(record.block.length > 0 && record.block.length <= kMaxBlockBytes);
     end = position + RecordHeaderBytes(record.block.length) + record.block.length;
     Require(end <= image.size());
+    CheckHeader(record, image);
     ReadRecord(segment, record, image);
   }
+  if (records.empty()) return;
+  ReadOthers(segment, records.back());
+  ReadMoved(segment, records.back(), image);
 }
 
 Seeds SegmentSeeds() {
@@ -168,6 +259,9 @@ Seeds SegmentSeeds() {
           {"holes", whole + PieceOf(0x31, 10, 10) + PieceOf(0x27, 10, 10)},
           {"torn", whole + PieceOf(6, 5000, 100)},
           {"wrong-cells", PieceOf(2, 1000, 1000) + whole},
+          {"of-elsewhere", PieceOf(0x0E, 100, 100) + PieceOf(0x1E, 100, 100) +
+                               PieceOf(0x2E, 100, 100) + PieceOf(0x3E, 100, 100) + whole},
+          {"record-inside", PieceOf(0x86, 6000, 6000) + whole},
           {"garbage", PieceOf(0, 1000, 1000) + whole},
           {"too-long", PieceOf(6, 16U << 20, 3000) + whole}};
 }

@@ -1,14 +1,20 @@
+#include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/message_lite.h>
+#include <google/protobuf/wire_format_lite.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/io_context.hpp>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "common/model/limits.h"
 #include "common/wire/connection.h"
 #include "common/wire/messages.h"
 #include "common/wire/rpc.h"
@@ -36,11 +42,26 @@ std::unique_ptr<google::protobuf::MessageLite> Make() {
 constexpr MakeMessage kMessages[] = {FOREBAY_EVERY_MESSAGE};
 #undef FOREBAY_MESSAGE
 
-// What was understood is understood again, and the same.
+/// How often the most frequent field of the outermost message is there.
+int MostEntries(std::string_view bytes) {
+  using google::protobuf::internal::WireFormatLite;
+  google::protobuf::io::CodedInputStream input(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                                               static_cast<int>(bytes.size()));
+  std::map<int, int> entries;
+  int most = 0;
+  for (std::uint32_t tag = input.ReadTag(); tag != 0; tag = input.ReadTag()) {
+    most = std::max(most, ++entries[WireFormatLite::GetTagFieldNumber(tag)]);
+    if (!WireFormatLite::SkipField(&input, tag)) break;
+  }
+  return most;
+}
+
+// What was understood is bounded, and is understood again, and the same.
 void RunMessage(std::size_t number, std::string_view bytes) {
   const MakeMessage make = kMessages[number % std::size(kMessages)];
   const auto message = make();
   if (!ParseMessage(bytes, *message)) return;
+  Require(MostEntries(bytes) <= kMaxRepeatedFields);
   const std::string written = message->SerializeAsString();
   const auto again = make();
   Require(ParseMessage(written, *again).has_value());
@@ -60,16 +81,27 @@ void RunModel(std::string_view bytes) {
   }
 }
 
+// Whatever a header says, it asks for no more room than its kind may have.
+void CheckBounds(const FrameHeader& header) {
+  const bool carries = header.kind == FrameKind::kRequest || header.kind == FrameKind::kReply;
+  const bool opens = header.kind == FrameKind::kHandshake;
+  Require(header.message_bytes <= (carries ? kMaxControlFrameBytes
+                                   : opens ? kMaxHandshakeBytes
+                                           : 0));
+  Require(header.payload_bytes <= (header.kind == FrameKind::kReply ? kMaxPayloadBytes : 0));
+}
+
 // Magic, reserved bytes and checksum as they should be, so that the fuzzer need not guess them.
 std::string Repaired(std::string_view bytes) {
   std::string repaired;
   while (bytes.size() >= kFrameHeaderBytes) {
     std::array<std::byte, kFrameHeaderBytes> fixed;
-    std::memcpy(fixed.data(), bytes.data(), fixed.size());
+    std::ranges::copy(std::as_bytes(std::span(bytes.substr(0, fixed.size()))), fixed.begin());
     std::memcpy(fixed.data(), "FBY1", 4);
     std::memset(fixed.data() + 36, 0, 4);
     const Result<FrameHeader> header = DecodeFrameHeader(fixed);
     if (!header) break;
+    CheckBounds(*header);
     const std::string_view rest = bytes.substr(kFrameHeaderBytes);
     const std::string_view message = rest.substr(0, header->message_bytes);
     const auto encoded = EncodeFrameHeader(*header, message);
@@ -174,6 +206,9 @@ Seeds WireSeeds() {
     fields += tag(1) + std::string(8, '\1');
     fields += tag(5) + std::string(4, '\2');
   }
+  std::string many(1, static_cast<char>(kFirstMessage));
+  for (int entry = 0; entry <= kMaxRepeatedFields; ++entry) many += std::string("\x7A\0", 2);
+  seeds["message-of-too-many"] = many;
   proto::LinkSpec link;
   link.set_id(std::string(16, 'i'));
   link.set_domain(std::string(16, 'd'));
