@@ -26,7 +26,8 @@ void Require(bool rule);
 
 // wire_input.cc. The first byte chooses:
 //   0, 1   what comes over a connection at a server, at a client
-//   2, 3   the same, but the checksum of each frame is made right first
+//   2, 3   the same, but the checksum of each frame is made right first, and a message that the
+//          input ends in goes on with zeros
 //   n > 3  the bytes of a message: the (n - 4)th of all messages, modulo their number
 void RunWireInput(std::string_view input);
 Seeds WireSeeds();

@@ -31,6 +31,10 @@ namespace {
 
 constexpr std::uint8_t kFirstMessage = 4;
 
+/// Zeros make a message that an input lacks so long: longer than what a connection receives at
+/// once.
+constexpr std::size_t kLongMessage = 70'000;
+
 using MakeMessage = std::unique_ptr<google::protobuf::MessageLite> (*)();
 
 template <typename Message>
@@ -103,13 +107,15 @@ std::string Repaired(std::string_view bytes) {
     if (!header) break;
     CheckBounds(*header);
     const std::string_view rest = bytes.substr(kFrameHeaderBytes);
-    const std::string_view message = rest.substr(0, header->message_bytes);
+    const std::string_view brought = rest.substr(0, header->message_bytes);
+    std::string message(brought);
+    message.resize(std::clamp<std::size_t>(kLongMessage, message.size(), header->message_bytes));
     const auto encoded = EncodeFrameHeader(*header, message);
     repaired.append(reinterpret_cast<const char*>(encoded.data()), encoded.size());
     repaired.append(message);
-    const std::string_view payload = rest.substr(message.size()).substr(0, header->payload_bytes);
+    const std::string_view payload = rest.substr(brought.size()).substr(0, header->payload_bytes);
     repaired.append(payload);
-    bytes = rest.substr(message.size() + payload.size());
+    bytes = rest.substr(brought.size() + payload.size());
   }
   return repaired.append(bytes);
 }
@@ -187,6 +193,9 @@ Seeds WireSeeds() {
                             FrameOf(FrameKind::kRequest, "another"));
   to_server("cancel", FrameOf(FrameKind::kCancel, ""));
   to_server("truncated", FrameOf(FrameKind::kRequest, "message").substr(0, 50));
+  std::string unfinished = FrameOf(FrameKind::kRequest, "");
+  unfinished.replace(28, 4, std::string("\x70\x11\x01\0", 4));  // 70,000
+  to_server("long", unfinished);
   to_server("handshake", FrameOf(FrameKind::kHandshake, "hello"));
   to_client("replies", FrameOf(FrameKind::kReply, "message", "payload") +
                            FrameOf(FrameKind::kPending, "") + FrameOf(FrameKind::kPong, "") +
