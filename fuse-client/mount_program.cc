@@ -151,7 +151,7 @@ void KeepMetricsAddress(const Keeper& keeper, const std::string& ready_line) {
 int RunWorker(const std::string& device) {
   PrepareProcess();
   // The kernel names a process after the file that it runs, of which we were given a descriptor.
-  ::prctl(PR_SET_NAME, kMountProgram.name.data(), 0, 0, 0);
+  ::prctl(PR_SET_NAME, std::string(kMountProgram.name).c_str(), 0, 0, 0);
   for (const int fd : {Keeper::kChannelFd, Keeper::kConfigFd}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   Result<std::unique_ptr<Keeper>> keeper = Keeper::Connect(OwnedFd(Keeper::kChannelFd));
   if (!keeper) {

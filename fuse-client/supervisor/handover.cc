@@ -1,5 +1,6 @@
 #include "fuse-client/supervisor/handover.h"
 
+#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/uio.h>
@@ -88,6 +89,12 @@ Status HandoverChannel::Send(HandoverKind kind, std::string_view key, std::strin
     return Fail(Code::kUnavailable, "nobody takes the hand-over: " + ErrnoText(errno));
   }
   return {};
+}
+
+void HandoverChannel::Tell(HandoverKind kind, std::string_view key, std::string_view value,
+                           int fd) const {
+  const Status sent = Send(kind, key, value, fd);
+  if (!sent) spdlog::debug("{}", sent.error().message);
 }
 
 Result<HandoverMessage> HandoverChannel::Receive(bool wait) const {

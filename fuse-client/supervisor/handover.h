@@ -54,6 +54,9 @@ class HandoverChannel {
   /// Thread-safe. Waits while the other side is slow, ten seconds at most. kInvalid: too long.
   /// kUnavailable: nobody is there.
   Status Send(HandoverKind kind, std::string_view key, std::string_view value, int fd = -1) const;
+  /// The same, where a failure changes nothing: that the other side has gone is noticed by waiting
+  /// for it.
+  void Tell(HandoverKind kind, std::string_view key, std::string_view value, int fd = -1) const;
   static constexpr std::size_t kBytesMax = 96UL * 1024;
 
   /// kTimeout: nothing is there, unless `wait`. kUnavailable: the other side has gone. kInvalid:

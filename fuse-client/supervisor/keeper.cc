@@ -104,19 +104,19 @@ void Keeper::Keep(std::string_view key, std::string_view value, int fd) const {
 }
 
 void Keeper::Drop(std::string_view prefix) const {
-  if (channel_) (void)channel_->Send(HandoverKind::kDrop, prefix, "");
+  if (channel_) channel_->Tell(HandoverKind::kDrop, prefix, "");
 }
 
 void Keeper::Ready(std::string_view line) const {
-  if (channel_) (void)channel_->Send(HandoverKind::kReady, "", line);
+  if (channel_) channel_->Tell(HandoverKind::kReady, "", line);
 }
 
 void Keeper::Terminated() const {
-  if (channel_) (void)channel_->Send(HandoverKind::kTerminated, "", "");
+  if (channel_) channel_->Tell(HandoverKind::kTerminated, "", "");
 }
 
 void Keeper::Finished(int exit_code) const {
-  if (channel_) (void)channel_->Send(HandoverKind::kFinished, "", std::to_string(exit_code));
+  if (channel_) channel_->Tell(HandoverKind::kFinished, "", std::to_string(exit_code));
 }
 
 void Keeper::Obey(Orders orders) {

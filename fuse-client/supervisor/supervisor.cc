@@ -70,7 +70,7 @@ Status Supervisor::Open() {
   sigset_t caught;
   sigemptyset(&caught);
   for (const int number : kSignals) sigaddset(&caught, number);
-  ::sigprocmask(SIG_BLOCK, &caught, nullptr);
+  ::pthread_sigmask(SIG_BLOCK, &caught, nullptr);
   signals_ = OwnedFd(::signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
   program_ = OwnedFd(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   if (!signals_ || !program_) {
@@ -223,7 +223,7 @@ void Supervisor::Stop() {
     exit_code_ = 0;
     return;
   }
-  (void)worker_->channel().Send(HandoverKind::kStop, "", "");
+  worker_->channel().Tell(HandoverKind::kStop, "", "");
   kill_at_ = Clock::now() + kStopTime;
 }
 
@@ -239,8 +239,7 @@ void Supervisor::StartWorker() {
     return;
   }
   worker_.emplace(std::move(*started));
-  (void)worker_->channel().Send(HandoverKind::kHello, std::to_string(kHandoverFormat), "",
-                                slots_->fd());
+  worker_->channel().Tell(HandoverKind::kHello, std::to_string(kHandoverFormat), "", slots_->fd());
   LetServe(*worker_);
 }
 
@@ -261,7 +260,7 @@ void Supervisor::LetServe(WorkerProcess& worker) {
     const Status sent = worker.channel().Send(HandoverKind::kKept, key, kept.value, kept.fd.get());
     if (!sent) return;
   }
-  (void)worker.channel().Send(HandoverKind::kGo, "", news_);
+  worker.channel().Tell(HandoverKind::kGo, "", news_);
 }
 
 void Supervisor::TakeMessages(std::optional<WorkerProcess>& worker) {
@@ -412,7 +411,7 @@ void Supervisor::Refuse() { refused_ += refuser_->RefuseWaiting(); }
 
 void Supervisor::AskToLeave() {
   leaving_ = true;
-  (void)worker_->channel().Send(HandoverKind::kLeave, "", "");
+  worker_->channel().Tell(HandoverKind::kLeave, "", "");
   kill_at_ = Clock::now() + kLeaveTime;
 }
 

@@ -32,7 +32,7 @@ void Supervisor::OnUpgradeAsked() {
 void Supervisor::BeginUpgrade(HandoverMessage request) {
   const auto refuse = [&](const std::string& sentence) {
     spdlog::warn("an upgrade to forebay-mount {} was refused: {}", request.value, sentence);
-    (void)asking_->Send(HandoverKind::kAnswer, "refused", sentence);
+    asking_->Tell(HandoverKind::kAnswer, "refused", sentence);
   };
   if (request.key != std::to_string(kHandoverFormat)) {
     return refuse(fmt::format(
@@ -52,8 +52,8 @@ void Supervisor::BeginUpgrade(HandoverMessage request) {
                      .program = std::move(request.fd),
                      .candidate = std::move(*started),
                      .prepared_by = Clock::now() + kPrepareTime};
-  (void)upgrade_->candidate->channel().Send(HandoverKind::kHello, std::to_string(kHandoverFormat),
-                                            "", slots_->fd());
+  upgrade_->candidate->channel().Tell(HandoverKind::kHello, std::to_string(kHandoverFormat), "",
+                                      slots_->fd());
 }
 
 void Supervisor::OnCandidatePrepared() {
@@ -87,7 +87,7 @@ void Supervisor::OnCandidateGone(int status) {
 
 void Supervisor::EndUpgrade(const char* answer, const std::string& sentence) {
   spdlog::info("upgrade {}: {}", answer, sentence);
-  (void)upgrade_->client.Send(HandoverKind::kAnswer, answer, sentence);
+  upgrade_->client.Tell(HandoverKind::kAnswer, answer, sentence);
   upgrade_.reset();
 }
 

@@ -56,7 +56,7 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   ::dup2(high_config, Keeper::kConfigFd);
   sigset_t none;
   sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
   ::fexecve(high_program, argv, envp);
   ::_exit(kExitNotStarted);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The mount survives the death of the process that serves it, and a new program takes it over.
 
-FOREBAY_KILLS is how often each of the two tests under load kills it (20 unless set). From 100 on the slow tests run, too."""
+FOREBAY_KILLS is how often each of the two tests under load kills it (10 unless set). From 100 on the slow tests run, too."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from e2e import PROGRAMS, E2eTest, drop_page_cache, eventually, main
 from mixed_reader import Load, objects
 from mount_test import mounts_below
 
-KILLS = int(os.environ.get("FOREBAY_KILLS", "20"))
+KILLS = int(os.environ.get("FOREBAY_KILLS", "10"))
 SMALL, LARGE = 400, 3
 
 
