@@ -131,7 +131,7 @@ double RocksLookupsPerSecond(rocksdb::DB& db, const std::vector<Name>& names) {
   for (const Name& name : names) {
     value.Reset();
     if (name.name.empty()) continue;
-    const auto found = db.Get({}, db.DefaultColumnFamily(), name.key, &value);
+    const auto found = db.Get(rocksdb::ReadOptions(), db.DefaultColumnFamily(), name.key, &value);
     if (!found.ok()) return 0;
   }
   return static_cast<double>(names.size()) / SecondsSince(begin);
