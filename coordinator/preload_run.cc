@@ -235,15 +235,12 @@ void PreloadRun::Take(PieceBatch batch, const Result<RpcReply>& answer, TimePoin
 
 void PreloadRun::NoteRoom(const std::string& node, const proto::FillBlocksReply& reply) {
   if (!order_.spare) return;
-  const auto has = [&](FillOutcome outcome) {
-    return std::ranges::any_of(reply.results(), [&](const proto::FillResult& result) {
-      return result.outcome() == static_cast<std::uint32_t>(outcome);
-    });
-  };
-  if (has(FillOutcome::kFilled)) full_nodes_.erase(node);
-  if (has(FillOutcome::kNoRoom)) full_nodes_.insert(node);
-  // Room that comes back later is for those who read.
-  full_ = !up_.empty() && std::ranges::includes(full_nodes_, up_);
+  const bool refused = std::ranges::any_of(reply.results(), [](const proto::FillResult& result) {
+    return result.outcome() == static_cast<std::uint32_t>(FillOutcome::kNoRoom);
+  });
+  // For good: batches are answered in any order, and room that comes back is for those who read.
+  if (refused) full_nodes_.insert(node);
+  full_ = full_ || (!up_.empty() && std::ranges::includes(full_nodes_, up_));
 }
 
 void PreloadRun::TakeResult(WantedPiece piece, const proto::FillResult& result, TimePoint now) {

@@ -105,7 +105,7 @@ class PreloadRun : public std::enable_shared_from_this<PreloadRun> {
   std::uint64_t to_skip_;  // pieces that an earlier run is done with
   bool walked_ = false;
   std::set<std::string> up_;          // ids
-  std::set<std::string> full_nodes_;  // that had no room for all of their last batch
+  std::set<std::string> full_nodes_;  // that had no room for a block
   bool full_ = false;
   PreloadLedger ledger_;
   PreloadLanes lanes_;

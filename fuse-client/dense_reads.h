@@ -30,7 +30,7 @@ class DenseReads {
 
   static constexpr std::size_t kMostCounted = 1000;
   /// Objects that are remembered at once, at most twice as many.
-  static constexpr std::size_t kMostObjects = 4096;
+  static constexpr std::size_t kMostObjects = 2048;
 
  private:
   /// A block by 64 slices: a slice is read when its last byte was asked for, which many small reads

@@ -57,6 +57,7 @@ TEST(Link, SendsEachOption) {
                                        "p",
                                        "--force-path-style",
                                        "--requester-pays",
+                                       "--no-background-fill",
                                        "--expected-bucket-owner",
                                        "123456789012",
                                        "--no-sign-request"});
@@ -73,6 +74,7 @@ TEST(Link, SendsEachOption) {
   EXPECT_EQ(request.profile(), "p");
   EXPECT_EQ(request.path_style(), 1u);
   EXPECT_TRUE(request.requester_pays());
+  EXPECT_TRUE(request.no_background_fill());
   EXPECT_TRUE(request.no_sign());
   EXPECT_EQ(request.expected_owner(), "123456789012");
 }

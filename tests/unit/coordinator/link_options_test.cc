@@ -24,6 +24,10 @@ TEST(LinkOptions, FillsInTheDefaults) {
   EXPECT_EQ(options->spec.refresh, RefreshPolicy::kOnDemand);
   EXPECT_TRUE(options->spec.origin.sign);
   EXPECT_EQ(options->path_style, std::nullopt);
+  EXPECT_TRUE(options->spec.background_fill);
+  proto::LinkRequest only_what_is_read = Request();
+  only_what_is_read.set_no_background_fill(true);
+  EXPECT_FALSE(ValidateLinkRequest(only_what_is_read)->spec.background_fill);
 }
 
 TEST(LinkOptions, RefusesWhatCannotBe) {
