@@ -37,6 +37,11 @@ def document(workloads, cold, folder):
                        + (list(bench_cold.to_hold(cold)) if cold else [])}
 
 
+def store_document(measured, folder):
+    lines = measured.pop("to_hold")
+    return {**document([], None, folder), "versions": {}, "store": measured, "to_hold": lines}
+
+
 def machine(folder):
     cpu = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     return {"cpus": len(os.sched_getaffinity(0)), "cpu": cpu[1] if cpu else platform.machine(),
@@ -160,23 +165,32 @@ def print_tables(result, say):
         print_workload(workload, say)
     if result["cold"]:
         bench_cold.print_cold(result["cold"], say)
-    say("\nto hold (counts decide the exit code, times never)")
-    width = max(len(line["what"]) for line in result["to_hold"])
-    for line in result["to_hold"]:
-        verdict = {True: "ok", False: "NOT REACHED", None: "-"}[line["holds"]]
-        say(f"  {line['workload']:8}{line['what']:{width}}{line['measured']:>14}  {line['wanted']:10}{verdict}")
+    print_to_hold(result, say)
     for workload in result["workloads"] + ([result["cold"]] if result["cold"] else []):
         for failure in workload["failed"][:3]:
             say(f"  failed: {failure}")
-    here, other = result["machine"], result["versions"]
-    say(f"\n{here['cpus']} CPUs ({here['cpu']}), {here['memory_bytes'] / (1 << 30):.0f} GiB of memory, Linux "
-        f"{here['kernel']}, {here['file_system']}; "
-        + ", ".join(f"{name} {number}" for name, number in other.items() if number))
+    print_machine(result, say)
     if not result["workloads"]:
         return
     shares = [run["cpu_share_of_others"] for workload in result["workloads"] for run in workload["runs"]]
     say(f"What was not part of a subject (S3, the kernel's own threads, other programs) had {statistics.median(shares):.0%} "
         f"of the CPU time in the median run, {max(shares):.0%} at most.")
+
+
+def print_to_hold(result, say):
+    say("\nto hold (counts decide the exit code, times never)")
+    width = max(len(line["what"]) for line in result["to_hold"])
+    for line in result["to_hold"]:
+        verdict = {True: "ok", False: "NOT REACHED", None: "-"}[line["holds"]]
+        say(f"  {line['workload']:8}{line['what']:{width}}{line['measured']:>14}  {line['wanted']:14}{verdict}")
+
+
+def print_machine(result, say):
+    here, other = result["machine"], result["versions"]
+    say(f"\n{here['cpus']} CPUs ({here['cpu']}), {here['memory_bytes'] / (1 << 30):.0f} GiB of memory, Linux "
+        f"{here['kernel']}, {here['file_system']}"
+        + "".join(f"{'; ' if i == 0 else ', '}{name} {number}"
+                  for i, (name, number) in enumerate((key, value) for key, value in other.items() if value)))
 
 
 def print_workload(workload, say):

@@ -19,7 +19,7 @@ EVERY = {"native_hot", "native_cold", *OURS} - {"forebay_epoch1"}  # read with e
 def leftovers():
     mounts = pathlib.Path("/proc/self/mountinfo").read_text()
     return {line.split()[4] for line in mounts.splitlines() if "/forebay-bench-" in line.split()[4]} | set(
-        pathlib.Path(tempfile.gettempdir()).glob("forebay-bench-*"))
+        pathlib.Path(tempfile.gettempdir()).glob("forebay-*bench-*"))
 
 
 class BenchTest(unittest.TestCase):
@@ -68,6 +68,23 @@ class BenchTest(unittest.TestCase):
         for row in cold["rows"]:
             self.assertGreater(row["files_per_second"], 0, row)
         self.assertEqual([line for line in document["to_hold"] if line["decides"] and not line["holds"]], [])
+        self.assertEqual(leftovers() - before, set())
+
+    def test_the_store_takes_what_its_format_says(self):
+        before = leftovers()
+        result = subprocess.run(
+            [REPOSITORY / "ops" / "bench", "store", "--rounds", "1", "--scale", "0.01", "--programs", PROGRAMS, "--json", "-"],
+            capture_output=True, text=True, timeout=SECONDS, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        document = json.loads(result.stdout)
+        store = document["store"]
+        self.assertEqual({(run["subject"], run["round"]) for rates in store["rates"] for run in rates["runs"]},
+                         {("store", 0), ("files", 0), ("raw", 0)})
+        self.assertEqual({space["object_bytes"]: space["record_bytes"] / space["objects"] for space in store["space"]},
+                         {500: 4096, 5_000: 8192, 40_000: 40_960, 1_000_000: 1_003_520, 4_194_304: 4_198_400,
+                          110_000_000: 26 * 4_198_400 + 950_272})
+        self.assertEqual([line for line in document["to_hold"] if line["decides"] and not line["holds"]], [])
+        self.assertEqual({line["workload"] for line in document["to_hold"]}, {"store"})
         self.assertEqual(leftovers() - before, set())
 
     def test_a_wrong_byte_is_named(self):
