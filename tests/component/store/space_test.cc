@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 
+#include "common/model/record_size.h"
 #include "tests/component/store/store_fixture.h"
 
 namespace forebay {
