@@ -21,6 +21,7 @@
 #include "proto/common.pb.h"
 #include "proto/coordinator.pb.h"
 #include "proto/coordinator_state.pb.h"
+#include "proto/handover.pb.h"
 #include "proto/handshake.pb.h"
 #include "proto/node.pb.h"
 #include "proto/node_state.pb.h"

@@ -20,7 +20,7 @@ Task<void> AdmitOne(BlockStore& store, const Samples& samples, std::uint64_t num
   std::vector<std::uint64_t> checksums = samples.Checksums(number);
   Slice bytes = Slice::Of(samples.Bytes(number));
   const Status status = co_await store.Admit(BenchLink(), samples.Block(number), std::move(bytes),
-                                             std::move(checksums), "");
+                                             std::move(checksums), "", Room::kMayEvict);
   Must(status, "admitting a block");
 }
 

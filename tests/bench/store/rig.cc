@@ -63,7 +63,9 @@ void Rig::ForAll(std::uint64_t count, std::size_t at_once,
   done.wait();
 }
 
-void Rig::Close() { Must(store_->Close(), "closing the store"); }
+void Rig::Close() {
+  Must(store_->Close(Deadline::After(std::chrono::seconds(30))), "closing the store");
+}
 
 Samples::Samples(std::uint32_t length) : length_(length) {
   std::mt19937_64 random(length);

@@ -47,8 +47,8 @@ Task<void> AdmitOne(BlockStore& store, const Pile& pile, std::uint64_t number) {
   const std::uint64_t content = block.version.high;
   std::vector<std::uint64_t> checksums = samples->Checksums(content);
   Slice bytes = Slice::Of(samples->Bytes(content));
-  const Status status =
-      co_await store.Admit(BenchLink(), block, std::move(bytes), std::move(checksums), "");
+  const Status status = co_await store.Admit(BenchLink(), block, std::move(bytes),
+                                             std::move(checksums), "", Room::kMayEvict);
   Must(status, "admitting a block");
 }
 

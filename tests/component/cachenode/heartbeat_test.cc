@@ -53,7 +53,7 @@ class HeartbeatTest : public ::testing::Test {
         std::make_unique<Heartbeat>(std::move(options), cluster_, counters_, changed_, offload_);
     const Result<Uuid> learned = heartbeat_->LearnCluster({});
     ASSERT_TRUE(learned.has_value()) << learned.error().message;
-    ASSERT_TRUE(cluster_.SetCluster(*learned).has_value());
+    cluster_.SetCluster(*learned);
     NodeInfo self;
     self.id = "n1";
     self.address = "127.0.0.1:1";
