@@ -334,6 +334,10 @@ TEST_F(JsonDoc, Check) {
   silent.set_node_id("n2");
   silent.set_reason("suspect: it is silent and was not asked");
   silent.set_blocks(3);
+  reply.set_changed_objects(1);
+  proto::ChangedFile& changed = *reply.add_changed();
+  changed.set_path("train/n01/0001.jpg");
+  changed.set_since_unix_s(1'767'323'045);
   session_.Answer(Method::kCheckTarget, reply);
   EXPECT_EQ(Run("check", {"check", "imagenet"}).exit, 3);
 }
