@@ -1,6 +1,10 @@
 #include "common/model/block_id.h"
 
+#ifdef FOREBAY_XXH_DISPATCH
+#include <xxh_x86dispatch.h>
+#else
 #include <xxhash.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -32,7 +36,14 @@ BlockRange EnclosingCells(BlockRange range, std::uint32_t length) {
   return BlockRange{begin, static_cast<std::uint32_t>(std::min<std::uint64_t>(end, length))};
 }
 
-std::uint64_t CellChecksum(const void* bytes, std::size_t size) { return XXH3_64bits(bytes, size); }
+std::uint64_t CellChecksum(const void* bytes, std::size_t size) {
+#ifdef FOREBAY_XXH_DISPATCH
+  // The same number with the widest instructions that the processor has.
+  return XXH3_64bits_dispatch(bytes, size);
+#else
+  return XXH3_64bits(bytes, size);
+#endif
+}
 
 BlockId BlockAt(const ObjectVersion& version, std::uint64_t size, std::uint64_t block_bytes,
                 std::uint64_t position) {
