@@ -203,4 +203,17 @@ proto::StatsReply SampleStatsWithFill() {
   return stats;
 }
 
+proto::CheckTargetReply HalfCached() {
+  proto::CheckTargetReply reply;
+  reply.set_link("imagenet");
+  reply.set_objects(5000);
+  reply.set_bytes(8192);
+  reply.set_blocks(5000);
+  reply.set_cached_objects(1250);
+  reply.set_cached_bytes(2048);
+  reply.set_cached_blocks(1250);
+  reply.set_hidden_keys(2);
+  return reply;
+}
+
 }  // namespace forebay::testing

@@ -87,11 +87,13 @@ Ran RunForebay(ScriptedSession& session, const std::vector<std::string>& words,
 /// A preload of imagenet/train, 5,000 objects of 1 KiB, as t-1; `state` as TaskState has it.
 proto::TaskState SamplePreload(std::uint32_t state);
 
-/// A cluster of one link, two nodes and one job, the same at each call.
 /// A background fill of "imagenet" that runs, or ended for want of room.
 proto::TaskState SampleFill(std::uint32_t state);
+/// A cluster of one link, two nodes and one job, the same at each call.
 proto::StatsReply SampleStats();
 /// The same with a background fill that runs.
 proto::StatsReply SampleStatsWithFill();
+/// `check` of "imagenet", of which a quarter is cached.
+proto::CheckTargetReply HalfCached();
 
 }  // namespace forebay::testing
