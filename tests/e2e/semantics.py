@@ -21,6 +21,7 @@ class Semantics(E2eTest):
     NODES = ("n1", "n2")
     FILES = {}
     OTHER_KEYS = {}
+    LINK_OPTIONS = ()
 
     @classmethod
     def setUpClass(cls):
@@ -32,7 +33,7 @@ class Semantics(E2eTest):
         cls.files = dict(cls.FILES)
         cls.put(cls, {**cls.files, **cls.OTHER_KEYS})
         cls.start(cls)
-        cls.link(cls)
+        cls.link(cls, "data", "", *cls.LINK_OPTIONS)
         cls.mount = cls.cluster.mount("data", "m")
 
     def setUp(self):

@@ -161,6 +161,7 @@ class Reading(Semantics):
 class Errors(Semantics):
     FILES = {"stays": made_bytes(1, SMALL), "warm": made_bytes(2, SMALL), "changes": b"before" * 1000,
              "goes": b"going" * 1000, **{f"cold{i}": made_bytes(i, SMALL) for i in range(8)}}
+    LINK_OPTIONS = ("--refresh", "immutable")  # any other would be listed again where an object has changed
 
     def cold_reader(self, path, prepare=""):
         """A process that reads a file with read(2) itself, and says what it got: "SIZE" or "errno N"."""
