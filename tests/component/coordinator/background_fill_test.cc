@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -229,12 +230,13 @@ TEST_F(BackgroundFillTest, AFillEndsWithTheLastJobAndANewOneMayBegin) {
 
 TEST_F(BackgroundFillTest, ItStopsWhenNothingIsFree) {
   Begin();
-  std::atomic<std::uint64_t> room{100};
+  // The nodes outlive this frame, and may be asked until their end.
+  const auto room = std::make_shared<std::atomic<std::uint64_t>>(100);
   for (const auto& node : nodes_) {
     FakeNode* const self = node.get();
-    self->OnFill([self, &room](const proto::FillObject&, const BlockId& block) {
-      std::uint64_t left = room;
-      while (left > 0 && !room.compare_exchange_weak(left, left - 1)) {
+    self->OnFill([self, room](const proto::FillObject&, const BlockId& block) {
+      std::uint64_t left = *room;
+      while (left > 0 && !room->compare_exchange_weak(left, left - 1)) {
       }
       return left > 0 ? self->Keep(block) : Outcome(FillOutcome::kNoRoom);
     });
