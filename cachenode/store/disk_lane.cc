@@ -1,6 +1,7 @@
 #include "cachenode/store/disk_lane.h"
 
 #include <pthread.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -55,7 +56,8 @@ void DiskLane::Post(std::function<void()> work) {
     return {};
   };
   // Refused: whoever posts work comes back for what it leaves undone.
-  (void)Enqueue(std::make_shared<CallOf<decltype(task)>>(std::move(task)));
+  const Status queued = Enqueue(std::make_shared<CallOf<decltype(task)>>(std::move(task)));
+  if (!queued) spdlog::debug("{}: {}", name_, queued.error().message);
 }
 
 void DiskLane::Serve() {

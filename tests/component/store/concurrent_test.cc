@@ -78,7 +78,7 @@ TEST(StoreConcurrency, LastBlocksOfALinkLeaveWhileItsNextOnesCome) {
   for (unsigned t = 0; t < 4; ++t) {
     threads.emplace_back([&store, t] {
       for (std::uint64_t step = 0; step < 250; ++step) {
-        const BlockId block = BlockNumber(t * 1000 + step, 5000);
+        const BlockId block = BlockNumber(t * std::uint64_t{1000} + step, 5000);
         const Status status = store.Admit(LinkNumber(1), block);
         EXPECT_TRUE(status.has_value()) << status.error().message;
         EXPECT_TRUE(store.Evict({block}).has_value());

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <mutex>
 #include <thread>
+#include <tuple>
 
 #include "cachenode/store/disk_lane.h"
 #include "common/base/failpoint.h"
@@ -55,6 +56,7 @@ Result<int> Answer(DiskLane& lane, int value) {
 TEST(DiskLane, AnswersOnManyThreads) {
   DiskLane lane("lane", 3, 100);
   std::vector<std::thread> callers;
+  callers.reserve(8);
   std::atomic<int> sum{0};
   for (int i = 0; i < 8; ++i) {
     callers.emplace_back([&lane, &sum, i] { sum += Answer(lane, i).value_or(-1000); });
@@ -157,7 +159,7 @@ class PoisonTest : public ::testing::Test {
   int ReadInChild() {
     return Child([this] {
       TestStore store(options_);
-      (void)store.Read(Block(kPoison), {0, 1});
+      std::ignore = store.Read(Block(kPoison), {0, 1});
     });
   }
 
@@ -172,8 +174,8 @@ TEST_F(PoisonTest, ABlockThatCrashesEachAdmissionIsSetAsideAfterThree) {
   for (int crash = 0; crash < 3; ++crash) {
     EXPECT_EQ(Child([this] {
                 TestStore store(options_);
-                (void)store.Admit(LinkNumber(1), Block(1));
-                (void)store.Admit(LinkNumber(1), Block(kPoison));
+                std::ignore = store.Admit(LinkNumber(1), Block(1));
+                std::ignore = store.Admit(LinkNumber(1), Block(kPoison));
               }),
               SIGABRT);
   }
@@ -226,7 +228,7 @@ TEST_F(PoisonTest, AnEvictionGivesABlockAnotherChance) {
   for (int crash = 0; crash < 3; ++crash) {
     EXPECT_EQ(Child([this] {
                 TestStore store(options_);
-                (void)store.Admit(LinkNumber(1), Block(kPoison));
+                std::ignore = store.Admit(LinkNumber(1), Block(kPoison));
               }),
               SIGABRT);
   }
@@ -258,7 +260,7 @@ TEST_F(PoisonTest, CrashesAreForgottenAfterAWeek) {
     TestStore store(options_);
   }
   const std::int64_t now = UnixSeconds();
-  const std::int64_t day = 24 * 3600;
+  const std::int64_t day = std::int64_t{24} * 3600;
   std::ofstream book(dir_ / "a/crashes");
   for (int i = 0; i < 3; ++i) {
     book << CrashEntry(Block(1), now - 6 * day) << CrashEntry(Block(2), now - 8 * day)

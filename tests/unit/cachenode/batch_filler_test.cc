@@ -209,7 +209,7 @@ TEST_F(NarrowBatchTest, APreloadOvertakesASpareFillAndAReaderBoth) {
 }
 
 TEST_F(NarrowBatchTest, ASpareFillTakesFreeRoomOnlyAndPaysForNothingElse) {
-  store_.LimitRoom(10 * kBlock);
+  store_.LimitRoom(std::uint64_t{10} * kBlock);
   const std::vector<BatchFiller::Outcome> outcomes = Fill(Batch(0, 50), kSpare);
   const int filled = Count(outcomes, FillOutcome::kFilled);
   EXPECT_EQ(Count(outcomes, FillOutcome::kNoRoom), 50 - filled);

@@ -108,6 +108,7 @@ TEST_F(FillSlotsTest, DemandOvertakesTheBackground) {
   std::vector<int> order;
   std::vector<std::future<Status>> waiting;
   const std::vector<Turn> turns = {Background(), Demand(), Background(), Demand()};
+  waiting.reserve(turns.size());
   for (std::size_t i = 0; i < turns.size(); ++i) {
     waiting.push_back(asio::co_spawn(
         pool_.At(0), TakeAndNote(&slots, turns[i], static_cast<int>(i), &order), asio::use_future));
@@ -125,6 +126,7 @@ TEST_F(FillSlotsTest, ASpareFillComesAfterAllOthersAndMovesUpOnly) {
   std::vector<int> order;
   std::vector<std::future<Status>> waiting;
   const std::vector<Turn> turns = {Spare(), Spare(), Background(), Demand(), Spare()};
+  waiting.reserve(turns.size());
   for (std::size_t i = 0; i < turns.size(); ++i) {
     waiting.push_back(asio::co_spawn(
         pool_.At(0), TakeAndNote(&slots, turns[i], static_cast<int>(i), &order), asio::use_future));
