@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "common/base/executors.h"
-#include "common/base/failpoint.h"
 #include "common/base/wall_clock.h"
 #include "common/model/key_rules.h"
 #include "common/model/limits.h"
@@ -306,7 +305,6 @@ Status Linker::Finish(const Link& link, const Plan& plan, const Listing& listing
   // The last moment: its file is nobody's and goes.
   if (listing.cancelled) return Fail(ListingCancelled());
   if (difference.same) return parts_.links.Confirm(link.spec.id, plan.spool->begun_unix_s());
-  if (failpoint("listing.publish")) return Fail(Code::kInternal, "failpoint");
   Status published = parts_.links.Publish(link.spec.id, info, difference);
   if (!published) return published;
   spdlog::info("link '{}': generation {} with {} objects, {} bytes and {} hidden keys: +{} -{} ~{}",

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "common/base/failpoint.h"
 #include "common/model/key_rules.h"
 
 namespace forebay {
@@ -64,7 +63,6 @@ std::vector<std::string> KeysAround(const std::string& prefix, const std::string
 
 Status FeedBuilder(ListingSpool* spool, const std::vector<ListedObject>& single,
                    SnapshotBuilder& builder, const std::function<bool()>& wanted) {
-  if (failpoint("listing.feed")) return Fail(Code::kInternal, "failpoint");
   std::uint64_t fed = 0;
   Status status;
   if (spool != nullptr) {

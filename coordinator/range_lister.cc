@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "common/base/executors.h"
-#include "common/base/failpoint.h"
 #include "coordinator/split_search.h"
 
 namespace forebay {
@@ -244,7 +243,6 @@ Task<Result<ListPage>> RangeLister::Fetch(ListRequest request) const {
 /// Gives a page to the sink; then the range is as far as the page says, also after a crash.
 Task<Status> RangeLister::Keep(std::uint32_t range, std::vector<ListedObject> objects, bool done,
                                std::optional<std::string> until) {
-  if (failpoint("listing.page")) co_return Fail(Code::kInternal, "failpoint");
   Status kept = sink_.Add(range, objects);
   if (kept && done) kept = sink_.Finish(range, until);
   co_return kept;
@@ -345,7 +343,6 @@ Task<Status> RangeLister::MakeRanges(std::shared_ptr<Range> range, Splits splits
 Task<Status> RangeLister::BeginInSink(std::vector<std::shared_ptr<Range>> parts) {
   Status status;
   for (const auto& part : parts) {
-    if (failpoint("listing.split")) co_return Fail(Code::kInternal, "failpoint");
     if (status) status = sink_.Begin(*part);
   }
   co_return status;
@@ -360,7 +357,6 @@ Task<Status> RangeLister::DropInSink(std::vector<std::shared_ptr<Range>> parts) 
 }
 
 Task<Status> RangeLister::SetEndInSink(std::uint32_t range, std::string until) {
-  if (failpoint("listing.end")) co_return Fail(Code::kInternal, "failpoint");
   co_return sink_.SetEnd(range, until);
 }
 

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <pugixml.hpp>
 
+#include "common/s3/iso_time.h"
 #include "common/s3/list_parser.h"
 
 namespace forebay {
@@ -16,25 +17,6 @@ namespace {
 
 // AWS allows 20,000 characters for the longest of them.
 constexpr std::size_t kMaxTokenBytes = std::size_t{64} * 1024;
-
-// The number at text[at, at + digits).
-std::optional<int> Digits(std::string_view text, std::size_t at, std::size_t digits) {
-  if (text.size() < at + digits) return std::nullopt;
-  const std::optional<std::uint64_t> number = ParseDecimal(text.substr(at, digits));
-  if (!number) return std::nullopt;
-  return static_cast<int>(*number);
-}
-
-// "", "Z", "+hh:mm" behind the seconds.
-std::optional<std::chrono::minutes> Offset(std::string_view text) {
-  if (text == "Z") return std::chrono::minutes(0);
-  if (text.size() != 6 || text[3] != ':' || (text[0] != '+' && text[0] != '-')) return std::nullopt;
-  const std::optional<int> hours = Digits(text, 1, 2);
-  const std::optional<int> minutes = Digits(text, 4, 2);
-  if (!hours || !minutes) return std::nullopt;
-  const std::chrono::minutes offset(*hours * 60 + *minutes);
-  return text[0] == '-' ? -offset : offset;
-}
 
 // A member that is a string; "" for anything else.
 std::string Text(const boost::json::object& object, std::string_view name) {
@@ -51,31 +33,6 @@ bool TakeExpiry(S3Credentials& credentials, const std::string& text) {
 }
 
 }  // namespace
-
-std::optional<std::chrono::sys_seconds> ParseIsoTime(std::string_view text) {
-  const auto year = Digits(text, 0, 4);
-  const auto month = Digits(text, 5, 2);
-  const auto day = Digits(text, 8, 2);
-  const auto hour = Digits(text, 11, 2);
-  const auto minute = Digits(text, 14, 2);
-  const auto second = Digits(text, 17, 2);
-  if (!year || !month || !day || !hour || !minute || !second) return std::nullopt;
-  if (text[4] != '-' || text[7] != '-' || text[10] != 'T' || text[13] != ':' || text[16] != ':') {
-    return std::nullopt;
-  }
-  std::string_view rest = text.substr(19);
-  if (rest.starts_with('.')) {
-    const std::size_t end = rest.find_first_not_of("0123456789", 1);
-    rest = end == std::string_view::npos ? std::string_view() : rest.substr(end);
-  }
-  const std::optional<std::chrono::minutes> offset = Offset(rest);
-  const std::chrono::year_month_day date(std::chrono::year(*year),
-                                         std::chrono::month(static_cast<unsigned>(*month)),
-                                         std::chrono::day(static_cast<unsigned>(*day)));
-  if (!offset || !date.ok() || *hour > 23 || *minute > 59 || *second > 60) return std::nullopt;
-  return std::chrono::sys_seconds(std::chrono::sys_days(date)) + std::chrono::hours(*hour) +
-         std::chrono::minutes(*minute) + std::chrono::seconds(*second) - *offset;
-}
 
 CredentialAnswer CredentialsFromJson(std::string_view text, const JsonForm& form,
                                      std::string provider) {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <chrono>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -9,9 +7,6 @@
 #include "common/s3/credentials.h"
 
 namespace forebay {
-
-/// "2026-11-21T14:05:00Z", with or without a fraction or an offset. Nothing for any other form.
-std::optional<std::chrono::sys_seconds> ParseIsoTime(std::string_view text);
 
 /// How one of the JSON forms differs from the others.
 struct JsonForm {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/s3/iso_time.h"
 #include "tests/unit/s3/temp_files.h"
 
 namespace forebay {
@@ -21,9 +22,10 @@ TEST(IsoTime, IsReadInAllItsForms) {
                            "2026-11-21T15:05:00+01:00", "2026-11-21T08:35:00-05:30"}) {
     EXPECT_EQ(ParseIsoTime(text), expected) << text;
   }
-  for (const char* text : {"", "2026-11-21", "2026-11-21T14:05:00", "2026-13-21T14:05:00Z",
-                           "2026-11-21 14:05:00Z", "2026-11-21T14:65:00Z", "2026-11-21T14:05:00ZZ",
-                           "x026-11-21T14:05:00Z", "2026-02-30T00:00:00Z"}) {
+  for (const char* text :
+       {"", "2026-11-21", "2026-11-21T14:05:00", "2026-13-21T14:05:00Z", "2026-11-21 14:05:00Z",
+        "2026-11-21T14:65:00Z", "2026-11-21T14:05:00ZZ", "x026-11-21T14:05:00Z",
+        "2026-11-21T14:05:00.Z", "2026-02-30T00:00:00Z"}) {
     EXPECT_EQ(ParseIsoTime(text), std::nullopt) << text;
   }
 }
