@@ -13,6 +13,7 @@
 #include "common/config/programs.h"
 #include "common/config/s3_config.h"
 #include "common/config/sections.h"
+#include "common/config/trust_config.h"
 #include "common/s3/auth/default_chain.h"
 #include "common/s3/s3_client.h"
 #include "common/s3/s3_metrics.h"
@@ -57,8 +58,10 @@ NodeOptions NodeOptionsOf(const NodeConfig& config, const S3Config& s3) {
 /// S3 behind the node: the client starts first and is interrupted by its Stop.
 class NodeDaemon final : public Daemon {
  public:
-  NodeDaemon(const NodeConfig& config, const S3Config& s3, ProgramServices& services)
+  NodeDaemon(const NodeConfig& config, const S3Config& s3, const TrustConfig& trust,
+             ProgramServices& services)
       : config_(config),
+        trust_(trust),
         s3_config_(s3),
         services_(services),
         environment_(AwsEnvironment::OfProcess()),
@@ -71,6 +74,7 @@ class NodeDaemon final : public Daemon {
     s3_.Start();
     NodeOptions options = NodeOptionsOf(config_, s3_config_);
     options.secret = std::move(*secret);
+    options.reach = trust_.insecure_plain_tcp ? Reach::kEveryone : Reach::kThisMachine;
     NodeOrigin origin{.store = s3_, .interrupt = [this] { s3_.Stop(); }};
     Result<std::unique_ptr<Node>> node =
         Node::Start(std::move(options), std::move(origin), services_.metrics, services_.stopping);
@@ -97,6 +101,7 @@ class NodeDaemon final : public Daemon {
 
  private:
   const NodeConfig& config_;
+  const TrustConfig& trust_;
   const S3Config& s3_config_;
   ProgramServices& services_;
   const AwsEnvironment environment_;
@@ -111,15 +116,17 @@ class NodeDaemon final : public Daemon {
 int RunNode(int argc, char** argv) {
   NodeConfig node;
   S3Config s3;
+  TrustConfig trust;
   LogConfig log;
   AllConfigs all;
   ProgramSpec spec{.name = std::string(kProgram), .summary = std::string(kNodeProgram.summary)};
-  spec.own = {NodeSection(node), S3Section(s3), LogSection(log)};
+  spec.own = {NodeSection(node), S3Section(s3), TrustSection(trust, {{"--listen", &node.listen}}),
+              LogSection(log)};
   spec.others = all.SectionsBeside(spec.own);
   spec.log = &log;
   spec.metrics_listen = &node.metrics_listen;
   spec.make = [&](ProgramServices& services) {
-    return std::make_unique<NodeDaemon>(node, s3, services);
+    return std::make_unique<NodeDaemon>(node, s3, trust, services);
   };
   return RunProgram(spec, argc, argv);
 }

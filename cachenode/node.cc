@@ -146,6 +146,7 @@ Status Node::Serve(bool restarted) {
   service_ = std::make_unique<Service>(std::move(parts));
   RpcServerOptions options;
   options.listen = {options_.listen, "unix:" + local_socket_};
+  options.reach = options_.reach;
   options.credentials = OwnCredentials();
   server_ = std::make_unique<RpcServer>(
       io_, std::move(options), service_->Methods(), [this] { return cluster_.ring_epoch(); },

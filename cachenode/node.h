@@ -33,8 +33,9 @@ struct NodeOptions {
   BlockStoreOptions store;
   std::vector<std::string> coordinators;
   std::string listen;
-  std::string advertise;  ///< "" = the bound address.
-  std::string node_id;    ///< "" = kept in the first cache directory, made on the first start.
+  Reach reach = Reach::kThisMachine;  ///< Of `listen`.
+  std::string advertise;              ///< "" = the bound address.
+  std::string node_id;  ///< "" = kept in the first cache directory, made on the first start.
   std::string zone;
   std::string local_socket;  ///< "" = RuntimeDir()/node-<id>.sock.
   std::string program;       ///< "forebay-node 0.1.0".

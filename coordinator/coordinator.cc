@@ -171,6 +171,7 @@ Status Coordinator::Serve() {
   ServeTasks(call);
   RpcServerOptions server_options;
   server_options.listen = {options_.listen};
+  server_options.reach = options_.reach;
   server_options.credentials = CredentialsOf(options_, cluster_);
   server_ = std::make_unique<RpcServer>(io_, server_options, AllMethods(), epoch, on_newer_epoch);
 

@@ -43,9 +43,10 @@ namespace forebay {
 
 struct CoordinatorOptions {
   std::string state_dir;
-  std::string listen;   ///< "127.0.0.1:7440"; port 0 picks one.
-  std::string program;  ///< "forebay-coordinator 0.1.0".
-  std::string secret;   ///< Of the handshake (LoadOrCreateSecret).
+  std::string listen;                 ///< "127.0.0.1:7440"; port 0 picks one.
+  Reach reach = Reach::kThisMachine;  ///< Of `listen`.
+  std::string program;                ///< "forebay-coordinator 0.1.0".
+  std::string secret;                 ///< Of the handshake (LoadOrCreateSecret).
   MembershipTimes membership;
   RangeListerOptions listing;
   /// How long a preload asks for a block that a node or S3 does not answer.

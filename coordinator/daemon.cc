@@ -13,6 +13,7 @@
 #include "common/config/programs.h"
 #include "common/config/s3_config.h"
 #include "common/config/sections.h"
+#include "common/config/trust_config.h"
 #include "common/s3/auth/default_chain.h"
 #include "common/s3/auth/region_lookup.h"
 #include "common/s3/endpoint.h"
@@ -39,8 +40,10 @@ S3Options S3OptionsOf(const S3Config& config, const std::string& ca_bundle) {
 /// S3 in front of the coordinator: the client starts first and is interrupted by its Stop.
 class CoordinatorDaemon final : public Daemon {
  public:
-  CoordinatorDaemon(const CoordinatorConfig& config, const S3Config& s3, ProgramServices& services)
+  CoordinatorDaemon(const CoordinatorConfig& config, const S3Config& s3, const TrustConfig& trust,
+                    ProgramServices& services)
       : config_(config),
+        trust_(trust),
         services_(services),
         environment_(AwsEnvironment::OfProcess()),
         ca_bundle_(CaBundleOf(s3.ca_bundle, environment_)),
@@ -53,6 +56,7 @@ class CoordinatorDaemon final : public Daemon {
     CoordinatorOptions options;
     options.state_dir = config_.state_dir;
     options.listen = config_.listen;
+    options.reach = trust_.insecure_plain_tcp ? Reach::kEveryone : Reach::kThisMachine;
     options.program = std::string(kProgram) + " " + std::string(Version());
     options.background_fill = config_.background_fill;
     options.fill_bytes_per_second = config_.fill_limit;
@@ -90,6 +94,7 @@ class CoordinatorDaemon final : public Daemon {
 
  private:
   const CoordinatorConfig& config_;
+  const TrustConfig& trust_;
   ProgramServices& services_;
   const AwsEnvironment environment_;
   const std::string ca_bundle_;
@@ -104,16 +109,18 @@ class CoordinatorDaemon final : public Daemon {
 int RunCoordinator(int argc, char** argv) {
   CoordinatorConfig coordinator;
   S3Config s3;
+  TrustConfig trust;
   LogConfig log;
   AllConfigs all;
   ProgramSpec spec{.name = std::string(kProgram),
                    .summary = std::string(kCoordinatorProgram.summary)};
-  spec.own = {CoordinatorSection(coordinator), S3Section(s3), LogSection(log)};
+  spec.own = {CoordinatorSection(coordinator), S3Section(s3),
+              TrustSection(trust, {{"--listen", &coordinator.listen}}), LogSection(log)};
   spec.others = all.SectionsBeside(spec.own);
   spec.log = &log;
   spec.metrics_listen = &coordinator.metrics_listen;
   spec.make = [&](ProgramServices& services) {
-    return std::make_unique<CoordinatorDaemon>(coordinator, s3, services);
+    return std::make_unique<CoordinatorDaemon>(coordinator, s3, trust, services);
   };
   return RunProgram(spec, argc, argv);
 }

@@ -33,9 +33,10 @@ Result<std::string> ParseLoopback(const std::string& text) {
   Result<HostPort> address = HostPort::Parse(text);
   if (!address) return Fail(std::move(address.error()));
   if (!address->IsLoopback()) {
-    return Bad(text,
-               "is not a loopback address, and nothing may listen beyond this machine without "
-               "certificates; use 127.0.0.1 or [::1]");
+    return Bad(
+        text,
+        "is not a loopback address, and everybody on the network could ask there; use 127.0.0.1 "
+        "or [::1]");
   }
   return text;
 }

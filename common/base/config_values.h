@@ -33,8 +33,8 @@ ConfigValue TimeOrNone(std::chrono::milliseconds& member, std::chrono::milliseco
 ConfigValue Mode(std::uint32_t& member);
 /// HOST:PORT; "" stays "" (not set).
 ConfigValue Address(std::string& member);
-/// An address to listen on. Only loopback ones: before there are certificates nobody outside this
-/// machine may connect (DESIGN section 2, promise 6). "" stays "" (does not listen).
+/// An address to listen on, of this machine alone: for what has neither encryption nor a question
+/// who asks (DESIGN section 2, promise 6). "" stays "" (does not listen).
 ConfigValue LoopbackAddress(std::string& member);
 ConfigValue AddressList(std::vector<std::string>& member);
 

@@ -22,6 +22,14 @@ std::vector<std::string> CheckCacheDirs(const NodeConfig& config) {
   return faults;
 }
 
+/// Others cannot connect to "any address".
+std::vector<std::string> CheckAdvertise(const NodeConfig& config) {
+  const bool any = config.listen.starts_with("0.0.0.0:") || config.listen.starts_with("[::]:");
+  if (!any || !config.advertise.empty()) return {};
+  return {"listen: \"" + config.listen +
+          "\" is no address that others can use; name this machine's with --advertise HOST:PORT"};
+}
+
 void AddCache(ConfigSection& section, NodeConfig& config) {
   section
       .Add("cache_dir", ListOf(config.cache_dir, "DIR[=SIZE]", ParseCacheDir, FormatCacheDir),
@@ -61,9 +69,10 @@ void AddNetwork(ConfigSection& section, NodeConfig& config) {
   section.Add("coordinator", AddressList(config.coordinator),
               "Where the coordinator is. Without it a node starts with the members that it knew "
               "last, and goes on trying.");
-  section.Add("listen", LoopbackAddress(config.listen),
+  section.Add("listen", Address(config.listen),
               "Where mounts and other nodes reach this node. Port 0 takes any free port; the ready "
-              "line says which. Only addresses of this machine are accepted.");
+              "line says which. One that other machines reach is only accepted with "
+              "--insecure-plain-tcp.");
   section
       .Add("advertise", Address(config.advertise),
            "The address that others are told to use for this node, when it is not the one that the "
@@ -119,7 +128,11 @@ ConfigSection NodeSection(NodeConfig& config) {
   AddCare(section, config);
   AddNetwork(section, config);
   AddIdentity(section, config);
-  section.finish = [&config](const Environment&) { return CheckCacheDirs(config); };
+  section.finish = [&config](const Environment&) {
+    std::vector<std::string> faults = CheckCacheDirs(config);
+    for (std::string& fault : CheckAdvertise(config)) faults.push_back(std::move(fault));
+    return faults;
+  };
   return section;
 }
 

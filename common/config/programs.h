@@ -10,7 +10,7 @@ struct ProgramText {
   std::string_view name;
   std::string_view summary;  ///< A sentence or two.
   /// Those of the file that are its own flags, too; "" = no more.
-  std::array<std::string_view, 3> sections;
+  std::array<std::string_view, 4> sections;
 };
 
 inline constexpr ProgramText kCoordinatorProgram{
@@ -18,13 +18,13 @@ inline constexpr ProgramText kCoordinatorProgram{
     "Knows which S3 prefixes are linked, what they hold and which cache node owns what. Never on "
     "the "
     "data path.",
-    {"coordinator", "s3", "log"}};
+    {"coordinator", "s3", "trust", "log"}};
 
 inline constexpr ProgramText kNodeProgram{
     "forebay-node",
     "Keeps blocks of S3 objects on this machine's disks and serves them to mounts; fetches what is "
     "missing, once.",
-    {"node", "s3", "log"}};
+    {"node", "s3", "trust", "log"}};
 
 inline constexpr ProgramText kMountProgram{
     "forebay-mount",
@@ -32,6 +32,6 @@ inline constexpr ProgramText kMountProgram{
     "The mount survives the death of the process that serves it. `forebay-mount --upgrade "
     "MOUNTPOINT` lets this program serve a mount that another version serves; what uses it sees a "
     "short pause.",
-    {"mount", "log", ""}};
+    {"mount", "log", "", ""}};
 
 }  // namespace forebay

@@ -6,7 +6,11 @@
 namespace forebay {
 
 std::vector<ConfigSection> AllConfigs::Sections() {
-  return {CoordinatorSection(coordinator), NodeSection(node), MountSection(mount), S3Section(s3),
+  return {CoordinatorSection(coordinator),
+          NodeSection(node),
+          MountSection(mount),
+          S3Section(s3),
+          TrustSection(trust),
           LogSection(log)};
 }
 

@@ -8,6 +8,7 @@
 #include "common/config/mount_config.h"
 #include "common/config/node_config.h"
 #include "common/config/s3_config.h"
+#include "common/config/trust_config.h"
 
 namespace forebay {
 
@@ -18,6 +19,7 @@ struct AllConfigs {
   NodeConfig node = {};
   MountConfig mount = {};
   S3Config s3 = {};
+  TrustConfig trust = {};
   LogConfig log = {};
 
   /// All sections, in the order of the documentation. This object must outlive them.

@@ -74,15 +74,14 @@ Task<Result<std::vector<StreamEndpoint>>> ResolveAddress(std::string address, De
   co_return endpoints;
 }
 
-Result<StreamEndpoint> ListenEndpoint(std::string_view address) {
+Result<StreamEndpoint> ListenEndpoint(std::string_view address, Reach reach) {
   if (address.starts_with(kUnixScheme)) return UnixEndpoint(UnixPathOf(address));
   Result<HostPort> place = HostPort::Parse(address);
   if (!place) return Fail(place.error());
-  if (!place->IsLoopback()) {
-    return Fail(Code::kInvalid,
-                "cannot listen on " + std::string(address) +
-                    ": connections from other machines need a cluster made by 'forebay init'; "
-                    "use 127.0.0.1");
+  if (reach == Reach::kThisMachine && !place->IsLoopback()) {
+    return Fail(Code::kInvalid, "cannot listen on " + std::string(address) +
+                                    ": without certificates everybody on the network could read "
+                                    "and change what goes over it; use 127.0.0.1");
   }
   boost::system::error_code error;
   const asio::ip::address literal = LiteralOf(place->host, error);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/asio/generic/stream_protocol.hpp>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,9 +22,15 @@ using StreamEndpoint = asio::generic::stream_protocol::endpoint;
 /// deadline.
 Task<Result<std::vector<StreamEndpoint>>> ResolveAddress(std::string address, Deadline deadline);
 
+/// Who may reach an address that is listened on.
+enum class Reach : std::uint8_t {
+  kThisMachine,  ///< Loopback and UNIX sockets: the rule without certificates.
+  kEveryone,     ///< The administrator accepted it.
+};
+
 /// The endpoint to listen on: an IP literal, "localhost" or a UNIX socket. kInvalid for bad syntax,
-/// for names, and for addresses that other machines reach (DESIGN section 2, promise 6).
-Result<StreamEndpoint> ListenEndpoint(std::string_view address);
+/// for names, and for addresses beyond `reach` (DESIGN section 2, promise 6).
+Result<StreamEndpoint> ListenEndpoint(std::string_view address, Reach reach);
 
 /// "127.0.0.1:7441" or "unix:/path".
 std::string DescribeEndpoint(const StreamEndpoint& endpoint);

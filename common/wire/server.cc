@@ -139,7 +139,7 @@ Status RpcServer::Impl::Start() {
   std::vector<Listener> bound;
   std::vector<StreamEndpoint> endpoints;
   for (const std::string& address : shared_->options.listen) {
-    Result<StreamEndpoint> endpoint = ListenEndpoint(address);
+    Result<StreamEndpoint> endpoint = ListenEndpoint(address, shared_->options.reach);
     if (!endpoint) return Fail(endpoint.error());
     endpoints.push_back(*endpoint);
   }

@@ -10,6 +10,7 @@
 
 #include "common/base/executors.h"
 #include "common/base/result.h"
+#include "common/wire/address.h"
 #include "common/wire/handshake.h"
 #include "common/wire/rpc.h"
 
@@ -25,6 +26,7 @@ struct MethodEntry {
 struct RpcServerOptions {
   std::vector<std::string>
       listen;  ///< "127.0.0.1:7441", "[::1]:0", "unix:/run/forebay/n1.sock" (0600).
+  Reach reach = Reach::kThisMachine;  ///< Of the addresses of `listen`.
   Credentials credentials;
   std::size_t max_connections = kMaxConnections;  ///< Those whose handshake is under way included.
   Duration handshake_timeout = kHandshakeTimeout;
@@ -32,8 +34,7 @@ struct RpcServerOptions {
 };
 
 /// Accepts connections and dispatches their requests. Each connection stays on the io_context that
-/// got it. Nothing but loopback addresses and UNIX sockets is accepted in `listen` before `init`
-/// (DESIGN section 2, promise 6).
+/// got it.
 class RpcServer {
  public:
   /// `epoch` is read for every frame sent; `on_newer_epoch` is called (any thread) when a peer's is
@@ -45,7 +46,7 @@ class RpcServer {
   RpcServer(const RpcServer&) = delete;
   RpcServer& operator=(const RpcServer&) = delete;
 
-  /// Binds all addresses, or none: kInvalid (not loopback, bad syntax), kInternal (in use, not
+  /// Binds all addresses, or none: kInvalid (beyond `reach`, bad syntax), kInternal (in use, not
   /// permitted).
   Status Start();
   /// The addresses with their real ports, in the order of `listen`.

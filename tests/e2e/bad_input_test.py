@@ -129,7 +129,7 @@ class BadInput(E2eTest):
 
     def test_a_configuration_lists_all_its_faults_at_once(self):
         config = self.folder / "forebay.toml"
-        config.write_text('[node]\ncache_dir = ["/tmp/x=12parsecs"]\nlisten = "0.0.0.0:1"\nthraeds = 2\n')
+        config.write_text('[node]\ncache_dir = ["/tmp/x=12parsecs"]\nmetrics_listen = "0.0.0.0:1"\nthraeds = 2\n')
         result = self.program("forebay-node", "--config", config)
         self.assertEqual(result.returncode, 2)
         for word in ("12parsecs", "0.0.0.0:1", "thraeds", "threads"):

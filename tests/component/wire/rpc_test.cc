@@ -170,5 +170,13 @@ TEST_F(Rpc, NothingListensBeyondLoopback) {
   }
 }
 
+TEST_F(Rpc, ListensBeyondLoopbackWhereThatWasAccepted) {
+  server_options_.reach = Reach::kEveryone;
+  Serve(EchoCall, {"0.0.0.0:0"});
+  Connect();
+  address_ = "127.0.0.1" + address_.substr(address_.rfind(':'));
+  EXPECT_EQ(AnswerOf(Call(3)), 3u);
+}
+
 }  // namespace
 }  // namespace forebay

@@ -99,17 +99,25 @@ TEST(ErrorDetail, CarriesBytesThatAreNoText) {
 TEST(ListenEndpoint, TakesThisMachineAlone) {
   for (const char* good :
        {"127.0.0.1:0", "127.1.2.3:80", "[::1]:7441", "localhost:1", "unix:/tmp/x.sock"}) {
-    EXPECT_TRUE(ListenEndpoint(good).has_value()) << good;
+    EXPECT_TRUE(ListenEndpoint(good, Reach::kThisMachine).has_value()) << good;
   }
   for (const char* bad :
        {"0.0.0.0:1", "[::]:1", "10.0.0.1:1", "example.org:1", "127.0.0.1", ":1", "unix:"}) {
-    const Result<StreamEndpoint> endpoint = ListenEndpoint(bad);
+    const Result<StreamEndpoint> endpoint = ListenEndpoint(bad, Reach::kThisMachine);
     ASSERT_FALSE(endpoint.has_value()) << bad;
     EXPECT_EQ(endpoint.error().code, Code::kInvalid) << bad;
   }
-  EXPECT_EQ(DescribeEndpoint(*ListenEndpoint("127.0.0.1:7441")), "127.0.0.1:7441");
-  EXPECT_EQ(DescribeEndpoint(*ListenEndpoint("[::1]:7441")), "[::1]:7441");
-  EXPECT_EQ(DescribeEndpoint(*ListenEndpoint("unix:/tmp/x.sock")), "unix:/tmp/x.sock");
+  EXPECT_EQ(DescribeEndpoint(*ListenEndpoint("127.0.0.1:7441", Reach::kThisMachine)),
+            "127.0.0.1:7441");
+  EXPECT_EQ(DescribeEndpoint(*ListenEndpoint("[::1]:7441", Reach::kThisMachine)), "[::1]:7441");
+  EXPECT_EQ(DescribeEndpoint(*ListenEndpoint("unix:/tmp/x.sock", Reach::kThisMachine)),
+            "unix:/tmp/x.sock");
+}
+
+TEST(ListenEndpoint, TakesOtherMachinesWhereThatWasAccepted) {
+  for (const char* good : {"0.0.0.0:1", "[::]:1", "10.0.0.1:1", "127.0.0.1:1"})
+    EXPECT_TRUE(ListenEndpoint(good, Reach::kEveryone).has_value()) << good;
+  EXPECT_FALSE(ListenEndpoint("example.org:1", Reach::kEveryone).has_value()) << "a name";
 }
 
 }  // namespace

@@ -1,0 +1,46 @@
+#include "common/config/trust_config.h"
+
+#include <utility>
+
+#include "common/base/config_values.h"
+#include "common/base/host_port.h"
+
+namespace forebay {
+namespace {
+
+bool ReachesBeyond(const std::string& address) {
+  const Result<HostPort> place = HostPort::Parse(address);
+  return place && !place->IsLoopback();
+}
+
+std::vector<std::string> Exposed(const TrustConfig& config,
+                                 const std::vector<ListenOption>& listens) {
+  std::vector<std::string> faults;
+  for (const ListenOption& listen : listens) {
+    if (config.insecure_plain_tcp || !ReachesBeyond(*listen.address)) continue;
+    faults.push_back(std::string(listen.flag) + ": \"" + *listen.address +
+                     "\" is not a loopback address: without certificates everybody on the network "
+                     "could read and change what goes over it; use 127.0.0.1 or [::1], or accept "
+                     "that with --insecure-plain-tcp");
+  }
+  return faults;
+}
+
+}  // namespace
+
+ConfigSection TrustSection(TrustConfig& config, std::vector<ListenOption> listens) {
+  ConfigSection section("trust", "Whom the programs believe, and what they risk.");
+  section
+      .Add("insecure_plain_tcp", Switch(config.insecure_plain_tcp),
+           "Accepts that others on the network read and change what goes between machines: "
+           "--listen may then be an address that other machines reach, over TCP without "
+           "encryption. Who connects must still hold the secret of docs/SECURITY.md, the same on "
+           "each machine. Only for a network that nobody else uses.")
+      .Flag("--insecure-plain-tcp");
+  section.finish = [&config, listens = std::move(listens)](const Environment&) {
+    return Exposed(config, listens);
+  };
+  return section;
+}
+
+}  // namespace forebay

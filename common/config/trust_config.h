@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace forebay {
+
+struct ConfigSection;
+
+/// Whom a program believes, [trust] in the file. What each means is in TrustSection
+/// (trust_config.cc) and docs/CONFIGURATION.md; the whole of it is in docs/SECURITY.md.
+struct TrustConfig {
+  bool insecure_plain_tcp = false;
+};
+
+/// An address that a program listens on for other programs of the cluster.
+struct ListenOption {
+  std::string_view flag;       ///< "--listen".
+  const std::string* address;  ///< Of the program's own config struct.
+};
+
+/// The table of the members of `config`, which must outlive it. An address of `listens` that other
+/// machines reach is a fault unless the risk was accepted.
+ConfigSection TrustSection(TrustConfig& config, std::vector<ListenOption> listens = {});
+
+}  // namespace forebay
