@@ -30,15 +30,18 @@ using BlockHandle = std::uint32_t;
 /// Hours since 1970: how exactly the last use of a block is known.
 using Hour = std::uint32_t;
 
-/// Which blocks are cached, and where: what a hit asks. Thread-safe: 64 shards with a lock each,
-/// held for a few memory accesses.
+/// Which blocks are cached, and where: what a hit asks. Thread-safe. Acquire, Release and Find take
+/// no lock (but for the last reader of a block that is gone, and for a look that entries have moved
+/// under again and again); all else locks one of 64 shards for a few memory accesses.
 ///
 /// An entry is live, then leaving (found by nobody, but still in the way of a new one while the
 /// durable index forgets it), then gone (out of the table, kept only until its last reader has
 /// finished; then its space may be freed).
 ///
 /// Memory per block: 40 bytes of entry and 5.3-10.7 bytes of hash table (4-byte slots, load between
-/// 0.375 and 0.75). The owner of the segments adds a handle, 4-8 bytes: 50-59 bytes all in.
+/// 0.375 and 0.75). The owner of the segments adds a handle, 4-8 bytes: 50-59 bytes all in. A table
+/// that has grown, and the entries of removed blocks, are kept until a moment in which nobody
+/// looks.
 class BlockIndex {
  public:
   static constexpr std::size_t kMaxDisks = 64;
@@ -126,6 +129,8 @@ class BlockIndex {
   struct Shard;
   static constexpr std::size_t kShards = 64;
 
+  template <typename Take>
+  void Seek(const BlockId& block, Take take) const;
   Shard& ShardOf(std::uint64_t hash) const;
   Shard& ShardOfHandle(BlockHandle handle) const;
 

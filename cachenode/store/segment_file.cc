@@ -46,32 +46,65 @@ int WriteExactly(int fd, std::span<iovec> parts, std::uint64_t position) {
 
 }  // namespace
 
-std::shared_ptr<const SegmentFile> SegmentFiles::Find(std::uint8_t disk, std::uint32_t segment) {
-  const std::scoped_lock lock(mutex_);
-  const auto found = open_.find(Key(disk, segment));
-  if (found == open_.end()) return nullptr;
-  by_use_.splice(by_use_.begin(), by_use_, found->second);
-  return found->second->file;
+std::shared_ptr<const SegmentFile> SegmentFiles::Find(std::uint8_t disk,
+                                                      std::uint32_t segment) const {
+  const std::uint64_t key = Key(disk, segment);
+  const ReadersGate::Pass pass(gate_);
+  const Open* open = chains_[ChainOf(key)].load(std::memory_order_acquire);
+  while (open != nullptr && open->key != key) open = open->next.load(std::memory_order_acquire);
+  if (open == nullptr) return nullptr;
+  // Written only when it changes: all who read from the segment share this line.
+  if (!open->used.load(std::memory_order_relaxed))
+    open->used.store(true, std::memory_order_relaxed);
+  return open->file;
 }
 
 void SegmentFiles::Insert(std::uint8_t disk, std::uint32_t segment,
                           std::shared_ptr<const SegmentFile> file) {
-  const std::scoped_lock lock(mutex_);
   const std::uint64_t key = Key(disk, segment);
-  if (open_.contains(key)) return;
-  by_use_.push_front({key, std::move(file)});
-  open_.emplace(key, by_use_.begin());
-  if (open_.size() <= limit_) return;
-  open_.erase(by_use_.back().key);
-  by_use_.pop_back();
+  std::unique_ptr<Open> closed;  // outside of the lock: closing an unlinked file frees its space
+  const std::scoped_lock lock(mutex_);
+  if (Contains(key)) return;
+  if (open_.size() >= limit_) closed = TakeOut(Victim());
+  std::atomic<Open*>& chain = chains_[ChainOf(key)];
+  auto open = std::make_unique<Open>();
+  open->key = key;
+  open->file = std::move(file);
+  open->next.store(chain.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  chain.store(open.get(), std::memory_order_release);
+  open_.push_back(std::move(open));
 }
 
 void SegmentFiles::Erase(std::uint8_t disk, std::uint32_t segment) {
+  std::unique_ptr<Open> closed;
   const std::scoped_lock lock(mutex_);
-  const auto found = open_.find(Key(disk, segment));
-  if (found == open_.end()) return;
-  by_use_.erase(found->second);
+  closed = TakeOut(Key(disk, segment));
+}
+
+bool SegmentFiles::Contains(std::uint64_t key) const {
+  return std::ranges::any_of(open_, [key](const auto& open) { return open->key == key; });
+}
+
+/// The oldest one that was not used since it was passed over last.
+std::uint64_t SegmentFiles::Victim() {
+  while (open_.front()->used.exchange(false, std::memory_order_relaxed))
+    open_.splice(open_.end(), open_, open_.begin());
+  return open_.front()->key;
+}
+
+/// Nobody finds it any more, and nobody who found it is still looking at it. Null: it is not open.
+std::unique_ptr<SegmentFiles::Open> SegmentFiles::TakeOut(std::uint64_t key) {
+  const auto found =
+      std::ranges::find_if(open_, [key](const auto& open) { return open->key == key; });
+  if (found == open_.end()) return nullptr;
+  std::unique_ptr<Open> taken = std::move(*found);
   open_.erase(found);
+  std::atomic<Open*>* link = &chains_[ChainOf(key)];
+  while (link->load(std::memory_order_relaxed) != taken.get())
+    link = &link->load(std::memory_order_relaxed)->next;
+  link->store(taken->next.load(std::memory_order_relaxed), std::memory_order_release);
+  gate_.WaitForReaders();
+  return taken;
 }
 
 int WriteRecord(int fd, ByteView header, ByteView data, std::uint64_t position) {

@@ -2,18 +2,19 @@
 
 #include <sys/uio.h>
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <span>
-#include <unordered_map>
-#include <utility>
 
 #include "cachenode/store/cache_directory.h"
 #include "cachenode/store/link_table.h"
 #include "common/base/buffer.h"
+#include "common/base/readers_gate.h"
 
 namespace forebay {
 
@@ -23,30 +24,43 @@ struct SegmentFile {
   std::shared_ptr<LinkState> link;
 };
 
-/// The segments that are open for reading: at most `limit`, the longest unused one is closed first
-/// (whoever reads from it keeps it open until then). Thread-safe.
+/// The segments that are open for reading: at most `limit`; of those that nobody has used for two
+/// rounds the oldest one is closed first (whoever reads from it keeps it open until then).
+/// Thread-safe. Find takes no lock; Insert and Erase may wait for finds that are under way.
 class SegmentFiles {
  public:
   explicit SegmentFiles(std::size_t limit) : limit_(limit) {}
 
   /// Null when it is not open.
-  std::shared_ptr<const SegmentFile> Find(std::uint8_t disk, std::uint32_t segment);
+  std::shared_ptr<const SegmentFile> Find(std::uint8_t disk, std::uint32_t segment) const;
   void Insert(std::uint8_t disk, std::uint32_t segment, std::shared_ptr<const SegmentFile> file);
   void Erase(std::uint8_t disk, std::uint32_t segment);
 
  private:
   struct Open {
-    std::uint64_t key;
+    std::uint64_t key = 0;
     std::shared_ptr<const SegmentFile> file;
+    mutable std::atomic<bool> used{false};  ///< Since the last round of Victim.
+    std::atomic<Open*> next{nullptr};       ///< Of the same chain.
   };
   static std::uint64_t Key(std::uint8_t disk, std::uint32_t segment) {
     return std::uint64_t{disk} << 32 | segment;
   }
+  /// Numbers rise one by one, so that they spread by themselves.
+  static std::size_t ChainOf(std::uint64_t key) { return (key ^ key >> 32) % kChains; }
+
+  // Under the lock.
+  bool Contains(std::uint64_t key) const;
+  std::uint64_t Victim();
+  std::unique_ptr<Open> TakeOut(std::uint64_t key);
+
+  static constexpr std::size_t kChains = 1024;
 
   const std::size_t limit_;
+  ReadersGate gate_;
+  std::array<std::atomic<Open*>, kChains> chains_{};
   std::mutex mutex_;
-  std::list<Open> by_use_;  // the last used one first
-  std::unordered_map<std::uint64_t, std::list<Open>::iterator> open_;
+  std::list<std::unique_ptr<Open>> open_;  // guarded by mutex_; the oldest first
 };
 
 // System calls on segments. Each answers 0 or an errno; short transfers are carried on.

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdio>
 #include <map>
 #include <random>
+#include <thread>
 #include <vector>
 
 namespace forebay {
@@ -63,6 +65,61 @@ TEST(BlockIndex, BlockWithAReaderIsFreedByItsLastReader) {
   EXPECT_EQ(index.Find(Block(1))->segment, 9U);
 }
 
+// Looks take no lock: tables grow, entries move and slots change hands under them.
+TEST(BlockIndex, BlocksThatStayAreAlwaysFoundWhileOthersComeAndGo) {
+  constexpr std::uint64_t kStaying = 500;
+  constexpr std::uint64_t kOthers = 20'000;
+  const auto place_of = [](std::uint64_t number) {
+    return BlockPlace{1, 7, static_cast<std::uint32_t>(number)};
+  };
+  BlockIndex index;
+  for (std::uint64_t i = 0; i < kStaying; ++i) ASSERT_TRUE(index.Insert(Block(i), place_of(i), 1));
+  std::atomic<bool> done{false};
+  std::atomic<std::uint64_t> looks{0};
+  std::atomic<std::uint64_t> removed{0};
+  std::atomic<std::uint64_t> freed{0};
+  const auto read = [&](unsigned seed) {
+    std::mt19937_64 random(seed);
+    while (!done) {
+      const std::uint64_t stays = random() % kStaying;
+      const auto found = index.Find(Block(stays));
+      EXPECT_TRUE(found && *found == place_of(stays)) << stays;
+      const std::uint64_t other = kStaying + random() % kOthers;
+      const auto held = index.Acquire(Block(other), 1);
+      if (held) {
+        EXPECT_EQ(held->block, Block(other));
+        EXPECT_EQ(held->place, place_of(other));
+        if (index.Release(held->handle)) ++freed;
+      }
+      ++looks;
+    }
+  };
+  const auto change = [&](std::uint64_t first) {
+    for (int pass = 0; pass < 3; ++pass) {
+      for (std::uint64_t i = first; i < kOthers; i += 2)
+        EXPECT_TRUE(index.Insert(Block(kStaying + i), place_of(kStaying + i), 1));
+      for (std::uint64_t i = first; i < kOthers; i += 2) {
+        const auto leaving = index.BeginRemove(Block(kStaying + i));
+        ASSERT_TRUE(leaving);
+        ++removed;
+        if (index.FinishRemove(leaving->handle)) ++freed;
+      }
+    }
+  };
+  {
+    std::jthread reader(read, 1U);
+    std::jthread second_reader(read, 2U);
+    {
+      std::jthread changer(change, 0U);
+      std::jthread second_changer(change, 1U);
+    }
+    while (looks < 1000) std::this_thread::yield();
+    done = true;
+  }
+  EXPECT_EQ(index.size(), kStaying);
+  EXPECT_EQ(freed, removed) << "each removed block's space is freed once, by whoever was last";
+}
+
 TEST(BlockIndex, LeavingBlockIsNotServedAndNotReplaced) {
   BlockIndex index;
   ASSERT_TRUE(index.Insert(Block(1), {0, 1, 2}, kNow));
@@ -100,6 +157,7 @@ TEST(BlockIndex, PinnedBlockIsSparedUnlessItMustGo) {
 TEST(BlockIndex, MarkAndSweepUnpinsWhatWasNotNamedAgain) {
   BlockIndex index;
   std::vector<BlockHandle> handles;
+  handles.reserve(3);
   for (std::uint64_t i = 0; i < 3; ++i)
     handles.push_back(*index.Insert(Block(i), {0, 1, static_cast<std::uint32_t>(i)}, kNow, i < 2));
   for (const BlockHandle handle : handles) index.Unmark(handle, 0, 1);

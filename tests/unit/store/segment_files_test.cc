@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <random>
+#include <thread>
+
 #include "cachenode/store/segment_file.h"
 
 namespace forebay {
@@ -26,6 +30,51 @@ TEST(SegmentFiles, ReaderKeepsAClosedOneOpen) {
   files.Insert(0, 2, File());
   EXPECT_FALSE(files.Find(0, 1));
   EXPECT_FALSE(watched.expired());
+}
+
+// Finding takes no lock: what is taken out meanwhile is given up by its finders first.
+TEST(SegmentFiles, AreFoundRightOrNotAtAllWhileTheyComeAndGo) {
+  constexpr std::uint32_t kNumbers = 64;
+  constexpr std::uint64_t kFinds = 5000;
+  const auto file_of = [](std::uint32_t number) {
+    Uuid link;
+    link.bytes[0] = static_cast<std::uint8_t>(number);
+    return std::make_shared<const SegmentFile>(FileDescriptor(),
+                                               std::make_shared<LinkState>(link, TimePoint()));
+  };
+  SegmentFiles files(kNumbers / 2);
+  std::atomic<std::uint64_t> found{0};
+  std::atomic<bool> done{false};
+  const auto find = [&](unsigned seed) {
+    std::mt19937 random(seed);
+    while (!done) {
+      const auto number = static_cast<std::uint32_t>(random() % kNumbers);
+      const auto file = files.Find(0, number);
+      if (!file) continue;
+      EXPECT_EQ(file->link->id.bytes[0], number);
+      ++found;
+    }
+  };
+  {
+    std::jthread finder(find, 1U);
+    std::jthread second_finder(find, 2U);
+    std::mt19937 random(3);
+    while (found < kFinds) {
+      const auto number = static_cast<std::uint32_t>(random() % kNumbers);
+      if (random() % 2 == 0) {
+        files.Insert(0, number, file_of(number));
+      } else {
+        files.Erase(0, number);
+      }
+    }
+    done = true;
+  }
+  const auto last = file_of(1);
+  files.Erase(0, 1);
+  files.Insert(0, 1, last);
+  EXPECT_EQ(last.use_count(), 2);
+  files.Erase(0, 1);
+  EXPECT_EQ(last.use_count(), 1) << "it is given up at once";
 }
 
 TEST(SegmentFiles, SameNumberOnTwoDisksAreTwoSegments) {
