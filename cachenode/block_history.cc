@@ -36,13 +36,15 @@ BlockHistory::Place& BlockHistory::Take(Place& place, const BlockId& block, std:
 
 void BlockHistory::NoteRead(const BlockId& block, const std::string& job) {
   const auto now = static_cast<std::uint32_t>(now_unix_s_());
-  const std::uint32_t number = NumberOf(job);
+  const std::optional<std::uint32_t> number = NumberOf(job);
+  if (!number) return;
   const Spot spot = SpotOf(block);
   Stripe& stripe = stripes_[spot.stripe];
-  const std::scoped_lock lock(stripe.mutex);
+  const std::unique_lock lock(stripe.mutex, std::try_to_lock);
+  if (!lock.owns_lock()) return;
   Place& place = Take(stripe.places[spot.place], block, now);
   place.read_unix_s = now;
-  place.job = number;
+  place.job = *number;
 }
 
 void BlockHistory::NoteLoss(const BlockId& block, BlockLoss loss) {
@@ -73,14 +75,16 @@ BlockEvents BlockHistory::Find(const BlockId& block) const {
   return events;
 }
 
-std::uint32_t BlockHistory::NumberOf(const std::string& job) {
+std::optional<std::uint32_t> BlockHistory::NumberOf(const std::string& job) {
   if (job.empty() || job.size() > kMaxJobIdBytes) return 0;
   {
-    const std::shared_lock lock(jobs_mutex_);
+    const std::shared_lock lock(jobs_mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return std::nullopt;
     const auto known = jobs_.numbers.find(job);
     if (known != jobs_.numbers.end()) return known->second;
   }
-  const std::scoped_lock lock(jobs_mutex_);
+  const std::unique_lock lock(jobs_mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return std::nullopt;
   const auto [entry, is_new] = jobs_.numbers.try_emplace(job, jobs_.newest + 1);
   if (!is_new) return entry->second;
   const std::uint32_t number = ++jobs_.newest;

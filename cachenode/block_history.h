@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <string>
 #include <unordered_map>
@@ -37,6 +38,7 @@ class BlockHistory {
   /// `now_unix_s` for tests; any thread.
   explicit BlockHistory(std::function<std::int64_t()> now_unix_s = UnixSeconds);
 
+  /// Does not wait for another thread: where it would have to, the read is not remembered.
   void NoteRead(const BlockId& block, const std::string& job);
   void NoteLoss(const BlockId& block, BlockLoss loss);
 
@@ -70,7 +72,8 @@ class BlockHistory {
   static Spot SpotOf(const BlockId& block);
   /// The place as this block's: what was known of another one is gone.
   static Place& Take(Place& place, const BlockId& block, std::uint32_t now);
-  std::uint32_t NumberOf(const std::string& job);
+  /// Empty: it would have to wait for another thread.
+  std::optional<std::uint32_t> NumberOf(const std::string& job);
   std::string NameOf(std::uint32_t job) const;
 
   const std::function<std::int64_t()> now_unix_s_;

@@ -33,7 +33,7 @@ Status ClusterView::KeepIn(std::string file) {
   }
   const std::scoped_lock lock(mutex_);
   cluster_ = UuidFromBytes(state.cluster());
-  links_ = std::move(links);
+  links_.Publish(std::move(links));
   links_version_ = state.links_version();
   fill_limits_ = FromProto(state.fill_limits());
   ring_epoch_.store(ring->epoch(), std::memory_order_release);
@@ -46,7 +46,7 @@ Status ClusterView::Write(const std::string& file) const {
   {
     const std::scoped_lock lock(mutex_);
     state.set_cluster(BytesOf(cluster_));
-    for (const auto& [id, link] : links_) *state.add_links() = ToProto(*link);
+    for (const auto& [id, link] : links_.Copy()) *state.add_links() = ToProto(*link);
     state.set_links_version(links_version_);
     *state.mutable_fill_limits() = ToProto(fill_limits_);
     state.set_ring(ring_->Serialize());
@@ -84,16 +84,17 @@ void ClusterView::SetCluster(const Uuid& cluster) {
 }
 
 std::shared_ptr<const LinkSpec> ClusterView::FindLink(const Uuid& id) const {
-  const std::scoped_lock lock(mutex_);
-  auto found = links_.find(id);
-  return found == links_.end() ? nullptr : found->second;
+  return links_.Read([&id](const Links& links) {
+    const auto found = links.find(id);
+    return found == links.end() ? nullptr : found->second;
+  });
 }
 
 std::vector<std::shared_ptr<const LinkSpec>> ClusterView::AllLinks() const {
-  const std::scoped_lock lock(mutex_);
+  const Links known = links_.Copy();
   std::vector<std::shared_ptr<const LinkSpec>> links;
-  links.reserve(links_.size());
-  for (const auto& [id, link] : links_) links.push_back(link);
+  links.reserve(known.size());
+  for (const auto& [id, link] : known) links.push_back(link);
   return links;
 }
 
@@ -110,7 +111,7 @@ void ClusterView::SetLinks(std::vector<LinkSpec> links, std::uint64_t version) {
   }
   {
     const std::scoped_lock lock(mutex_);
-    links_ = std::move(fresh);
+    links_.Publish(std::move(fresh));
   }
   // Who sees the new version, or waits for a link, finds the links' rules in force.
   if (changed_) changed_();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/notifier.h"
+#include "common/base/published.h"
 #include "common/base/result.h"
 #include "common/model/fill_limits.h"
 #include "common/model/link.h"
@@ -39,7 +40,7 @@ class ClusterView {
   Uuid cluster() const;
   void SetCluster(const Uuid& cluster);
 
-  /// Null when it is not known (yet).
+  /// Null when it is not known (yet). Each read of a block asks: takes no lock.
   std::shared_ptr<const LinkSpec> FindLink(const Uuid& id) const;
   std::vector<std::shared_ptr<const LinkSpec>> AllLinks() const;
   std::uint64_t links_version() const;
@@ -64,11 +65,11 @@ class ClusterView {
   mutable std::mutex mutex_;
   // Below: guarded by mutex_.
   Uuid cluster_;
-  Links links_;
   std::uint64_t links_version_ = 0;
   FillLimits fill_limits_;
   std::shared_ptr<const RingTable> ring_ = std::make_shared<const RingTable>();
 
+  Published<Links> links_;  // replaced under mutex_
   std::atomic<std::uint64_t> ring_epoch_{0};
   Notifier links_changed_;
   std::function<void()> changed_;

@@ -217,6 +217,12 @@ void Node::Observe() {
                 static_cast<double>(counters.evicted_bytes.load()));
     samples.Set(metric::kEvictedBytes, {"quota"},
                 static_cast<double>(counters.trimmed_bytes.load()));
+    samples.Set(metric::kStoreReads, {"memory"},
+                static_cast<double>(counters.reads_in_place.load()));
+    samples.Set(metric::kStoreReads, {"disk"},
+                static_cast<double>(counters.reads_elsewhere.load()));
+    samples.Set(metric::kStoreLockWaits, {}, static_cast<double>(counters.lock_waits.load()));
+    samples.Set(metric::kReadsNotNoted, {}, static_cast<double>(counters.reads_not_noted.load()));
     samples.Set(metric::kChecksumFailures, {"disk"},
                 static_cast<double>(counters.checksum_failures.load()));
     for (const auto& [id, count] : counters_.Links()) {

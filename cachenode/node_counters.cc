@@ -3,43 +3,47 @@
 namespace forebay {
 
 std::shared_ptr<LinkCount> NodeCounters::OfLink(const Uuid& link) {
-  {
-    const std::shared_lock lock(mutex_);
-    auto found = links_.find(link);
-    if (found != links_.end()) return found->second;
-  }
-  const std::unique_lock lock(mutex_);
-  std::shared_ptr<LinkCount>& count = links_[link];
-  if (!count) count = std::make_shared<LinkCount>();
+  const auto find = [&link](const LinkCounts& links) {
+    const auto found = links.find(link);
+    return found == links.end() ? nullptr : found->second;
+  };
+  if (std::shared_ptr<LinkCount> known = links_.Read(find)) return known;
+  const std::scoped_lock lock(mutex_);
+  if (std::shared_ptr<LinkCount> known = links_.Read(find)) return known;
+  LinkCounts links = links_.Copy();
+  auto count = std::make_shared<LinkCount>();
+  links.emplace(link, count);
+  links_.Publish(std::move(links));
   return count;
 }
 
 void NodeCounters::CountJob(const std::string& job, const Uuid& link, bool hit) {
   if (job.empty() || job.size() > kMaxJobIdBytes) return;
   const std::pair<std::string, Uuid> key(job, link);
-  const auto count = [hit](ReadsAndHits& counts) {
-    counts.reads.fetch_add(1, std::memory_order_relaxed);
-    if (hit) counts.hits.fetch_add(1, std::memory_order_relaxed);
+  const auto count = [&](const JobCounts& jobs) {
+    const auto found = jobs.find(key);
+    if (found == jobs.end()) return jobs.size() >= kMaxJobs;
+    found->second->reads.fetch_add(1, std::memory_order_relaxed);
+    if (hit) found->second->hits.fetch_add(1, std::memory_order_relaxed);
+    return true;
   };
-  {
-    const std::shared_lock lock(mutex_);
-    auto found = jobs_.find(key);
-    if (found != jobs_.end()) {
-      count(*found->second);
-      return;
-    }
-  }
-  const std::unique_lock lock(mutex_);
-  if (jobs_.size() >= kMaxJobs) return;
-  std::unique_ptr<ReadsAndHits>& counts = jobs_[key];
-  if (!counts) counts = std::make_unique<ReadsAndHits>();
-  count(*counts);
+  if (jobs_.Read(count)) return;
+  const std::scoped_lock lock(mutex_);
+  if (jobs_.Read(count)) return;
+  JobCounts jobs = jobs_.Copy();
+  auto counts = std::make_shared<ReadsAndHits>();
+  counts->reads = 1;
+  counts->hits = hit ? 1 : 0;
+  jobs.emplace(key, std::move(counts));
+  jobs_.Publish(std::move(jobs));
 }
 
 void NodeCounters::ForgetIdleJobs(TimePoint now) {
-  const std::unique_lock lock(mutex_);
-  const Duration kept = jobs_.size() > kMaxJobs / 2 ? kJobKeptFull : kJobKept;
-  std::erase_if(jobs_, [&](const auto& entry) {
+  const std::scoped_lock lock(mutex_);
+  JobCounts jobs = jobs_.Copy();
+  const std::size_t before = jobs.size();
+  const Duration kept = before > kMaxJobs / 2 ? kJobKeptFull : kJobKept;
+  std::erase_if(jobs, [&](const auto& entry) {
     ReadsAndHits& counts = *entry.second;
     const std::uint64_t reads = counts.reads.load(std::memory_order_relaxed);
     if (reads != counts.seen) {
@@ -49,21 +53,19 @@ void NodeCounters::ForgetIdleJobs(TimePoint now) {
     }
     return now - counts.seen_at > kept;
   });
+  if (jobs.size() != before) jobs_.Publish(std::move(jobs));
 }
 
 std::vector<std::pair<Uuid, std::shared_ptr<const LinkCount>>> NodeCounters::Links() const {
-  const std::shared_lock lock(mutex_);
-  std::vector<std::pair<Uuid, std::shared_ptr<const LinkCount>>> links;
-  links.reserve(links_.size());
-  for (const auto& [link, count] : links_) links.emplace_back(link, count);
-  return links;
+  const LinkCounts known = links_.Copy();
+  return {known.begin(), known.end()};
 }
 
 std::vector<JobCount> NodeCounters::Jobs() const {
-  const std::shared_lock lock(mutex_);
+  const JobCounts known = jobs_.Copy();
   std::vector<JobCount> jobs;
-  jobs.reserve(jobs_.size());
-  for (const auto& [key, counts] : jobs_) {
+  jobs.reserve(known.size());
+  for (const auto& [key, counts] : known) {
     jobs.push_back(JobCount{.job = key.first,
                             .link = key.second,
                             .reads = counts->reads.load(std::memory_order_relaxed),

@@ -5,13 +5,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "common/base/deadline.h"
+#include "common/base/published.h"
 #include "common/model/limits.h"
 #include "common/model/object_version.h"
 
@@ -47,7 +47,7 @@ struct JobCount {
   std::uint64_t hits = 0;
 };
 
-/// All counters of a node's readers. Thread-safe.
+/// All counters of a node's readers. Thread-safe: what is known of is counted without a lock.
 class NodeCounters {
  public:
   /// Never null; the same for the same link.
@@ -77,9 +77,12 @@ class NodeCounters {
     TimePoint seen_at;
   };
 
-  mutable std::shared_mutex mutex_;
-  std::unordered_map<Uuid, std::shared_ptr<LinkCount>> links_;
-  std::map<std::pair<std::string, Uuid>, std::unique_ptr<ReadsAndHits>> jobs_;
+  using LinkCounts = std::unordered_map<Uuid, std::shared_ptr<LinkCount>>;
+  using JobCounts = std::map<std::pair<std::string, Uuid>, std::shared_ptr<ReadsAndHits>>;
+
+  std::mutex mutex_;  ///< Held by who replaces what follows.
+  Published<LinkCounts> links_;
+  Published<JobCounts> jobs_;
 };
 
 }  // namespace forebay

@@ -55,7 +55,12 @@ Status CheckRead(const LinkSpec& link, const BlockRequest& request) {
 }
 
 Service::Service(Parts parts)
-    : parts_(std::move(parts)), read_duration_(parts_.metrics.Histogram(metric::kReadDuration)) {}
+    : parts_(std::move(parts)),
+      read_durations_(metric::kReadDuration),
+      registration_(parts_.metrics.AddCollector(
+          [this, &histogram = parts_.metrics.Histogram(metric::kReadDuration)](MetricSamples&) {
+            read_durations_.HandOn(histogram);
+          })) {}
 
 // The table of DESIGN section 10.
 std::vector<MethodEntry> Service::Methods() {
@@ -86,6 +91,8 @@ std::vector<MethodEntry> Service::Methods() {
 }
 
 Task<Result<std::shared_ptr<const LinkSpec>>> Service::FindLink(Uuid id) {
+  std::shared_ptr<const LinkSpec> known = parts_.cluster.FindLink(id);
+  if (known) co_return known;
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const Deadline deadline = Deadline::After(kNewLinkPatience);
   for (bool asked = false;; asked = true) {
@@ -119,7 +126,7 @@ Task<Result<RpcReply>> Service::ReadBlock(RpcCall call) {
   Status good = CheckRead(*read->link, read->request);
   if (!good) co_return Fail(good.error());
   Result<Cells> cells = co_await parts_.reader.Read(std::move(*read), call.deadline);
-  read_duration_.Observe(std::chrono::duration<double>(Clock::now() - begin).count());
+  read_durations_.Observe(Clock::now() - begin);
   if (!cells) co_return Fail(cells.error());
   proto::ReadBlockReply reply;
   reply.set_begin(cells->begin);

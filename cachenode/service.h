@@ -11,6 +11,7 @@
 #include "cachenode/cluster_view.h"
 #include "cachenode/filler.h"
 #include "cachenode/store/block_store.h"
+#include "common/base/bucket_counts.h"
 #include "common/base/metrics.h"
 #include "common/base/result.h"
 #include "common/model/block_source.h"
@@ -67,7 +68,8 @@ class Service {
   Task<Result<std::shared_ptr<const LinkSpec>>> FindLink(Uuid id);
 
   Parts parts_;
-  prometheus::Histogram& read_duration_;
+  BucketCounts read_durations_;
+  Metrics::Registration registration_;  // Last: its collector uses the above.
 };
 
 }  // namespace forebay

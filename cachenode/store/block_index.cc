@@ -12,7 +12,8 @@ constexpr int kLooks = 64;
 
 }  // namespace
 
-BlockIndex::BlockIndex() : shards_(std::make_unique<std::array<Shard, kShards>>()) {
+BlockIndex::BlockIndex(std::atomic<std::uint64_t>* lock_waits)
+    : lock_waits_(lock_waits), shards_(std::make_unique<std::array<Shard, kShards>>()) {
   std::uint32_t number = 0;
   for (Shard& shard : *shards_) shard.number = number++;
 }
@@ -36,6 +37,7 @@ void BlockIndex::Seek(const BlockId& block, Take take) const {
     const std::uint32_t found = look.Find(block, hash);
     if ((found != 0 && take(shard, found - 1)) || look.Good()) return;
   }
+  if (lock_waits_ != nullptr) lock_waits_->fetch_add(1, std::memory_order_relaxed);
   const std::scoped_lock lock(shard.mutex);
   const std::uint32_t found = shard.FindLive(block, hash);
   if (found != 0) take(shard, found - 1);

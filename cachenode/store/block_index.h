@@ -65,7 +65,8 @@ class BlockIndex {
     std::uint32_t length = 0;  ///< Of a pinned one.
   };
 
-  BlockIndex();
+  /// `lock_waits` counts the lookups that took a lock after all.
+  explicit BlockIndex(std::atomic<std::uint64_t>* lock_waits = nullptr);
   ~BlockIndex();
   BlockIndex(const BlockIndex&) = delete;
   BlockIndex& operator=(const BlockIndex&) = delete;
@@ -134,6 +135,7 @@ class BlockIndex {
   Shard& ShardOf(std::uint64_t hash) const;
   Shard& ShardOfHandle(BlockHandle handle) const;
 
+  std::atomic<std::uint64_t>* const lock_waits_;
   std::unique_ptr<std::array<Shard, kShards>> shards_;
   std::atomic<std::size_t> size_{0};
 };

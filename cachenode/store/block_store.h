@@ -165,7 +165,8 @@ class BlockStore {
   virtual ~BlockStore() = default;
 
   /// `job` reads the block, through `link`: what a full cache keeps follows from the reads of all
-  /// jobs. Before Read, and before the Admit that the read leads to.
+  /// jobs. Before Read, and before the Admit that the read leads to. That of a cached block is left
+  /// out where it would have to wait for another thread.
   virtual void NoteRead(const Uuid& link, const BlockId& block, std::string_view job) = 0;
 
   /// The cells that enclose `range`, verified. kNotFound: not here (also after a mismatch: one
@@ -231,6 +232,10 @@ class BlockStore {
 
   /// Totals since Open, for metrics and heartbeats.
   struct Counters {
+    std::atomic<std::uint64_t> reads_in_place{0};   ///< Out of memory, on the reader's thread.
+    std::atomic<std::uint64_t> reads_elsewhere{0};  ///< On another thread: the disk was asked.
+    std::atomic<std::uint64_t> lock_waits{0};       ///< Lookups that took the index's lock.
+    std::atomic<std::uint64_t> reads_not_noted{0};  ///< NoteRead would have had to wait.
     std::atomic<std::uint64_t> admitted_blocks{0};
     std::atomic<std::uint64_t> admitted_bytes{0};
     std::atomic<std::uint64_t> refused_blocks{0};  ///< Admit answered kOverloaded.

@@ -142,7 +142,9 @@ void CrashBook::Load() {
                      ? ""
                      : "; it is set aside: fetched from S3 and not kept, until its object is "
                        "evicted or a week has passed");
-    if (crashes.count >= kCrashes) size_.fetch_add(1, std::memory_order_relaxed);
+    if (crashes.count < kCrashes) continue;
+    suspects_.insert(block);
+    size_.fetch_add(1, std::memory_order_relaxed);
   }
   const bool tidy = read * sizeof(Entry) == text->size() && read <= kMostEntries;
   if (!tidy && !Write()) spdlog::warn("{} cannot be tidied up", path_);
@@ -164,7 +166,7 @@ bool CrashBook::Write() const {
 }
 
 bool CrashBook::IsSetAside(const BlockId& block) const {
-  if (size() == 0) return false;
+  if (size() == 0 || !suspects_.contains(block)) return false;
   const std::scoped_lock lock(mutex_);
   const auto found = crashes_.find(block);
   return found != crashes_.end() && found->second.count >= kCrashes &&

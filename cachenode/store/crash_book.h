@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "common/model/block_id.h"
 
@@ -49,7 +50,7 @@ class CrashBook {
   /// on. Without a file that can be written nothing is noted, which is logged.
   void Open(std::string path);
 
-  /// One load while none is.
+  /// Takes a lock for those alone that were set aside at Open.
   bool IsSetAside(const BlockId& block) const;
   std::size_t size() const { return size_.load(std::memory_order_relaxed); }
   /// Of one that is set aside: its crashes count no more, after a restart neither. Blocks then.
@@ -65,6 +66,8 @@ class CrashBook {
 
   std::string path_;
   int fd_ = -1;
+  /// Those that were set aside at Open, which alone changes it.
+  std::unordered_set<BlockId> suspects_;
   std::atomic<std::size_t> size_{0};
   mutable std::mutex mutex_;
   std::unordered_map<BlockId, Crashes> crashes_;

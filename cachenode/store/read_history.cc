@@ -35,6 +35,12 @@ std::uint32_t PrintOf(std::uint64_t hash) {
   return print == 0 ? 1 : print;
 }
 
+/// A lock that is only tried where nobody may wait.
+template <typename Lock>
+Lock LockUnless(bool hurried, typename Lock::mutex_type& mutex) {
+  return hurried ? Lock(mutex, std::try_to_lock) : Lock(mutex);
+}
+
 }  // namespace
 
 struct ReadHistory::DataSet {
@@ -158,31 +164,34 @@ ReadHistory::Shard& ReadHistory::ShardOf(std::uint64_t hash) const {
   return (*shards_)[hash >> 58];
 }
 
-bool ReadHistory::NoteRead(const Uuid& link, std::string_view job, const BlockId& block,
-                           bool cached) {
+ReadHistory::Noted ReadHistory::NoteRead(const Uuid& link, std::string_view job,
+                                         const BlockId& block, bool cached) {
   const std::uint64_t hash = MixedHash(block);
   Shard& shard = ShardOf(hash);
   Tag tag = kMaxLinks;
   // Twice: a job's first read finds no seat.
   for (int attempt = 0; attempt < 2; ++attempt) {
     {
-      const std::shared_lock known(mutex_);
+      const auto known = LockUnless<std::shared_lock<std::shared_mutex>>(cached, mutex_);
+      if (!known.owns_lock()) return Noted::kNot;
       const auto found = tags_.find(link);
+      if (found == tags_.end() && data_sets_.size() == kMaxLinks) return Noted::kNot;
       if (found != tags_.end()) {
-        const std::scoped_lock lock(shard.mutex);
+        const auto lock = LockUnless<std::unique_lock<std::mutex>>(cached, shard.mutex);
+        if (!lock.owns_lock()) return Noted::kNot;
         Read read{.tag = TagIn(shard, PrintOf(hash), found->second), .cached = cached};
         tag = read.tag;
         const DataSet& set = *data_sets_[tag];
         read.slot = set.SlotOf(job, clock_.load(std::memory_order_relaxed));
         if (read.slot != kNowhere) {
           read.stream = set.streams.at(read.slot).get();
-          return NoteIn(shard, PrintOf(hash), read);
+          return NoteIn(shard, PrintOf(hash), read) ? Noted::kCounts : Noted::kSameRead;
         }
       }
     }
     AddSeat(link, tag, job);
   }
-  return false;
+  return Noted::kNot;
 }
 
 /// Two links with one sharing domain share blocks; a block belongs to the one that first read it.

@@ -36,9 +36,15 @@ class ReadHistory {
   ReadHistory(const ReadHistory&) = delete;
   ReadHistory& operator=(const ReadHistory&) = delete;
 
+  enum class Noted : std::uint8_t {
+    kCounts,
+    kSameRead,  ///< It belongs to the read before.
+    kNot,       ///< It is not known of: others are at work, or there are too many links.
+  };
   /// `job` reads the block, through `link`; `cached`: it is in the store. READs of one block in a
-  /// row count as one; true: this one counts.
-  bool NoteRead(const Uuid& link, std::string_view job, const BlockId& block, bool cached);
+  /// row count as one. The read of a cached block never waits for another thread: where it would
+  /// have to, it is not noted, as one that a page cache answered.
+  Noted NoteRead(const Uuid& link, std::string_view job, const BlockId& block, bool cached);
   /// The block has come into the store, or has left it.
   void SetCached(const BlockId& block, bool cached);
 

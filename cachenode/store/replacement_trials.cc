@@ -45,7 +45,8 @@ void ReplacementTrials::NoteRead(const BlockId& block) {
   reads_.fetch_add(1, std::memory_order_relaxed);
   const std::uint64_t hash = MixedHash(block);
   if (Watched(hash).load(std::memory_order_relaxed) == 0) return;
-  const std::scoped_lock lock(mutex_);
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return;
   for (Trial& trial : trials_) {
     const bool won = trial.newcomer == hash;
     if (trial.ends == 0 || (!won && trial.victim != hash)) continue;

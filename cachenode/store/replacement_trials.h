@@ -23,7 +23,8 @@ class ReplacementTrials {
   /// trial without an end gives its place to another.
   void Watch(const Uuid& link, const BlockId& newcomer, const BlockId& victim,
              std::uint64_t patience);
-  /// A read that counts (ReadHistory::NoteRead).
+  /// A read that counts (ReadHistory::NoteRead). Does not wait for another thread: where it would
+  /// have to, a trial goes on without this read.
   void NoteRead(const BlockId& block);
 
   /// Replacing for blocks of `link` has paid.

@@ -95,7 +95,8 @@ Status SegmentStore::CheckBlock(const BlockId& block) {
 }
 
 void SegmentStore::NoteRead(const Uuid& link, const BlockId& block, std::string_view job) {
-  choice_.NoteRead(link, job, block);
+  if (choice_.NoteRead(link, job, block) == ReadHistory::Noted::kNot)
+    parts_.counters.reads_not_noted.fetch_add(1, std::memory_order_relaxed);
 }
 
 Result<Cells> SegmentStore::Absent(const BlockId& block) const {
@@ -123,8 +124,12 @@ Task<Result<Cells>> SegmentStore::Read(BlockId block, BlockRange range) {
     file->link->Touch(parts_.now());
     const HandledBlock handled(block);
     reader = std::make_unique<RecordReader>(disk.Expect(*found, file->link->id), range);
-    if (reader->Read(file->fd.get(), true) == RecordReader::Outcome::kOk) co_return reader->Take();
+    if (reader->Read(file->fd.get(), true) == RecordReader::Outcome::kOk) {
+      parts_.counters.reads_in_place.fetch_add(1, std::memory_order_relaxed);
+      co_return reader->Take();
+    }
   }
+  parts_.counters.reads_elsewhere.fetch_add(1, std::memory_order_relaxed);
   auto work = [this, record = *found, range, reader = std::move(reader),
                pin]() mutable -> Result<DiskRead> {
     return ReadFromDisk(record, range, std::move(reader));

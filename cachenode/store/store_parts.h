@@ -31,12 +31,12 @@ struct StoreParts {
   const std::function<Hour()> hour;
   const std::function<TimePoint()> now;
   const std::function<void(const BlockId&, BlockLoss)> on_loss;
-  BlockIndex index;
+  BlockStore::Counters counters;
+  BlockIndex index{&counters.lock_waits};
   ReadHistory history;
   SegmentFiles files;
   LinkTable links;
   CrashBook crashes;
-  BlockStore::Counters counters;
   Notifier freed;  ///< Told when space that waited for a reader has been freed.
 };
 

@@ -26,9 +26,11 @@ std::uint64_t VictimChoice::Random() {
   return z ^ (z >> 31);
 }
 
-void VictimChoice::NoteRead(const Uuid& link, std::string_view job, const BlockId& block) {
-  const bool counts = history_.NoteRead(link, job, block, index_.Find(block).has_value());
-  if (counts) trials_.NoteRead(block);
+ReadHistory::Noted VictimChoice::NoteRead(const Uuid& link, std::string_view job,
+                                          const BlockId& block) {
+  const auto noted = history_.NoteRead(link, job, block, index_.Find(block).has_value());
+  if (noted == ReadHistory::Noted::kCounts) trials_.NoteRead(block);
+  return noted;
 }
 
 std::optional<BlockIndex::Found> VictimChoice::Choose(const Uuid& link, const BlockId& newcomer,

@@ -22,7 +22,7 @@ class VictimChoice {
   VictimChoice(const BlockIndex& index, ReadHistory& history) : index_(index), history_(history) {}
 
   /// `job` reads the block, through `link`.
-  void NoteRead(const Uuid& link, std::string_view job, const BlockId& block);
+  ReadHistory::Noted NoteRead(const Uuid& link, std::string_view job, const BlockId& block);
 
   /// A block that may go, and the link that it lies in.
   struct Drawn {

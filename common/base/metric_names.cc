@@ -196,6 +196,37 @@ const GaugeMetric kDiskInService{{
             "takes none.",
 }};
 
+const CounterMetric kStoreReads{{
+    .name = "forebay_store_reads_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {"from"},
+    .programs = "node",
+    .help = "Reads of cached blocks: from = memory (the kernel's page cache, answered on the core "
+            "that asked) or disk (handed to a thread that may wait).",
+}};
+
+const CounterMetric kStoreLockWaits{{
+    .name = "forebay_store_lock_waits_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {},
+    .programs = "node",
+    .help = "Lookups in the cache's index that took its lock, because entries had moved under them "
+            "again and again. All others take none; expect 0.",
+}};
+
+const CounterMetric kReadsNotNoted{{
+    .name = "forebay_reads_not_noted_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {},
+    .programs = "node",
+    .help = "Reads that the eviction does not know of: of cached blocks, where noting them would "
+            "have had to wait for another core, and of links after the first 1,024. Some in a "
+            "hundred do no harm.",
+}};
+
 const GaugeMetric kRpcConnections{{
     .name = "forebay_rpc_connections",
     .kind = MetricKind::kGauge,
@@ -268,7 +299,7 @@ const GaugeMetric kCoordinatorIsLeader{{
 }  // namespace metric
 
 std::span<const MetricDefinition* const> AllMetrics() {
-  static const std::array<const MetricDefinition*, 26> all = {
+  static const std::array<const MetricDefinition*, 29> all = {
       &metric::kBuildInfo,
       &metric::kReadBytes,
       &metric::kReadDuration,
@@ -288,6 +319,9 @@ std::span<const MetricDefinition* const> AllMetrics() {
       &metric::kDiskErrors,
       &metric::kDiskInService,
       &metric::kBlocksSetAside,
+      &metric::kStoreReads,
+      &metric::kStoreLockWaits,
+      &metric::kReadsNotNoted,
       &metric::kRpcConnections,
       &metric::kRpcRequests,
       &metric::kRpcRefused,

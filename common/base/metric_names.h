@@ -54,6 +54,9 @@ extern const CounterMetric kScrubbedBytes;
 extern const CounterMetric kDiskErrors;
 extern const GaugeMetric kDiskInService;
 extern const GaugeMetric kBlocksSetAside;
+extern const CounterMetric kStoreReads;
+extern const CounterMetric kStoreLockWaits;
+extern const CounterMetric kReadsNotNoted;
 
 extern const GaugeMetric kRpcConnections;
 extern const CounterMetric kRpcRequests;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <map>
 #include <regex>
@@ -12,6 +13,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "common/base/bucket_counts.h"
 
 namespace forebay {
 namespace {
@@ -96,6 +99,27 @@ TEST(Metrics, HistogramsHaveTheirBuckets) {
               Contains(Pair("forebay_read_duration_seconds_bucket{le=\"0.0005\"}", 1)));
   EXPECT_THAT(seen.samples, Contains(Pair("forebay_read_duration_seconds_bucket{le=\"+Inf\"}", 1)));
   EXPECT_THAT(seen.samples, Contains(Pair("forebay_read_duration_seconds_count", 1)));
+}
+
+TEST(BucketCounts, HandOnWhatWasCountedOnce) {
+  using std::chrono::nanoseconds;
+  Metrics metrics;
+  BucketCounts counts(metric::kReadDuration);
+  counts.Observe(std::chrono::microseconds(20));  // an upper bound belongs to its bucket
+  counts.Observe(std::chrono::microseconds(300));
+  counts.Observe(std::chrono::seconds(301));
+  counts.Observe(nanoseconds(-1));
+  prometheus::Histogram& histogram = metrics.Histogram(metric::kReadDuration);
+  counts.HandOn(histogram);
+  counts.HandOn(histogram);
+  const std::string name = "forebay_read_duration_seconds";
+  const Exposition seen = Parse(metrics.Render());
+  EXPECT_THAT(seen.samples, Contains(Pair(name + "_bucket{le=\"2e-05\"}", 2)));
+  EXPECT_THAT(seen.samples, Contains(Pair(name + "_bucket{le=\"0.0002\"}", 2)));
+  EXPECT_THAT(seen.samples, Contains(Pair(name + "_bucket{le=\"0.0005\"}", 3)));
+  EXPECT_THAT(seen.samples, Contains(Pair(name + "_bucket{le=\"300\"}", 3)));
+  EXPECT_THAT(seen.samples, Contains(Pair(name + "_bucket{le=\"+Inf\"}", 4)));
+  EXPECT_THAT(seen.samples, Contains(Pair(name + "_sum", testing::DoubleNear(301.00032, 1e-6))));
 }
 
 TEST(Metrics, CollectorsAreAskedAtEachScrapeUntilTheyEnd) {
