@@ -5,7 +5,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -46,12 +45,17 @@ int WriteExactly(int fd, std::span<iovec> parts, std::uint64_t position) {
 
 }  // namespace
 
+/// What a pass of the gate, or the lock, keeps from being taken away.
+SegmentFiles::Open* SegmentFiles::Seek(std::uint64_t key) const {
+  Open* open = chains_[ChainOf(key)].load(std::memory_order_acquire);
+  while (open != nullptr && open->key != key) open = open->next.load(std::memory_order_acquire);
+  return open;
+}
+
 std::shared_ptr<const SegmentFile> SegmentFiles::Find(std::uint8_t disk,
                                                       std::uint32_t segment) const {
-  const std::uint64_t key = Key(disk, segment);
   const ReadersGate::Pass pass(gate_);
-  const Open* open = chains_[ChainOf(key)].load(std::memory_order_acquire);
-  while (open != nullptr && open->key != key) open = open->next.load(std::memory_order_acquire);
+  Open* const open = Seek(Key(disk, segment));
   if (open == nullptr) return nullptr;
   // Written only when it changes: all who read from the segment share this line.
   if (!open->used.load(std::memory_order_relaxed))
@@ -64,42 +68,36 @@ void SegmentFiles::Insert(std::uint8_t disk, std::uint32_t segment,
   const std::uint64_t key = Key(disk, segment);
   std::unique_ptr<Open> closed;  // outside of the lock: closing an unlinked file frees its space
   const std::scoped_lock lock(mutex_);
-  if (Contains(key)) return;
+  if (Seek(key) != nullptr) return;
   if (open_.size() >= limit_) closed = TakeOut(Victim());
   std::atomic<Open*>& chain = chains_[ChainOf(key)];
   auto open = std::make_unique<Open>();
   open->key = key;
   open->file = std::move(file);
   open->next.store(chain.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  chain.store(open.get(), std::memory_order_release);
-  open_.push_back(std::move(open));
+  Open* const added = open.get();
+  added->place = open_.insert(open_.end(), std::move(open));
+  chain.store(added, std::memory_order_release);
 }
 
 void SegmentFiles::Erase(std::uint8_t disk, std::uint32_t segment) {
   std::unique_ptr<Open> closed;
   const std::scoped_lock lock(mutex_);
-  closed = TakeOut(Key(disk, segment));
-}
-
-bool SegmentFiles::Contains(std::uint64_t key) const {
-  return std::ranges::any_of(open_, [key](const auto& open) { return open->key == key; });
+  if (Open* const open = Seek(Key(disk, segment))) closed = TakeOut(open);
 }
 
 /// The oldest one that was not used since it was passed over last.
-std::uint64_t SegmentFiles::Victim() {
+SegmentFiles::Open* SegmentFiles::Victim() {
   while (open_.front()->used.exchange(false, std::memory_order_relaxed))
     open_.splice(open_.end(), open_, open_.begin());
-  return open_.front()->key;
+  return open_.front().get();
 }
 
-/// Nobody finds it any more, and nobody who found it is still looking at it. Null: it is not open.
-std::unique_ptr<SegmentFiles::Open> SegmentFiles::TakeOut(std::uint64_t key) {
-  const auto found =
-      std::ranges::find_if(open_, [key](const auto& open) { return open->key == key; });
-  if (found == open_.end()) return nullptr;
-  std::unique_ptr<Open> taken = std::move(*found);
-  open_.erase(found);
-  std::atomic<Open*>* link = &chains_[ChainOf(key)];
+/// Nobody finds it any more, and nobody who found it is still looking at it.
+std::unique_ptr<SegmentFiles::Open> SegmentFiles::TakeOut(Open* open) {
+  std::unique_ptr<Open> taken = std::move(*open->place);
+  open_.erase(taken->place);
+  std::atomic<Open*>* link = &chains_[ChainOf(taken->key)];
   while (link->load(std::memory_order_relaxed) != taken.get())
     link = &link->load(std::memory_order_relaxed)->next;
   link->store(taken->next.load(std::memory_order_relaxed), std::memory_order_release);

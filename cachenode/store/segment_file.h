@@ -29,6 +29,7 @@ struct SegmentFile {
 /// Thread-safe. Find takes no lock; Insert and Erase may wait for finds that are under way.
 class SegmentFiles {
  public:
+  /// `limit` is not 0.
   explicit SegmentFiles(std::size_t limit) : limit_(limit) {}
 
   /// Null when it is not open.
@@ -37,8 +38,11 @@ class SegmentFiles {
   void Erase(std::uint8_t disk, std::uint32_t segment);
 
  private:
+  struct Open;
+  using ByAge = std::list<std::unique_ptr<Open>>;  // the oldest first
   struct Open {
     std::uint64_t key = 0;
+    ByAge::iterator place;  ///< Its own.
     std::shared_ptr<const SegmentFile> file;
     mutable std::atomic<bool> used{false};  ///< Since the last round of Victim.
     std::atomic<Open*> next{nullptr};       ///< Of the same chain.
@@ -50,17 +54,17 @@ class SegmentFiles {
   static std::size_t ChainOf(std::uint64_t key) { return (key ^ key >> 32) % kChains; }
 
   // Under the lock.
-  bool Contains(std::uint64_t key) const;
-  std::uint64_t Victim();
-  std::unique_ptr<Open> TakeOut(std::uint64_t key);
+  Open* Seek(std::uint64_t key) const;
+  Open* Victim();
+  std::unique_ptr<Open> TakeOut(Open* open);
 
-  static constexpr std::size_t kChains = 1024;
+  static constexpr std::size_t kChains = 4096;  ///< 32 KiB; up to four files in each.
 
   const std::size_t limit_;
   ReadersGate gate_;
   std::array<std::atomic<Open*>, kChains> chains_{};
   std::mutex mutex_;
-  std::list<std::unique_ptr<Open>> open_;  // guarded by mutex_; the oldest first
+  ByAge open_;  // guarded by mutex_
 };
 
 // System calls on segments. Each answers 0 or an errno; short transfers are carried on.

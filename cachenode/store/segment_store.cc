@@ -1,6 +1,7 @@
 #include "cachenode/store/segment_store.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -16,9 +17,18 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr std::size_t kOpenSegments = 512;  ///< Half of the usual soft limit of descriptors.
+/// Segments that are open for reading at most: a read of another one has to open it first, and so
+/// leaves its core. Enough for 4 TiB of segments of 256 MiB.
+constexpr std::size_t kMostOpenSegments = 16'384;
 constexpr std::chrono::milliseconds kLookAtClosing{100};
 constexpr seconds kCloseBesideHung{1};  ///< For the disks beside one that hangs.
+
+/// Half of the descriptors that the process may have; the others are for its connections.
+std::size_t OpenSegments() {
+  rlimit descriptors{};
+  if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return 1;
+  return std::clamp<std::size_t>(descriptors.rlim_cur / 2, 1, kMostOpenSegments);
+}
 
 Status CheckOptions(const BlockStoreOptions& options) {
   if (options.dirs.empty() || options.dirs.size() > BlockIndex::kMaxDisks) {
@@ -59,7 +69,7 @@ Result<std::unique_ptr<BlockStore>> BlockStore::Open(BlockStoreOptions options, 
 SegmentStore::SegmentStore(const BlockStoreOptions& options, Offload& offload)
     : options_(options),
       offload_(offload),
-      parts_(options, kOpenSegments),
+      parts_(options, OpenSegments()),
       policy_(std::make_unique<IdleLinksFirst>(options.link_in_use_for)) {}
 
 Result<std::unique_ptr<SegmentStore>> SegmentStore::Open(const BlockStoreOptions& options,
