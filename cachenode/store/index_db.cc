@@ -144,7 +144,7 @@ Status IndexDb::Failed() const {
 Status IndexDb::WriteOnce(rocksdb::WriteBatch& batch, bool sync) {
   rocksdb::WriteOptions options;
   options.sync = sync;
-  const std::shared_lock lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   if (failed_.load(std::memory_order_relaxed)) return Failed();
   const rocksdb::Status status = failpoint("store.index_io_error")
                                      ? rocksdb::Status::IOError("a failpoint")
@@ -289,7 +289,7 @@ Status IndexDb::Flush() {
 }
 
 std::uint64_t IndexDb::DiskBytes() const {
-  const std::shared_lock lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   if (!db_) return 0;
   std::uint64_t tables = 0;
   std::uint64_t logged = 0;

@@ -97,7 +97,7 @@ class Admin(E2eTest):
         self.cluster.cli("evict", "data", "--yes", "--force")
         drop_page_cache()
         read_all(mount)
-        self.assertEqual(self.cached("data")["cached_bytes"], 12_000_000)
+        eventually(lambda: self.cached("data")["cached_bytes"] == 12_000_000, "all of it is cached again", 10)
 
     def test_a_pause_stops_gets_and_a_resume_lets_the_same_read_finish(self):
         files = {name: os.urandom(200_000) for name in ("warm", "cold")}

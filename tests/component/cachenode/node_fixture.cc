@@ -138,6 +138,12 @@ Result<Tier> NodeTest::Read(const proto::ReadBlockRequest& request) {
   return static_cast<Tier>(message.tier());
 }
 
+bool NodeTest::FillsEnd() {
+  return Eventually([this] {
+    return metrics_.Render().find("forebay_fills_in_flight 0\n") != std::string::npos;
+  });
+}
+
 bool NodeTest::IsCached(const proto::BlockKey& block) {
   proto::CheckBlocksRequest request;
   *request.add_blocks() = block;

@@ -64,6 +64,8 @@ class NodeTest : public ::testing::Test {
                         const google::protobuf::MessageLite& request);
   /// Whether the node says that it holds this block.
   bool IsCached(const proto::BlockKey& block);
+  /// Waits until no fill is under way: a reader has its bytes before its fill has ended.
+  bool FillsEnd();
   /// The link's counters in the last heartbeat.
   proto::LinkCounters Reported() const;
 

@@ -294,12 +294,12 @@ TEST_F(NodeTest, TheMetricsTellWhatItHolds) {
   StartNode();
   const proto::ReadBlockRequest request = RequestFor("data/a", 39'000);
   ASSERT_TRUE(Read(request).has_value());
-  ASSERT_TRUE(Eventually([&] { return IsCached(request.block()); }));
+  ASSERT_TRUE(FillsEnd());
+  ASSERT_TRUE(IsCached(request.block()));
   ASSERT_TRUE(Read(request).has_value());
   const std::string text = metrics_.Render();
   const std::string path = dir_ / "cache";
   const std::vector<std::string> expected = {
-      "forebay_fills_in_flight 0",
       "forebay_index_entries 1",
       "forebay_cache_used_bytes{disk=\"" + path + "\"}",
       "forebay_cache_capacity_bytes{disk=\"" + path + "\"}",

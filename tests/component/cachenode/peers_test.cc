@@ -70,6 +70,7 @@ TEST_F(PeersTest, ANodeThatIsAskedOutOfTurnTakesTheBlockFromTheFirstOwner) {
   StartNode();
   const auto request = OwnedBy({"n1", "self", "n2"});
   EXPECT_EQ(Read(request), Tier::kPeer);
+  ASSERT_TRUE(FillsEnd());
   EXPECT_EQ(Read(request), Tier::kLocal);
   EXPECT_EQ(Peer("n1").reads(), 1u);
   EXPECT_EQ(Peer("n2").reads(), 0u);
