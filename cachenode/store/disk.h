@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "cachenode/store/arrivals.h"
 #include "cachenode/store/block_index.h"
 #include "cachenode/store/block_store.h"
 #include "cachenode/store/cache_directory.h"
@@ -37,21 +38,13 @@ class Disk {
   static Result<std::unique_ptr<Disk>> Open(const CacheDirOptions& options, const Uuid& cluster,
                                             std::uint8_t number, StoreParts& parts);
 
-  // --- Writing: Reserve, Write, Commit; Write and Commit give the space back when they fail.
+  // --- Admitting: data, durable index, then memory. From then on the block can be read.
 
-  struct Place {
-    std::shared_ptr<Segment> segment;
-    std::uint64_t position = 0;
-    std::uint64_t bytes = 0;
-  };
-  /// kOverloaded: no room without evicting. kInternal: the disk refuses to write.
-  Result<Place> Reserve(const std::shared_ptr<LinkState>& link, std::uint32_t length);
-  Status Write(const Place& place, const BlockId& block, ByteView data,
-               const std::vector<std::uint64_t>& checksums);
-  /// Instead of Commit: what was written there is no record. Its place stays empty for ever.
-  void Abandon(const Place& place);
-  /// Durable index, then memory: from then on the block can be read.
-  Status Commit(const Place& place, const BlockId& block, Hour now, bool pinned);
+  /// Adds a block; `own` was entered into arrivals(). What else waits there is added with it.
+  /// kOverloaded: no room without evicting. kInternal: the disk refuses to write. kTimeout: it was
+  /// given up meanwhile, and is not there.
+  Status Admit(const std::shared_ptr<Arrival>& own);
+  Arrivals& arrivals() { return arrivals_; }  ///< Does not block.
 
   // --- Removing. A block that is being read is removed at once and freed by its last reader.
 
@@ -154,6 +147,12 @@ class Disk {
   Status Close();
 
  private:
+  /// Where a new record goes.
+  struct Place {
+    std::shared_ptr<Segment> segment;
+    std::uint64_t position = 0;
+    std::uint64_t bytes = 0;
+  };
   using Segments = std::map<std::uint32_t, std::shared_ptr<Segment>>;
   struct Freed {
     BlockPlace place;
@@ -179,7 +178,21 @@ class Disk {
   Status ShrinkToCapacity();
   Status ShrinkSegment(std::uint32_t number, bool pinned_too);
 
+  // disk_admit.cc
+  struct Landing;
+  std::vector<Status> AdmitAll(std::span<const std::shared_ptr<Arrival>> arrivals);
+  Landing Prepare(Arrival& arrival);
+  void WriteAll(std::span<Landing> landings);
+  void WriteRun(std::span<Landing> run);
+  void GiveBack(std::span<Landing> landings, const Status& failed);
+  void CommitAll(std::span<Landing> landings);
+  static IndexedRecord RecordOf(const Landing& landing);
+  Status Show(const Landing& landing);
+  /// What was written there is no record. Its place stays empty for ever.
+  void Abandon(const Place& place);
+
   // disk.cc
+  Result<Place> Reserve(const std::shared_ptr<LinkState>& link, std::uint32_t length);
   int OpenForWriting(const std::shared_ptr<LinkState>& link);
   void FinishWriter(const std::shared_ptr<Segment>& segment);
   void Seal(const std::shared_ptr<Segment>& segment);
@@ -233,6 +246,8 @@ class Disk {
   struct {
     std::atomic<std::uint64_t> read{0}, write{0}, full{0}, hang{0}, gone{0};
   } errors_;
+
+  Arrivals arrivals_;
 
   /// Held while a segment is made, which is I/O; taken before mutex_.
   std::mutex making_mutex_;

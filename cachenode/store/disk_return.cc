@@ -29,7 +29,8 @@ Page NewPage() {
 /// Answers 0 when a page comes back from the disk as it was written, else an errno.
 int WriteAndReadBack(int fd) {
   const Page written = NewPage();
-  if (const int error = WriteRecord(fd, {}, written, 0)) return error;
+  const Record page{.header = {}, .data = written, .bytes = written.size()};
+  if (const int error = WriteRecords(fd, {&page, 1}, 0)) return error;
   if (::fdatasync(fd) != 0) return errno;
   if (failpoint("store.sync_error")) return EIO;
   // Without the kernel's copy the answer is the disk's own.

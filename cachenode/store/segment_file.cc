@@ -14,6 +14,9 @@
 namespace forebay {
 namespace {
 
+/// The tail of a record is shorter.
+constexpr std::array<std::byte, kRecordAlignment> kZeros{};
+
 /// Drops the first `done` bytes of the parts; answers the parts that are left.
 std::span<iovec> Advance(std::span<iovec> parts, std::size_t done) {
   while (!parts.empty() && done >= parts.front().iov_len) {
@@ -41,6 +44,16 @@ int WriteExactly(int fd, std::span<iovec> parts, std::uint64_t position) {
     parts = Advance(parts, static_cast<std::size_t>(n));
   }
   return 0;
+}
+
+/// For a test that waits inside of a record.
+int WriteInTwo(int fd, const Record& record, std::uint64_t position) {
+  const std::size_t half = record.data.size() / 2;
+  std::array<iovec, 2> first = {Part(record.header), Part(record.data.first(half))};
+  if (const int error = WriteExactly(fd, first, position)) return error;
+  if (failpoint("store.in_record")) return EIO;
+  std::array<iovec, 1> second = {Part(record.data.subspan(half))};
+  return WriteExactly(fd, second, position + record.header.size() + half);
 }
 
 }  // namespace
@@ -105,19 +118,23 @@ std::unique_ptr<SegmentFiles::Open> SegmentFiles::TakeOut(Open* open) {
   return taken;
 }
 
-int WriteRecord(int fd, ByteView header, ByteView data, std::uint64_t position) {
+int WriteRecords(int fd, std::span<const Record> records, std::uint64_t position) {
   if (failpoint("store.write_io_error")) return EIO;
   if (failpoint("store.write_no_space")) return ENOSPC;
   if (failpoint("store.write_read_only")) return EROFS;
-  if (failpoint_armed("store.in_record")) {
-    const std::size_t half = data.size() / 2;
-    std::array<iovec, 2> first = {Part(header), Part(data.first(half))};
-    if (const int error = WriteExactly(fd, first, position)) return error;
-    if (failpoint("store.in_record")) return EIO;
-    std::array<iovec, 1> second = {Part(data.subspan(half))};
-    return WriteExactly(fd, second, position + header.size() + half);
+  std::vector<iovec> parts;
+  parts.reserve(3 * records.size());
+  for (const Record& record : records) {
+    if (failpoint_armed("store.in_record")) {
+      if (const int error = WriteInTwo(fd, record, position)) return error;
+      position += record.bytes;
+      continue;
+    }
+    parts.push_back(Part(record.header));
+    parts.push_back(Part(record.data));
+    const std::uint64_t tail = record.bytes - record.header.size() - record.data.size();
+    if (&record != &records.back() && tail > 0) parts.push_back(Part(ByteView(kZeros).first(tail)));
   }
-  std::array<iovec, 2> parts = {Part(header), Part(data)};
   return WriteExactly(fd, parts, position);
 }
 

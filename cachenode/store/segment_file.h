@@ -69,8 +69,13 @@ class SegmentFiles {
 
 // System calls on segments. Each answers 0 or an errno; short transfers are carried on.
 
-/// Writes the header and the data behind it at `position`.
-int WriteRecord(int fd, ByteView header, ByteView data, std::uint64_t position);
+struct Record {
+  ByteView header;
+  ByteView data;
+  std::uint64_t bytes = 0;  ///< On disk: RecordDiskBytes.
+};
+/// Writes records one behind the other, from `position` on. Some may be there after an error.
+int WriteRecords(int fd, std::span<const Record> records, std::uint64_t position);
 
 /// Fills all of `parts` from `position` on. ENODATA: the file ends before; EAGAIN with `nowait`:
 /// not all of it is in the page cache, or this file system cannot say.

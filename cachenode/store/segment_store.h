@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cachenode/store/arrivals.h"
 #include "cachenode/store/block_store.h"
 #include "cachenode/store/disk.h"
 #include "cachenode/store/eviction.h"
@@ -60,17 +61,6 @@ class SegmentStore final : public BlockStore {
   /// Blocks whose removal is one batch in the index.
   static constexpr std::size_t kRemoveAtOnce = 256;
   static constexpr int kRoomAttempts = 4;  ///< Others may take the room that was made.
-  struct NewBlock {
-    std::shared_ptr<LinkState> link;
-    BlockId block;
-    Slice data;
-    std::vector<std::uint64_t> checksums;
-    std::string path;
-    bool path_pinned = false;
-    Room room = Room::kMayEvict;
-  };
-  /// Shared with the work that was begun for it, which may end later than its caller waits.
-  using Newcomer = std::shared_ptr<const NewBlock>;
 
   SegmentStore(const BlockStoreOptions& options, Offload& offload);
   static Status CheckBlock(const BlockId& block);
@@ -95,7 +85,6 @@ class SegmentStore final : public BlockStore {
   Task<Status> AdmitWithinQuota(Newcomer block);
   Task<bool> HoldRoom(Newcomer block, bool pinned);
   Task<Status> AdmitWithoutEvicting(Newcomer block);
-  Status AdmitOn(Disk& disk, const NewBlock& block, const std::atomic<bool>& given_up);
   Task<bool> MakeRoom(LinkUse newcomer, Newcomer block);
   Task<bool> MakeRoomByWorth(Newcomer block);
   Result<LeavingBlocks> ChooseByWorth(const Uuid& link, const BlockId& block);

@@ -148,30 +148,16 @@ Task<Status> SegmentStore::AdmitWithoutEvicting(Newcomer block) {
   Status refused = Fail(Code::kInternal, "no cache directory takes blocks any more");
   const std::vector<Disk*> disks = WritableDisks();
   for (Disk* disk : disks) {
-    const auto given_up = std::make_shared<std::atomic<bool>>(false);
-    auto work = [this, disk, block, given_up] { return AdmitOn(*disk, *block, *given_up); };
+    const auto arrival = std::make_shared<Arrival>(block);
+    disk->arrivals().Enter(arrival);
+    auto work = [disk, arrival] { return disk->Admit(arrival); };
     Status stored = co_await disk->work().Run(std::move(work));
     if (stored) co_return stored;
-    given_up->store(true, std::memory_order_relaxed);
+    disk->arrivals().GiveUp(*arrival);
     // "Full" is worth another attempt, so it outweighs a disk that failed.
     if (refused.error().code != Code::kOverloaded) refused = std::move(stored);
   }
   co_return refused;
-}
-
-/// `given_up`: whoever waited goes on by now, and may have stored the block elsewhere.
-Status SegmentStore::AdmitOn(Disk& disk, const NewBlock& block, const std::atomic<bool>& given_up) {
-  const HandledBlock handled(block.block);
-  disk.FreeReleased();
-  const Result<Disk::Place> place = disk.Reserve(block.link, block.block.length);
-  if (!place) return Fail(place.error());
-  Status stored = disk.Write(*place, block.block, block.data.bytes, block.checksums);
-  if (!stored) return stored;
-  if (given_up.load(std::memory_order_relaxed)) {
-    disk.Abandon(*place);
-    return Fail(Code::kTimeout, "the disk does not answer");
-  }
-  return disk.Commit(*place, block.block, parts_.hour(), block.path_pinned);
 }
 
 /// A block on a quarantined disk counts as absent; its entry makes way for the new one.

@@ -28,10 +28,10 @@ class DiskTest : public ::testing::Test {
 
   void Admit(const BlockId& block) {
     const auto data = BytesOf(block);
-    const Result<Disk::Place> place = disk_->Reserve(parts_.links.Get(LinkNumber(1)), block.length);
-    ASSERT_TRUE(place.has_value());
-    ASSERT_TRUE(disk_->Write(*place, block, data->view(), ChecksumsOf(data->view())).has_value());
-    ASSERT_TRUE(disk_->Commit(*place, block, 1, false).has_value());
+    const auto arrival = std::make_shared<Arrival>(std::make_shared<const NewBlock>(
+        parts_.links.Get(LinkNumber(1)), block, Slice::Of(data), ChecksumsOf(data->view())));
+    disk_->arrivals().Enter(arrival);
+    ASSERT_TRUE(disk_->Admit(arrival).has_value());
   }
 
   RecordReader::Outcome Read(const BlockIndex::Found& found) {
