@@ -40,6 +40,7 @@ class DiskBatchTest : public ::testing::Test {
   }
   std::vector<std::shared_ptr<Arrival>> EnterSamples() {
     std::vector<std::shared_ptr<Arrival>> all;
+    all.reserve(samples_.size());
     for (const BlockId& block : samples_) all.push_back(Enter(block));
     return all;
   }

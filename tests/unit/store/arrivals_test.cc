@@ -19,6 +19,7 @@ class ArrivalsTest : public ::testing::Test {
   }
   std::vector<std::shared_ptr<Arrival>> Enter(std::size_t count, std::uint32_t length) {
     std::vector<std::shared_ptr<Arrival>> all;
+    all.reserve(count);
     for (std::size_t i = 0; i < count; ++i) all.push_back(Enter(length));
     return all;
   }
