@@ -91,6 +91,8 @@ class NodeDaemon final : public Daemon {
     s3_.Stop();
   }
 
+  std::vector<IoPool*> Loops() override { return node_->Loops(); }
+
   bool HangsOn() const override { return node_ && node_->HangsOn(); }
 
   void Reload() override { s3_.ReloadCredentials(); }

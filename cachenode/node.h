@@ -68,6 +68,8 @@ class Node {
   /// Stops accepting, lets calls in flight end until `drain`, reports a last time, makes the cache
   /// durable. Idempotent.
   void Stop(Deadline drain);
+  /// What answers readers, for the program's watch over it.
+  std::vector<IoPool*> Loops() { return {&io_}; }
   /// After Stop: a disk hangs, and threads in it; the destructor would wait for them.
   bool HangsOn() const { return hangs_on_; }
 

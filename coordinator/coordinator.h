@@ -78,6 +78,9 @@ class Coordinator {
   /// about 8 s. Idempotent; not from a thread of the coordinator's own.
   void Stop();
 
+  /// What answers nodes, mounts and the command, for the program's watch over it.
+  std::vector<IoPool*> Loops() { return {&io_}; }
+
   const std::string& address() const { return server_->addresses().front(); }
   const Uuid& cluster() const { return cluster_; }
   std::uint64_t ring_epoch() const { return membership_->epoch(); }

@@ -86,6 +86,8 @@ class CoordinatorDaemon final : public Daemon {
     s3_.Stop();
   }
 
+  std::vector<IoPool*> Loops() override { return coordinator_->Loops(); }
+
   void Reload() override { s3_.ReloadCredentials(); }
 
   std::vector<std::pair<std::string, std::string>> Addresses() const override {

@@ -4,11 +4,14 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <csignal>
 #include <map>
 #include <utility>
 
+#include "common/base/deadline.h"
+#include "common/base/process.h"
 #include "common/base/program.h"
 
 namespace forebay {
@@ -17,14 +20,29 @@ namespace {
 
 constexpr int kExitInterrupted = 130;  // as a shell reports a program that Ctrl-C ended
 
-std::map<std::string, HttpServer::Handler> Routes(Metrics& metrics, Health& health) {
+// As long as a node's slowest answer to a reader may take, and well below what systemd waits.
+constexpr std::chrono::seconds kLoopPatience{15};
+constexpr std::chrono::seconds kLookEvery{1};
+
+std::string StuckText(const std::string& thread) {
+  return fmt::format("thread {} has done nothing for more than {} s, though it is asked to", thread,
+                     kLoopPatience.count());
+}
+
+std::map<std::string, HttpServer::Handler> Routes(Metrics& metrics, Health& health,
+                                                  const LoopWatch& loops) {
   return {{"/metrics",
            [&metrics] {
              // The version that Prometheus 2 and 3 accept for the text format.
              return HttpReply{.content_type = "text/plain; version=0.0.4; charset=utf-8",
                               .body = metrics.Render()};
            }},
-          {"/livez", [] { return HttpReply{.body = "alive\n"}; }},
+          {"/livez",
+           [&loops] {
+             const std::string stuck = loops.Stuck();
+             if (stuck.empty()) return HttpReply{.body = "alive\n"};
+             return HttpReply{.status = 503, .body = StuckText(stuck) + "\n"};
+           }},
           {"/readyz", [&health] {
              const std::string reason = health.WhyNotReady();
              if (reason.empty()) return HttpReply{.body = "ready\n"};
@@ -34,10 +52,15 @@ std::map<std::string, HttpServer::Handler> Routes(Metrics& metrics, Health& heal
 
 }  // namespace
 
-Control::Control(Metrics& metrics, Health& health, std::function<void()> on_terminate)
+Control::Control(Metrics& metrics, Health& health, std::function<void()> on_terminate,
+                 Environment environment)
     : signals_(context_, SIGTERM, SIGINT, SIGHUP),
-      watchdog_(context_),
-      http_(context_, Routes(metrics, health)),
+      end_timer_(context_),
+      look_timer_(context_),
+      environment_(std::move(environment)),
+      watchdog_(WatchdogTime(environment_)),
+      loops_(kLoopPatience),
+      http_(context_, Routes(metrics, health, loops_)),
       on_terminate_(std::move(on_terminate)) {
   WaitForSignal();
 }
@@ -75,13 +98,34 @@ void Control::RequestStop() {
   }
   changed_.notify_all();
   boost::asio::post(context_, [this] {
-    watchdog_.expires_after(kDrainTime + kStopGrace);
-    watchdog_.async_wait([](const boost::system::error_code& error) {
+    end_timer_.expires_after(kDrainTime + kStopGrace);
+    end_timer_.async_wait([](const boost::system::error_code& error) {
       if (error) return;
       spdlog::critical("still not stopped {} s after it was asked to; ending at once",
                        (kDrainTime + kStopGrace).count());
       ::_exit(1);
     });
+  });
+}
+
+void Control::Watch(const std::vector<IoPool*>& loops) {
+  loops_.Watch(loops);
+  boost::asio::post(context_, [this] { LookAtLoops(); });
+}
+
+void Control::EndWatch() { loops_.Forget(); }
+
+// While the program stops it goes on: it is Control that ends a stop that takes too long.
+void Control::LookAtLoops() {
+  loops_.Ask();
+  const std::string stuck = loops_.Stuck();
+  if (!stuck.empty() && !is_stuck_) spdlog::critical("{}", StuckText(stuck));
+  is_stuck_ = !stuck.empty();
+  if (watchdog_ && !is_stuck_) NotifySystemd(environment_, "WATCHDOG=1");
+  look_timer_.expires_after(watchdog_ ? std::min<Duration>(kLookEvery, *watchdog_ / 3)
+                                      : Duration(kLookEvery));
+  look_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) LookAtLoops();
   });
 }
 

@@ -36,8 +36,8 @@ IoPool::~IoPool() { Stop(); }
 
 void IoPool::Start() {
   for (std::size_t i = 0; i < contexts_.size(); ++i) {
-    threads_.emplace_back([context = contexts_[i].get(), thread_name = name_ + std::to_string(i)] {
-      pthread_setname_np(pthread_self(), thread_name.substr(0, 15).c_str());
+    threads_.emplace_back([context = contexts_[i].get(), thread_name = ThreadName(i)] {
+      pthread_setname_np(pthread_self(), thread_name.c_str());
       context->run();
     });
   }
@@ -48,6 +48,10 @@ void IoPool::Stop() {
   for (auto& context : contexts_) context->stop();
   for (auto& thread : threads_) thread.join();
   threads_.clear();
+}
+
+std::string IoPool::ThreadName(std::size_t i) const {
+  return (name_ + std::to_string(i)).substr(0, 15);  // what the kernel keeps
 }
 
 asio::io_context& IoPool::Next() { return At(next_.fetch_add(1, std::memory_order_relaxed)); }

@@ -36,6 +36,8 @@ class IoPool {
   void Stop();
 
   std::size_t size() const { return contexts_.size(); }
+  /// As `top -H` shows it.
+  std::string ThreadName(std::size_t i) const;
   asio::io_context& At(std::size_t i) { return *contexts_[i % contexts_.size()]; }
   /// Round robin; any thread.
   asio::io_context& Next();

@@ -13,8 +13,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <system_error>
 
@@ -88,6 +90,24 @@ void NotifySystemd(const Environment& environment, std::string_view state) {
                                       reinterpret_cast<const sockaddr*>(&address), length);
   if (sent < 0) spdlog::warn("cannot tell systemd {} at {}: {}", state, path, ErrnoText());
   if (fd >= 0) ::close(fd);
+}
+
+std::optional<std::chrono::microseconds> WatchdogTime(const Environment& environment) {
+  const auto number = [&](const char* name) -> std::optional<std::uint64_t> {
+    const auto found = environment.find(name);
+    if (found == environment.end()) return std::nullopt;
+    std::uint64_t value = 0;
+    const std::string& text = found->second;
+    const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (end.ec != std::errc() || end.ptr != text.data() + text.size()) return std::nullopt;
+    return value;
+  };
+  const auto time = number("WATCHDOG_USEC");
+  if (!time || *time == 0) return std::nullopt;
+  // Of a parent: its children inherit the variables.
+  if (const auto pid = number("WATCHDOG_PID"); pid && *pid != std::uint64_t(::getpid()))
+    return std::nullopt;
+  return std::chrono::microseconds(*time);
 }
 
 Result<int> Background::Enter(bool quiet) {

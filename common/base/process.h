@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,6 +19,10 @@ void PrepareProcess();
 /// Tells systemd (sd_notify(3)) `state`, such as "READY=1": a datagram to $NOTIFY_SOCKET. Nothing
 /// when that is not set; a failure is logged and changes nothing.
 void NotifySystemd(const Environment& environment, std::string_view state);
+
+/// How often systemd's watchdog wants to hear WATCHDOG=1 of this process (sd_watchdog_enabled(3));
+/// nothing when it does not watch it.
+std::optional<std::chrono::microseconds> WatchdogTime(const Environment& environment);
 
 /// A program's way into the background: the process that was started waits until its child is ready
 /// or has failed, so that whoever started it knows.

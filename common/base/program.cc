@@ -98,7 +98,8 @@ class Run {
     Metrics metrics;
     Health health;
     auto own_control =
-        std::make_unique<Control>(metrics, health, spec_.ward ? spec_.ward->terminated : nullptr);
+        std::make_unique<Control>(metrics, health, spec_.ward ? spec_.ward->terminated : nullptr,
+                                  spec_.ward ? Environment() : environment_);
     Control& control = *own_control;
     const Status listening = control.Start(*spec_.metrics_listen);
     if (!listening) return Failed(listening.error());
@@ -113,6 +114,7 @@ class Run {
     // A start that was broken off by SIGTERM did what it was told.
     if (!status && stopped_early) status = Status();
 
+    control.EndWatch();
     control.RequestStop();
     health.SetNotReady("stopping");
     if (!spec_.ward) NotifySystemd(environment_, "STOPPING=1");
@@ -138,6 +140,7 @@ class Run {
     line += "\n";
     health.SetReady();
     if (!spec_.ward) NotifySystemd(environment_, "READY=1");
+    control.Watch(daemon.Loops());
     const Status announced = Announce(line);
     if (!announced) return announced;
     while (control.Wait() == Control::Event::kReload) {

@@ -10,6 +10,7 @@
 
 #include "common/base/config_option.h"
 #include "common/base/deadline.h"
+#include "common/base/executors.h"
 #include "common/base/health.h"
 #include "common/base/log.h"
 #include "common/base/metrics.h"
@@ -44,6 +45,9 @@ class Daemon {
   virtual bool HangsOn() const { return false; }
   /// SIGHUP, between Start() and Stop(): reload what can be. The log has been reopened.
   virtual void Reload() {}
+  /// Between Start() and Stop(): the event loops without which it does not serve. One that no
+  /// longer turns fails /livez, and systemd's watchdog when there is one.
+  virtual std::vector<IoPool*> Loops() { return {}; }
   /// For the ready line, after Start(): {"listen", "127.0.0.1:7441"}.
   virtual std::vector<std::pair<std::string, std::string>> Addresses() const = 0;
 };

@@ -70,8 +70,18 @@ Error OfErrno(const std::string& what, const std::string& path) {
                what + " " + path + ": " + std::string(std::generic_category().message(error))};
 }
 
-Status CheckOwner(const struct stat& info, const std::string& path, mode_t forbidden) {
-  if (info.st_uid != geteuid()) {
+/// Whose secret this user's programs may use. Root also uses a service's: its user owns the
+/// directory, in a place where only root can have made it.
+uid_t OwnerFor(const std::string& directory, const struct stat& info) {
+  struct stat place{};
+  const std::string parent = std::filesystem::path(directory).parent_path();
+  const bool of_root =
+      lstat(parent.c_str(), &place) == 0 && place.st_uid == 0 && (place.st_mode & 0022) == 0;
+  return geteuid() == 0 && of_root ? info.st_uid : geteuid();
+}
+
+Status CheckOwner(const struct stat& info, uid_t owner, const std::string& path, mode_t forbidden) {
+  if (info.st_uid != owner) {
     return Fail(Code::kDenied, path + " belongs to another user; remove it or run as that user");
   }
   if ((info.st_mode & forbidden) != 0) {
@@ -80,17 +90,21 @@ Status CheckOwner(const struct stat& info, const std::string& path, mode_t forbi
   return {};
 }
 
-Status MakePrivateDirectory(const std::string& path) {
+/// Answers whose it is.
+Result<uid_t> MakePrivateDirectory(const std::string& path) {
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return Fail(OfErrno("cannot make", path));
   struct stat info{};
   if (lstat(path.c_str(), &info) != 0) return Fail(OfErrno("cannot look at", path));
   if (!S_ISDIR(info.st_mode)) return Fail(Code::kInvalid, path + " is no directory; remove it");
-  return CheckOwner(info, path, 0022);
+  const uid_t owner = OwnerFor(path, info);
+  Status checked = CheckOwner(info, owner, path, 0022);
+  if (!checked) return Fail(std::move(checked.error()));
+  return owner;
 }
 
-Result<std::string> ReadSecret(const std::string& path) {
+Result<std::string> ReadSecret(const std::string& path, uid_t owner) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return Fail(OfErrno("cannot open", path));
   struct stat info{};
@@ -100,8 +114,8 @@ Result<std::string> ReadSecret(const std::string& path) {
   const Error failed = OfErrno("cannot read", path);
   close(fd);
   if (size < 0) return Fail(failed);
-  Status owner = CheckOwner(info, path, 0077);
-  if (!owner) return Fail(owner.error());
+  Status checked = CheckOwner(info, owner, path, 0077);
+  if (!checked) return Fail(std::move(checked.error()));
   if (size != static_cast<ssize_t>(kSecretBytes)) {
     return Fail(Code::kInvalid,
                 path + " is damaged; stop all Forebay programs of this user and remove it");
@@ -112,13 +126,14 @@ Result<std::string> ReadSecret(const std::string& path) {
 
 // Written whole under another name, then linked: whoever links first decides, and nobody reads half
 // a file.
-Status CreateSecret(const std::string& path) {
+Status CreateSecret(const std::string& path, uid_t owner) {
   const std::string draft = path + "." + std::to_string(getpid()) + "." +
                             std::to_string(reinterpret_cast<std::uintptr_t>(&path));
   const int fd = open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return Fail(OfErrno("cannot create", draft));
   const std::string secret = RandomBytes(kSecretBytes);
   const bool written =
+      (owner == geteuid() || fchown(fd, owner, static_cast<gid_t>(-1)) == 0) &&
       write(fd, secret.data(), secret.size()) == static_cast<ssize_t>(secret.size());
   const Error failed = OfErrno("cannot write", draft);
   close(fd);
@@ -148,14 +163,14 @@ Result<std::string> RuntimeDir() {
 Result<std::string> LoadOrCreateSecret() {
   Result<std::string> directory = RuntimeDir();
   if (!directory) return Fail(directory.error());
-  Status made = MakePrivateDirectory(*directory);
-  if (!made) return Fail(made.error());
+  const Result<uid_t> owner = MakePrivateDirectory(*directory);
+  if (!owner) return Fail(owner.error());
   const std::string path = *directory + "/secret";
   if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) {
-    Status created = CreateSecret(path);
+    Status created = CreateSecret(path, *owner);
     if (!created) return Fail(created.error());
   }
-  return ReadSecret(path);
+  return ReadSecret(path, *owner);
 }
 
 std::string NewNonce() { return RandomBytes(kNonceBytes); }

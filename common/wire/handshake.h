@@ -25,8 +25,8 @@ struct Credentials {
 Result<std::string> RuntimeDir();
 
 /// The per-user secret (DESIGN section 10): RuntimeDir()/secret, 0600 in a 0700 directory, made on
-/// first use; two programs that start at once agree on one. kDenied when somebody else owns the
-/// file or may read it.
+/// first use; two programs that start at once agree on one. Root uses that of the service's user
+/// when root has given it the directory. kDenied when somebody else owns the file or may read it.
 Result<std::string> LoadOrCreateSecret();
 
 // The pure half of the handshake; Connection and RpcServer carry the messages (docs/WIRE.md).

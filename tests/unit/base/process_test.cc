@@ -2,51 +2,20 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
+#include <chrono>
+#include <optional>
 #include <string>
 
 #include "tests/fakes/temp_dir.h"
+#include "tests/unit/base/notify_socket.h"
 
 namespace forebay {
 namespace {
-
-/// A datagram socket as systemd's.
-class NotifySocket {
- public:
-  /// `path` with '@' in front is an abstract address.
-  explicit NotifySocket(const std::string& path) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::ranges::copy(path, address.sun_path);
-    if (path.front() == '@') address.sun_path[0] = '\0';
-    fd_ = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
-    bound_ = ::bind(fd_, reinterpret_cast<const sockaddr*>(&address), length) == 0;
-  }
-  ~NotifySocket() { ::close(fd_); }
-  NotifySocket(const NotifySocket&) = delete;
-  NotifySocket& operator=(const NotifySocket&) = delete;
-
-  bool bound() const { return bound_; }
-
-  /// The next datagram; "" when there is none. Sending to a UNIX socket delivers at once.
-  std::string Receive() {
-    std::array<char, 256> text{};
-    const ssize_t n = ::recv(fd_, text.data(), text.size(), 0);
-    return n < 0 ? "" : std::string(text.data(), static_cast<std::size_t>(n));
-  }
-
- private:
-  int fd_ = -1;
-  bool bound_ = false;
-};
 
 TEST(NotifySystemdTest, SendsTheStateAsOneDatagram) {
   const fakes::TempDir dir;
@@ -70,6 +39,17 @@ TEST(NotifySystemdTest, WithoutSystemdNothingHappens) {
   NotifySystemd({{"NOTIFY_SOCKET", ""}}, "READY=1");
   NotifySystemd({{"NOTIFY_SOCKET", "/no/such/socket"}}, "READY=1");
   NotifySystemd({{"NOTIFY_SOCKET", "/" + std::string(200, 'x')}}, "READY=1");
+}
+
+TEST(WatchdogTimeTest, IsWhatSystemdAsksOfThisProcess) {
+  using std::chrono::microseconds;
+  const std::string self = std::to_string(::getpid());
+  EXPECT_EQ(WatchdogTime({{"WATCHDOG_USEC", "60000000"}}), microseconds(60'000'000));
+  EXPECT_EQ(WatchdogTime({{"WATCHDOG_USEC", "5"}, {"WATCHDOG_PID", self}}), microseconds(5));
+  EXPECT_EQ(WatchdogTime({{"WATCHDOG_USEC", "5"}, {"WATCHDOG_PID", "1"}}), std::nullopt);
+  EXPECT_EQ(WatchdogTime({{"WATCHDOG_USEC", "0"}}), std::nullopt);
+  EXPECT_EQ(WatchdogTime({{"WATCHDOG_USEC", "soon"}}), std::nullopt);
+  EXPECT_EQ(WatchdogTime({}), std::nullopt);
 }
 
 TEST(PrepareProcessTest, AClosedPeerIsAnErrorAndFilesArePrivate) {

@@ -20,6 +20,7 @@
 #include "tests/fakes/temp_dir.h"
 #include "tests/unit/base/child_process.h"
 #include "tests/unit/base/http_client.h"
+#include "tests/unit/base/notify_socket.h"
 
 namespace forebay {
 namespace {
@@ -53,6 +54,17 @@ TEST(Program, SaysWhenItIsReadyAndWhere) {
   daemon.Signal(SIGTERM);
   EXPECT_EQ(daemon.Wait(), 0);
   EXPECT_EQ(daemon.RestOfOutput(), "stopped\n");
+}
+
+TEST(Program, TellsSystemdThatItIsReadyAndThenThatItWorks) {
+  const fakes::TempDir dir;
+  NotifySocket systemd(dir / "notify");
+  ChildProcess daemon(Command({}), {"NOTIFY_SOCKET=" + dir / "notify", "WATCHDOG_USEC=300000"});
+  EXPECT_EQ(systemd.Wait(), "READY=1");
+  EXPECT_EQ(systemd.Wait(), "WATCHDOG=1");
+  EXPECT_EQ(systemd.Wait(), "WATCHDOG=1");
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(), 0);
 }
 
 TEST(Program, WithoutAMetricsAddressNothingListens) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -99,6 +100,24 @@ TEST_F(Secret, OneThatOthersMayReadIsRefused) {
   ASSERT_FALSE(loaded.has_value());
   EXPECT_EQ(loaded.error().code, Code::kDenied);
   EXPECT_NE(loaded.error().message.find(folder_), std::string::npos);
+}
+
+TEST_F(Secret, RootUsesTheOneOfTheUserToWhomItGaveTheDirectory) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a directory away";
+  constexpr uid_t kService = 65534;
+  ASSERT_EQ(mkdir(folder_.c_str(), 0700), 0);
+  ASSERT_EQ(chown(folder_.c_str(), kService, kService), 0);
+  const Result<std::string> made = LoadOrCreateSecret();
+  ASSERT_TRUE(made.has_value()) << made.error().message;
+  struct stat info{};
+  ASSERT_EQ(stat((folder_ + "/secret").c_str(), &info), 0);
+  EXPECT_EQ(info.st_uid, kService) << "or the service could not read it";
+  EXPECT_EQ(LoadOrCreateSecret(), made);
+  // In a place where everybody makes directories it may be a stranger's.
+  ASSERT_EQ(chmod(dir_.path().c_str(), 0777), 0);
+  const Result<std::string> strange = LoadOrCreateSecret();
+  ASSERT_FALSE(strange.has_value());
+  EXPECT_EQ(strange.error().code, Code::kDenied);
 }
 
 TEST_F(Secret, ADamagedOneIsSaidSo) {

@@ -1,0 +1,100 @@
+#!/usr/bin/python3
+"""The Debian packages: what they hold, that it is all there is to install, and that the units start what they hold."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+BIN = pathlib.Path(os.environ["FOREBAY_BIN"]).resolve()
+BUILD = BIN.parent
+
+
+def run(*command, **options):
+    result = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **options)
+    if result.returncode:
+        raise AssertionError(f"{command}: {result.returncode}\n{result.stdout}{result.stderr}")
+    return result.stdout
+
+
+class Packages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if not shutil.which("dpkg-shlibdeps"):
+            raise unittest.SkipTest("dpkg-shlibdeps (package dpkg-dev) is not there")
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="forebay-packages-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
+        run("cpack", "--config", BUILD / "CPackConfig.cmake", "-B", cls.folder, cwd=cls.folder)
+        found = {run("dpkg-deb", "-f", path, "Package").strip(): path for path in cls.folder.glob("*.deb")}
+        cls.packages = found
+        cls.roots = {}
+        for name, path in found.items():
+            cls.roots[name] = cls.folder / "root" / name
+            run("dpkg-deb", "-x", path, cls.roots[name])
+
+    def files(self, package):
+        root = self.roots[package]
+        return {"/" + str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir()}
+
+    def field(self, package, name):
+        return run("dpkg-deb", "-f", self.packages[package], name).strip()
+
+    def test_there_are_two(self):
+        self.assertEqual(sorted(self.packages), ["forebay", "forebay-client"])
+
+    def test_every_program_and_page_is_in_one_of_them(self):
+        server, client = self.files("forebay"), self.files("forebay-client")
+        self.assertEqual(server & client, set())
+        programs = {path.name for path in map(pathlib.Path, server | client) if path.parent.name in ("bin", "sbin")}
+        self.assertEqual(programs, {"forebay", "forebay-coordinator", "forebay-node", "forebay-mount", "mount.forebay"})
+        pages = {path.name for path in map(pathlib.Path, server | client) if "/man/" in str(path)}
+        self.assertEqual(pages, {path.name for path in (BUILD / "share/man").rglob("*") if path.is_file()})
+        self.assertIn("/usr/sbin/mount.forebay", client)
+        self.assertIn("/usr/share/bash-completion/completions/forebay", server)
+
+    def test_they_name_the_libraries_that_they_need(self):
+        self.assertRegex(self.field("forebay", "Depends"), r"librocksdb\d")
+        self.assertRegex(self.field("forebay-client", "Depends"), r"libfuse3-\d")
+        self.assertNotIn("librocksdb", self.field("forebay-client", "Depends"))
+
+    def test_the_configuration_is_the_administrators(self):
+        control = self.folder / "control"
+        run("dpkg-deb", "-e", self.packages["forebay"], control)
+        conffiles = set((control / "conffiles").read_text().split())
+        self.assertEqual(conffiles, {path for path in self.files("forebay") if path.startswith("/etc/")})
+        for script in ("postinst", "prerm", "postrm"):
+            self.assertEqual((control / script).stat().st_mode & 0o777, 0o755)
+            run("sh", "-n", control / script)
+        credentials = self.roots["forebay"] / "etc/forebay/aws-credentials"
+        self.assertEqual(credentials.stat().st_mode & 0o777, 0o600)
+
+    def test_the_programs_accept_it(self):
+        root = self.roots["forebay"]
+        for program in ("forebay-coordinator", "forebay-node"):
+            said = run(root / "usr/sbin" / program, "--config", root / "etc/forebay/forebay.toml", "--check-config")
+            self.assertIn("the configuration is good", said)
+
+    def test_the_units_start_what_is_there_and_hide_the_rest(self):
+        root = self.roots["forebay"]
+        units = sorted((root / "lib/systemd/system").glob("*.service"))
+        self.assertEqual([unit.name for unit in units], ["forebay-coordinator.service", "forebay-node.service"])
+        for unit in units:
+            text = unit.read_text()
+            self.assertTrue((root / re.search(r"^ExecStart=/(\S+)", text, re.M)[1]).exists())
+            for line in ("Type=notify", "User=forebay", "ProtectSystem=strict", "NoNewPrivileges=yes", "CapabilityBoundingSet=",
+                         "WatchdogSec=60s", "UMask=0077", "LoadCredential=aws:/etc/forebay/aws-credentials"):
+                self.assertIn(line + "\n", text)
+        if not shutil.which("systemd-analyze"):
+            self.skipTest("systemd-analyze is not there; the units' syntax was not looked at")
+        for unit in units:
+            said = subprocess.run(["systemd-analyze", "verify", "--man=no", f"--root={root}", unit.name], capture_output=True,
+                                  text=True, check=False)
+            faults = [line for line in said.stderr.splitlines() if unit.name in line and "not found" not in line]
+            self.assertEqual(faults, [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
