@@ -23,7 +23,7 @@ TEST(Published, TheLastValueIsSeenAndTheOneBeforeIsGone) {
 
 // Each value is full of one number; one that is gone would be freed memory.
 TEST(Published, NobodySeesAHalfOrALateValueWhileItIsReplaced) {
-  constexpr std::uint64_t kValues = 2000;
+  constexpr std::uint64_t kValues = 200;
   using Value = std::vector<std::uint64_t>;
   Published<Value> value(Value(100, 0));
   std::atomic<bool> done{false};
