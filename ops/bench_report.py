@@ -37,9 +37,10 @@ def document(workloads, cold, folder):
                        + (list(bench_cold.to_hold(cold)) if cold else [])}
 
 
-def store_document(measured, folder):
+def alone_document(what, measured, folder):
+    """Of a bench without a cluster."""
     lines = measured.pop("to_hold")
-    return {**document([], None, folder), "versions": {}, "store": measured, "to_hold": lines}
+    return {**document([], None, folder), "versions": {}, what: measured, "to_hold": lines}
 
 
 def machine(folder):

@@ -340,6 +340,7 @@ ReadHistory::Value ReadHistory::ValueOf(const Uuid& link, const BlockId& block) 
     const ReadStream* stream = data_sets_[tag]->streams.at(slot).get();
     if (stream == nullptr) continue;
     value.has_jobs = true;
+    value.readers += stream->IsIdle(now) ? 0 : 1;
     const bool shared = IsShared(tag, slot, stamps.data(), stamps.size());
     value.worth += stream->Worth({stamps.at(slot), shared}, now);
     value.mean += stream->MeanWorth(now);

@@ -49,10 +49,11 @@ class ReadHistory {
   void SetCached(const BlockId& block, bool cached);
 
   struct Value {
-    double worth = 0;        ///< About how many of the node's next reads want the block.
-    double mean = 0;         ///< The worth of a block of the same link of which nothing is known.
-    bool has_jobs = false;   ///< Somebody has read blocks of this link. False: nothing is known.
-    bool just_read = false;  ///< A job has read it a moment ago.
+    double worth = 0;         ///< About how many of the node's next reads want the block.
+    double mean = 0;          ///< The worth of a block of the same link of which nothing is known.
+    std::size_t readers = 0;  ///< Jobs that read the link now.
+    bool has_jobs = false;    ///< Somebody has read blocks of this link. False: nothing is known.
+    bool just_read = false;   ///< A job has read it a moment ago.
   };
   /// `link`: where the block lies, if it was not read yet.
   Value ValueOf(const Uuid& link, const BlockId& block) const;

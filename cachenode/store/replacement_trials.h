@@ -23,12 +23,19 @@ class ReplacementTrials {
   /// trial without an end gives its place to another.
   void Watch(const Uuid& link, const BlockId& newcomer, const BlockId& victim,
              std::uint64_t patience);
-  /// A read that counts (ReadHistory::NoteRead). Does not wait for another thread: where it would
-  /// have to, a trial goes on without this read.
-  void NoteRead(const BlockId& block);
+  /// `counts`: as ReadHistory::NoteRead says. A read that does not count decides against the
+  /// replacement, not for it: the READs of a block in a row, which are answered from memory, are
+  /// the newcomer's, but a read soon after another is a hit that the victim would have had.
+  /// Does not wait for another thread: where it would have to, a trial goes on without this read.
+  void NoteRead(const BlockId& block, bool counts);
 
   /// Replacing for blocks of `link` has paid.
   bool Pays(const Uuid& link) const;
+
+  /// A read of `link` misses: half of a replacement more that a single job may cause. Whoever makes
+  /// one for it spends it first; false: there is none left.
+  void NoteMiss(const Uuid& link);
+  bool Spend(const Uuid& link);
 
  private:
   static constexpr std::size_t kTrials = 256;
@@ -44,10 +51,12 @@ class ReplacementTrials {
   struct Record {
     double won = 0;
     double lost = 0;
+    double budget = 0;
   };
 
   std::atomic<std::uint16_t>& Watched(std::uint64_t hash) { return watched_.at(hash % kFilter); }
   void End(Trial& trial);
+  Record* RecordOf(const Uuid& link);
 
   std::atomic<std::uint64_t> reads_{0};
   /// How many trials have a block of this hash.

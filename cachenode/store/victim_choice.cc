@@ -29,7 +29,7 @@ std::uint64_t VictimChoice::Random() {
 ReadHistory::Noted VictimChoice::NoteRead(const Uuid& link, std::string_view job,
                                           const BlockId& block) {
   const auto noted = history_.NoteRead(link, job, block, index_.Find(block).has_value());
-  if (noted == ReadHistory::Noted::kCounts) trials_.NoteRead(block);
+  trials_.NoteRead(block, noted == ReadHistory::Noted::kCounts);
   return noted;
 }
 
@@ -37,6 +37,7 @@ std::optional<BlockIndex::Found> VictimChoice::Choose(const Uuid& link, const Bl
                                                       const Draw& draw) {
   const ReadHistory::Value wanted = history_.ValueOf(link, newcomer);
   if (!wanted.just_read || wanted.worth <= 0) return std::nullopt;
+  trials_.NoteMiss(link);
   std::optional<BlockIndex::Found> victim;
   double least = 0;
   int candidates = 0;
@@ -54,7 +55,8 @@ std::optional<BlockIndex::Found> VictimChoice::Choose(const Uuid& link, const Bl
   if (least <= 0) return victim;
   if (wanted.worth <= least * kMarginOfWorth + wanted.mean * kMarginOfMean) return std::nullopt;
   trials_.Watch(link, newcomer, victim->block, kPatience * history_.size());
-  return trials_.Pays(link) ? victim : std::nullopt;
+  if (!trials_.Pays(link) || (wanted.readers == 1 && !trials_.Spend(link))) return std::nullopt;
+  return victim;
 }
 
 }  // namespace forebay

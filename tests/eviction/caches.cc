@@ -1,23 +1,20 @@
 #include "tests/eviction/caches.h"
 
 #include <algorithm>
-#include <array>
-#include <deque>
 #include <list>
+#include <memory>
 #include <random>
 #include <set>
-#include <string>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
-#include "cachenode/store/block_index.h"
-#include "cachenode/store/read_history.h"
-#include "cachenode/store/victim_choice.h"
+#include "tests/eviction/choice_alone.h"
+#include "tests/eviction/recent.h"
+#include "tests/eviction/trace_blocks.h"
 
 namespace forebay::testing {
 namespace {
-
-/// Of the blocks in a row that a node's memory remembers.
-constexpr std::size_t kRecent = 16;
 
 /// As a cache sees it: Read answers whether it was there, and whether it is kept from now on.
 class Cache {
@@ -30,20 +27,8 @@ class Cache {
   virtual Answer Read(const BlockRead& read, std::size_t at) = 0;
   /// Another READ of a block that was just read.
   virtual void ReadAgain(const BlockRead& /*read*/) {}
-};
-
-/// The last blocks that were read: a READ of one of them belongs to the read before.
-class Recent {
- public:
-  bool Has(std::uint32_t block) {
-    if (std::ranges::find(blocks_, block) != blocks_.end()) return true;
-    blocks_.push_back(block);
-    if (blocks_.size() > kRecent) blocks_.pop_front();
-    return false;
-  }
-
- private:
-  std::deque<std::uint32_t> blocks_;
+  /// Those end that belong to the last read of the block.
+  virtual void Forget(std::uint32_t /*block*/) {}
 };
 
 Outcome Run(const Trace& trace, Cache& cache) {
@@ -51,7 +36,9 @@ Outcome Run(const Trace& trace, Cache& cache) {
   Recent recent;
   for (std::size_t at = 0; at < trace.reads.size(); ++at) {
     const BlockRead& read = trace.reads[at];
-    if (recent.Has(read.block)) {
+    const bool again = recent.Has(read.block);
+    if (const auto left = recent.Left()) cache.Forget(*left);
+    if (again) {
       cache.ReadAgain(read);
       continue;
     }
@@ -187,55 +174,21 @@ class Belady final : public Cache {
   std::set<std::pair<std::size_t, std::uint32_t>> cached_;
 };
 
-BlockId IdOf(std::uint32_t block) {
-  std::seed_seq seed{block};
-  std::array<std::uint32_t, 4> words{};
-  seed.generate(words.begin(), words.end());
-  return {{std::uint64_t{words[0]} << 32 | words[1], std::uint64_t{words[2]} << 32 | words[3]},
-          0,
-          1U << 20};
-}
-
-Uuid LinkIdOf(std::uint32_t link) {
-  Uuid id;
-  id.bytes[0] = static_cast<std::uint8_t>(link + 1);
-  return id;
-}
-
-/// What SegmentStore does, with places instead of a disk.
+/// With places instead of a disk.
 class Node {
  public:
-  explicit Node(std::size_t places) : places_(places), choice_(index_, history_) {}
-
-  void NoteRead(const BlockRead& read, const BlockId& block) {
-    choice_.NoteRead(LinkIdOf(read.link), std::to_string(read.job), block);
-  }
+  explicit Node(std::size_t places) : places_(places) {}
 
   Cache::Answer Read(const BlockRead& read, const BlockId& block) {
-    NoteRead(read, block);
-    if (index_.Find(block)) return {.hit = true};
-    if (index_.size() == places_) {
-      const auto draw = [this](std::uint64_t random) -> std::optional<VictimChoice::Drawn> {
-        const std::optional<BlockIndex::Found> found = index_.Pick(random);
-        if (!found) return std::nullopt;
-        return VictimChoice::Drawn{*found, LinkIdOf(found->place.segment)};
-      };
-      const auto victim = choice_.Choose(LinkIdOf(read.link), block, draw);
-      if (!victim) return {};
-      index_.BeginRemove(victim->block);
-      index_.FinishRemove(victim->handle);
-      history_.SetCached(victim->block, false);
-    }
-    index_.Insert(block, {.segment = read.link}, 0);
-    history_.SetCached(block, true);
-    return {.admitted = true};
+    const auto has_room = [this](std::size_t /*gone*/) { return choice_.size() < places_; };
+    const ChoiceAlone::Answer answer = choice_.Read(read, block, has_room);
+    return {.hit = answer.hit, .admitted = answer.admitted};
   }
+  void Forget(const BlockId& block) { choice_.Forget(block); }
 
  private:
   const std::size_t places_;
-  BlockIndex index_;
-  ReadHistory history_;
-  VictimChoice choice_;
+  ChoiceAlone choice_;
 };
 
 /// Nothing is replaced.
@@ -243,7 +196,7 @@ class FrozenNode {
  public:
   explicit FrozenNode(std::size_t places) : places_(places) {}
 
-  void NoteRead(const BlockRead& /*read*/, const BlockId& /*block*/) {}
+  void Forget(const BlockId& /*block*/) {}
   Cache::Answer Read(const BlockRead& /*read*/, const BlockId& block) {
     if (cached_.contains(block)) return {.hit = true};
     if (cached_.size() == places_) return {};
@@ -270,13 +223,16 @@ class Nodes final : public Cache {
   }
 
   Answer Read(const BlockRead& read, std::size_t /*at*/) override {
-    return NodeOf(read).Read(read, ids_[read.block]);
+    return NodeOf(read.block).Read(read, ids_[read.block]);
   }
-  void ReadAgain(const BlockRead& read) override { NodeOf(read).NoteRead(read, ids_[read.block]); }
+  void ReadAgain(const BlockRead& read) override {
+    NodeOf(read.block).Read(read, ids_[read.block]);
+  }
+  void Forget(std::uint32_t block) override { NodeOf(block).Forget(ids_[block]); }
 
  private:
-  NodeType& NodeOf(const BlockRead& read) {
-    return *nodes_[ids_[read.block].version.high % nodes_.size()];
+  NodeType& NodeOf(std::uint32_t block) {
+    return *nodes_[ids_[block].version.high % nodes_.size()];
   }
 
   std::vector<std::unique_ptr<NodeType>> nodes_;

@@ -207,13 +207,15 @@ std::vector<Workload> LoaderWorkloads(std::uint32_t blocks) {
     add("40 % in page caches", [](Workload& w) { w.page_cache = 0.4; });
     add("the same order each epoch", [](Workload& w) { w.in_order = true; });
     add("few blocks", [](Workload& w) { w.blocks /= 16; });
+    // From when on all are in their second epoch of the other data set: of two, one comes later.
+    const double second_epoch = jobs == 1 ? 0.585 : 0.63;
     for (const bool new_jobs : {false, true}) {
       const std::string whose = new_jobs ? ", new jobs" : ", same jobs";
       add("switch of the link" + whose, [&](Workload& w) {
-        w.switches = Switch::kLink, w.new_jobs = new_jobs, w.measured_from = 0.585;
+        w.switches = Switch::kLink, w.new_jobs = new_jobs, w.measured_from = second_epoch;
       });
       add("switch of the folder" + whose, [&](Workload& w) {
-        w.switches = Switch::kFolder, w.new_jobs = new_jobs, w.measured_from = 0.585;
+        w.switches = Switch::kFolder, w.new_jobs = new_jobs, w.measured_from = second_epoch;
       });
     }
   }

@@ -21,7 +21,9 @@ constexpr std::uint32_t kLength = 4096;
 
 class EvictionTest : public ::testing::Test {
  protected:
-  EvictionTest() {
+  EvictionTest() { Open(); }
+
+  void Open() {
     BlockStoreOptions options;
     options.dirs = {{.path = dir_.path() + "/disk", .capacity_bytes = 12ULL << 20}};
     options.segment_bytes = 1ULL << 20;
@@ -82,6 +84,18 @@ TEST_F(EvictionTest, TwoJobsHitMoreThanTheStoreIsLarge) {
   const Outcome outcome = Run(workload);
   EXPECT_GE(outcome.hit_rate(), 0.58);
   EXPECT_GT((*store_)->counters().evicted_blocks, 0u);
+}
+
+TEST_F(EvictionTest, WhatARestartForgetsCostsNoHits) {
+  const std::uint32_t places = Fill();
+  Workload workload = CleanWorkload(2, places * 2);
+  workload.epochs = 3;
+  Run(workload);
+  ASSERT_TRUE((*store_)->Close());
+  store_.reset();
+  Open();
+  workload.measured_from = 0;
+  EXPECT_GE(Run(workload).hit_rate(), 0.5);
 }
 
 TEST_F(EvictionTest, LinkAtItsQuotaIsACacheOfThatSize) {

@@ -22,8 +22,8 @@ class ReplacementTrialsTest : public ::testing::Test {
   void Try(bool newcomer_first, const Uuid& link = kLink) {
     next_ += 2;
     trials_.Watch(link, Block(next_), Block(next_ + 1), kPatience);
-    trials_.NoteRead(Block(newcomer_first ? next_ : next_ + 1));
-    trials_.NoteRead(Block(newcomer_first ? next_ + 1 : next_));  // too late to count
+    trials_.NoteRead(Block(newcomer_first ? next_ : next_ + 1), true);
+    trials_.NoteRead(Block(newcomer_first ? next_ + 1 : next_), true);  // too late to count
   }
 
   ReplacementTrials trials_;
@@ -56,6 +56,37 @@ TEST_F(ReplacementTrialsTest, AFairCoinDoesNotPay) {
     paid += trials_.Pays(kLink) ? 1 : 0;
   }
   EXPECT_LT(paid, 100);
+}
+
+TEST_F(ReplacementTrialsTest, OneReadDecidesOneTrial) {
+  for (std::uint64_t victim = 1; victim <= 30; ++victim)
+    trials_.Watch(kLink, Block(1000), Block(2000 + victim), kPatience);
+  trials_.NoteRead(Block(1000), true);
+  EXPECT_FALSE(trials_.Pays(kLink));
+}
+
+TEST_F(ReplacementTrialsTest, ReadsThatDoNotCountSpeakAgainstReplacingAlone) {
+  for (std::uint64_t i = 1; i <= 100; ++i) {
+    trials_.Watch(kLink, Block(2 * i), Block(2 * i + 1), kPatience);
+    trials_.NoteRead(Block(2 * i), false);  // the newcomer's next READ: no end
+    trials_.NoteRead(Block(2 * i + 1), i > 50);
+    trials_.NoteRead(Block(2 * i), true);
+  }
+  EXPECT_FALSE(trials_.Pays(kLink));
+  for (int i = 0; i < 100; ++i) Try(true);
+  EXPECT_FALSE(trials_.Pays(kLink)) << "100 were lost";
+}
+
+TEST_F(ReplacementTrialsTest, OneReplacementMayBeSpentForTwoMisses) {
+  EXPECT_FALSE(trials_.Spend(kLink));
+  int spent = 0;
+  for (int miss = 0; miss < 1000; ++miss) {
+    trials_.NoteMiss(kLink);
+    spent += trials_.Spend(kLink) ? 1 : 0;
+  }
+  EXPECT_GT(spent, 450);
+  EXPECT_LE(spent, 500);
+  EXPECT_FALSE(trials_.Spend(kOther));
 }
 
 TEST_F(ReplacementTrialsTest, TrialsThatDoNotEndGiveWayToOthers) {
