@@ -41,6 +41,7 @@ boost::json::object ToJson(const Workload& workload, double part, const Row& row
   return {{"workload", workload.name},
           {"jobs", workload.jobs},
           {"part", part},
+          {"blocks", workload.blocks},
           {"node", ToJson(row.node)},
           {"nodes16", ToJson(row.nodes16)},
           {"no_evict", ToJson(row.no_evict)},
