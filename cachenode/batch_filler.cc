@@ -20,15 +20,17 @@ class BatchFiller::Wishes {
   Filler::Seat Take(std::size_t i, const ColdBlock& cold, bool unless_kept) {
     Filler::Seat seat = filler_.JoinOrStart(cold, unless_kept);
     fills_[i] = seat.fill;
+    link_ = cold.link->id;
     return seat;
   }
   void End(std::size_t i) {
     if (const std::shared_ptr<forebay::Fill> fill = std::exchange(fills_[i], nullptr))
-      filler_.Unwish(fill);
+      filler_.Unwish(link_, fill);
   }
 
  private:
   Filler& filler_;
+  Uuid link_;  // a batch is of one
   std::vector<std::shared_ptr<forebay::Fill>> fills_;
 };
 

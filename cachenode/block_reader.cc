@@ -71,7 +71,7 @@ Task<Result<Cells>> BlockReader::Decide(const CheckedRead& read, Tally& tally, D
 
     // 3. Another node may not make us ask S3: it joins a running GET or goes away.
     if (request.peer_only) {
-      const std::shared_ptr<Fill> running = filler_.Running(request.block);
+      const std::shared_ptr<Fill> running = filler_.Running(request.link, request.block);
       if (!running) co_return Fail(Code::kNotFound, "the block is not cached here");
       if (!running->costs_get())
         co_return Fail(Code::kOverloaded, "this node looks for the block at other nodes");
@@ -98,7 +98,7 @@ Task<Result<Cells>> BlockReader::Read(CheckedRead read, Deadline deadline) {
 }
 
 bool BlockReader::Prefetch(const ColdBlock& cold, std::string_view job) {
-  if (store_.Contains(cold.block) || !filler_.HasFreeSlot()) return false;
+  if (store_.Contains(cold.block) || !filler_.HasFreeSlot(cold.link->id)) return false;
   store_.NoteRead(cold.link->id, cold.block, job);
   ColdBlock behind = cold;
   behind.urgency = Urgency::kAsked;

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <mutex>
 
-#include "cachenode/token_bucket.h"
 #include "common/base/asio.h"
 #include "common/base/executors.h"
+#include "common/base/token_bucket.h"
 
 namespace forebay {
 

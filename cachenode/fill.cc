@@ -43,8 +43,14 @@ void Fill::OnAttempt() {
   fresh->reservation = memory_ ? std::move(memory_->reservation) : std::move(unused_memory_);
   fresh->bytes = Buffer(block_.length);
   memory_ = std::move(fresh);
+  held_back_ = false;
   received_ = 0;
   checksums_.clear();
+}
+
+void Fill::HoldBack() {
+  const std::scoped_lock lock(mutex_);
+  held_back_ = true;
 }
 
 void Fill::OnData(ByteView bytes) {
@@ -114,6 +120,7 @@ std::optional<Result<Cells>> Fill::TryRead(BlockRange range) const {
   const BlockRange cells = EnclosingCells(range, block_.length);
   const std::scoped_lock lock(mutex_);
   if (ended_ && !*ended_) return Fail(ended_->error());
+  if (held_back_ && !ended_) return std::nullopt;
   const std::size_t first = cells.begin / kCellBytes;
   const std::size_t last = (cells.end + kCellBytes - 1) / kCellBytes;
   if (checksums_.size() < last) return std::nullopt;

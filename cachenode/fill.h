@@ -55,6 +55,7 @@ class Fill final : public PeerSink {
   bool is_from_peer() const;
 
   void OnAttempt() override;
+  void HoldBack() override;
   void OnData(ByteView bytes) override;
   /// How a GET that answered `status` has gone: kCorrupt in place of success unless every byte has
   /// come.
@@ -97,6 +98,7 @@ class Fill final : public PeerSink {
   std::shared_ptr<Memory> memory_;        // of the current attempt
   std::uint32_t received_ = 0;            // bytes of the current attempt
   std::vector<std::uint64_t> checksums_;  // of its whole cells
+  bool held_back_ = false;                // until the end
   bool costs_get_ = false;
   bool no_room_ = false;
   std::optional<Status> ended_;

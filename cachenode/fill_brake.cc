@@ -69,8 +69,7 @@ Error FillBrake::Refusal() const {
   if (closed_) return Error{Code::kUnavailable, "this node is stopping"};
   if (limits_.paused_since_unix_s != 0)
     return Error{Code::kTimeout, "fills are paused: `forebay resume fills` lets them go on"};
-  return Error{Code::kTimeout,
-               "the budget for S3 leaves no room for this block: `forebay limit s3` raises it"};
+  return Error{Code::kTimeout, refusal_};
 }
 
 void FillBrake::WakeFirst() {

@@ -7,12 +7,14 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 
-#include "cachenode/token_bucket.h"
 #include "cachenode/urgency.h"
 #include "common/base/asio.h"
 #include "common/base/deadline.h"
 #include "common/base/result.h"
+#include "common/base/token_bucket.h"
 #include "common/model/block_id.h"
 #include "common/model/fill_limits.h"
 
@@ -23,6 +25,9 @@ namespace forebay {
 /// each kind in the order in which it came. Thread-safe.
 class FillBrake {
  public:
+  /// `refusal` is said to who waited in vain for the limits: what holds back, and what to do.
+  explicit FillBrake(std::string refusal) : refusal_(std::move(refusal)) {}
+
   void Set(const FillLimits& limits);
 
   /// Success: the caller may ask S3 for `block` now. kTimeout says what held it back;
@@ -58,6 +63,7 @@ class FillBrake {
   Error Refusal() const;
   void WakeFirst();
 
+  const std::string refusal_;
   mutable std::mutex mutex_;
   FillLimits limits_;
   TokenBucket bytes_;

@@ -60,25 +60,25 @@ Filler::Seat Filler::JoinOrStart(const ColdBlock& cold, bool unless_kept) {
     Spawn(pool_.Next(), Run(cold, seat.flight));
   } else if (seat.flight) {
     slots_.Promote(seat.flight->turn(), cold.urgency);
-    brake_.Promote(cold.block, cold.urgency);
+    brakes_.Promote(cold.link->id, cold.block, cold.urgency);
   }
   return Seat{std::move(seat.flight), seat.leads};
 }
 
-void Filler::Unwish(const std::shared_ptr<Fill>& fill) {
+void Filler::Unwish(const Uuid& link, const std::shared_ptr<Fill>& fill) {
   // One that has ended is not the one that may wait under the same block by now.
-  if (fill->DropWish() && flights_.Find(fill->block()) == fill) brake_.Drop(fill->block());
+  if (fill->DropWish() && flights_.Find(fill->block()) == fill) brakes_.Drop(link, fill->block());
 }
 
 bool Filler::IsAbandoned(const ColdBlock& cold, const Fill& fill) const {
   return cold.in_background() && slots_.InBackground(*fill.turn()) && !fill.is_wished();
 }
 
-std::shared_ptr<Fill> Filler::Running(const BlockId& block) {
+std::shared_ptr<Fill> Filler::Running(const Uuid& link, const BlockId& block) {
   std::shared_ptr<Fill> fill = flights_.Find(block);
   if (fill) {
     slots_.Promote(fill->turn(), Urgency::kReader);
-    brake_.Promote(block, Urgency::kReader);
+    brakes_.Promote(link, block, Urgency::kReader);
   }
   return fill;
 }
@@ -124,7 +124,8 @@ Task<Result<PeerFind>> Filler::FetchInPeerSlot(const ColdBlock& cold, Fill& fill
 Task<Status> Filler::FetchFromS3(const ColdBlock& cold, Fill& fill, Deadline deadline) {
   if (IsAbandoned(cold, fill)) co_return Fail(Unwanted(cold.block));
   // Before the slot: a fill that is held back must not stand in the way of others.
-  Status passed = co_await brake_.Pass(cold.block, cold.urgency, deadline);
+  UrgencyNow urgency = [this, turn = fill.turn()] { return slots_.UrgencyOf(*turn); };
+  Status passed = co_await brakes_.Pass(cold.link->id, cold.block, urgency, deadline);
   if (!passed) co_return passed;
   Status slot = co_await slots_.Take(fill.turn(), deadline);
   if (!slot) co_return slot;
@@ -167,12 +168,16 @@ Task<Status> Filler::FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline dea
   fill.Hold(std::move(*memory));
   std::shared_ptr<LinkCount> count = counters_.OfLink(cold.link->id);
   // The first GET has passed the brake; each further one is one more.
-  std::function<Task<Status>(Deadline)> before_retry = [this, block = cold.block,
-                                                        turn = fill.turn()](Deadline until) {
-    return brake_.Pass(block, slots_.UrgencyOf(*turn), until);
+  const Uuid link = cold.link->id;
+  UrgencyNow urgency = [this, turn = fill.turn()] { return slots_.UrgencyOf(*turn); };
+  Origin::Pace pace;
+  pace.before_retry = [this, link, block = cold.block, urgency](Deadline until) {
+    return brakes_.Pass(link, block, urgency, until);
   };
+  pace.on_throttled = [this, link] { brakes_.NoteThrottled(link); };
   Status got = co_await origin_.Get(cold.link, cold.object, cold.block, fill, std::move(count),
-                                    std::move(before_retry), deadline);
+                                    std::move(pace), deadline);
+  if (got) brakes_.NoteAnswered(link);
   // kUnavailable says "ask another node". S3 that does not answer is no reason to: another node
   // would only ask it a second time.
   const bool s3_is_away =
@@ -244,7 +249,7 @@ Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
 
 bool Filler::Stop(Deadline deadline) {
   stopping_.store(true, std::memory_order_release);
-  brake_.Close();
+  brakes_.Close();
   // Each fill's end is a turn of its event loop away; nobody waits for this but the end of the
   // program.
   constexpr std::chrono::milliseconds kLook{2};

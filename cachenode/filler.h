@@ -8,12 +8,12 @@
 #include "cachenode/block_peers.h"
 #include "cachenode/cold_block.h"
 #include "cachenode/fill.h"
-#include "cachenode/fill_brake.h"
 #include "cachenode/fill_slots.h"
 #include "cachenode/full_links.h"
 #include "cachenode/node_counters.h"
 #include "cachenode/origin.h"
 #include "cachenode/recent_blocks.h"
+#include "cachenode/s3_brakes.h"
 #include "cachenode/spare_room.h"
 #include "cachenode/store/block_store.h"
 #include "common/base/buffer.h"
@@ -56,15 +56,15 @@ class Filler {
   Seat JoinOrStart(const ColdBlock& cold, bool unless_kept);
   /// Of a seat that was taken in the background: its batch does not want the block any more,
   /// or has it. A fill that waits for S3 in the background ends when no batch wants it.
-  void Unwish(const std::shared_ptr<Fill>& fill);
+  void Unwish(const Uuid& link, const std::shared_ptr<Fill>& fill);
   /// True when another fill would begin at once: what nobody waits for yet should not stand in line
   /// before what somebody waits for.
-  bool HasFreeSlot() { return slots_.free() > 0 && brake_.Open(); }
+  bool HasFreeSlot(const Uuid& link) { return slots_.free() > 0 && brakes_.Open(link); }
   /// The running fill, which the caller waits for, or null: for those who must not begin one.
-  std::shared_ptr<Fill> Running(const BlockId& block);
+  std::shared_ptr<Fill> Running(const Uuid& link, const BlockId& block);
 
   RecentBlocks& recent() { return recent_; }
-  FillBrake& brake() { return brake_; }
+  S3Brakes& brakes() { return brakes_; }
   std::size_t in_flight() const { return flights_.size(); }
   std::size_t memory_in_use() const { return memory_.in_use(); }
 
@@ -91,7 +91,7 @@ class Filler {
   Origin& origin_;
   NodeCounters& counters_;
   BlockHistory& history_;
-  FillBrake brake_;
+  S3Brakes brakes_;
   FillSlots slots_;
   FillSlots peer_slots_;  // others' caches are not to wait for S3
   MemoryBudget memory_;

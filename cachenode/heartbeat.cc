@@ -101,9 +101,10 @@ Result<Uuid> Heartbeat::LearnCluster(std::stop_token stopping) {
               "stopped while waiting for the coordinator " + Join(options_.coordinators));
 }
 
-void Heartbeat::Start(NodeInfo self, BlockStore& store) {
+void Heartbeat::Start(NodeInfo self, BlockStore& store, S3Brakes& brakes) {
   self_ = std::move(self);
   store_ = &store;
+  brakes_ = &brakes;
   {
     const std::scoped_lock lock(mutex_);
     running_ = true;
@@ -204,11 +205,20 @@ Task<Status> Heartbeat::Report() {
     registered_ = false;
     Hurry();
   }
+  TakeLeases(message);
   const FillLimits limits = FromProto(message.fill_limits());
   if (limits != cluster_.fill_limits()) status = co_await TakeFillLimits(limits);
   if (status && message.links_version() != cluster_.links_version())
     status = co_await TakeLinks(message.links(), message.links_version());
   co_return status;
+}
+
+/// Every second anew, and so not for the disk: after a restart S3 itself says what it takes.
+void Heartbeat::TakeLeases(const proto::HeartbeatReply& reply) {
+  std::vector<S3Brakes::Lease> leases;
+  for (const proto::RequestLease& lease : reply.leases())
+    leases.push_back({UuidFromBytes(lease.link()), lease.requests_per_s()});
+  brakes_->SetLeases(leases);
 }
 
 Task<Status> Heartbeat::FetchRing() {
@@ -289,6 +299,13 @@ proto::HeartbeatRequest Heartbeat::Compose() const {
     report.set_used_bytes(disk.used_bytes);
     report.set_capacity_bytes(disk.capacity_bytes);
     report.set_usable_bytes(disk.usable_bytes);
+  }
+  for (const S3Brakes::Use& use : brakes_->Uses()) {
+    proto::RequestUse& message = *request.add_request_use();
+    message.set_link(BytesOf(use.link));
+    message.set_requests(use.requests);
+    message.set_throttled(use.throttled);
+    message.set_waiting(use.waiting);
   }
   request.set_blocks(store_->BlockCount());
   request.set_checksum_failures(store_->counters().checksum_failures.load());

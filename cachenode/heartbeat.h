@@ -14,6 +14,7 @@
 #include "cachenode/changed_objects.h"
 #include "cachenode/cluster_view.h"
 #include "cachenode/node_counters.h"
+#include "cachenode/s3_brakes.h"
 #include "cachenode/store/block_store.h"
 #include "common/base/executors.h"
 #include "common/base/notifier.h"
@@ -46,8 +47,9 @@ class Heartbeat {
   /// Blocks. kUnavailable when `stopping` is asked for; kDenied when a coordinator refuses us.
   Result<Uuid> LearnCluster(std::stop_token stopping);
 
-  /// Begins to register and to report on `store`. `self.address` is final.
-  void Start(NodeInfo self, BlockStore& store);
+  /// Begins to register and to report on `store` and on what `brakes` let through. `self.address`
+  /// is final.
+  void Start(NodeInfo self, BlockStore& store, S3Brakes& brakes);
   /// Blocks until the first registration; kInvalid or kDenied when it is refused, kUnavailable when
   /// `stopping`.
   Status WaitUntilRegistered(std::stop_token stopping);
@@ -75,6 +77,7 @@ class Heartbeat {
   Task<void> KeepView();
   proto::HeartbeatRequest Compose() const;
   void ComposeLinks(proto::HeartbeatRequest& request) const;
+  void TakeLeases(const proto::HeartbeatReply& reply);
   void NoteOutcome(const Status& status);
 
   const HeartbeatOptions options_;
@@ -87,6 +90,7 @@ class Heartbeat {
   std::unique_ptr<ClientPool> coordinators_;
   NodeInfo self_;
   BlockStore* store_ = nullptr;
+  S3Brakes* brakes_ = nullptr;
 
   // On the event loop only.
   std::size_t current_ = 0;  // the coordinator that answered last

@@ -130,6 +130,7 @@ Status Node::Serve(bool restarted) {
   peers_ = std::make_unique<PeerSource>(std::move(peers), cluster_);
   filler_ = std::make_unique<Filler>(options_.filler, io_, *store_, *peers_, origin_, counters_,
                                      history_);
+  filler_->brakes().OnNews([this] { heartbeat_->Hurry(); });
   cluster_.OnChange([this] { ApplyDecisions(); });
   ApplyDecisions();
   reader_ = std::make_unique<BlockReader>(*store_, *filler_, counters_, history_);
@@ -160,7 +161,7 @@ Status Node::Serve(bool restarted) {
 
 /// What the coordinator decided, now or before our last stop.
 void Node::ApplyDecisions() {
-  filler_->brake().Set(cluster_.fill_limits());
+  filler_->brakes().budget().Set(cluster_.fill_limits());
   if (store_->SetRules(Rules())) Spawn(io_.At(0), Trim());
 }
 
@@ -186,7 +187,7 @@ Status Node::Join(bool restarted, std::stop_token stopping) {
   self.host_id = MachineId();
   self.zone = options_.zone;
   for (const DiskUsage& disk : store_->Disks()) self.capacity_bytes += disk.capacity_bytes;
-  heartbeat_->Start(std::move(self), *store_);
+  heartbeat_->Start(std::move(self), *store_, filler_->brakes());
   // A node that knows its cluster serves at once, coordinator or not.
   if (restarted) return {};
   return heartbeat_->WaitUntilRegistered(stopping);
@@ -195,7 +196,13 @@ Status Node::Join(bool restarted, std::stop_token stopping) {
 void Node::Observe() {
   registration_ = metrics_.AddCollector([this](MetricSamples& samples) {
     samples.Set(metric::kFillsInFlight, {}, static_cast<double>(filler_->in_flight()));
-    samples.Set(metric::kS3BudgetRatio, {}, filler_->brake().UseRatio(Clock::now()));
+    samples.Set(metric::kS3BudgetRatio, {}, filler_->brakes().budget().UseRatio(Clock::now()));
+    for (const S3Brakes::Use& use : filler_->brakes().Uses()) {
+      const std::shared_ptr<const LinkSpec> link = cluster_.FindLink(use.link);
+      if (!link) continue;
+      samples.Set(metric::kS3RequestLimit, {link->name}, use.limit);
+      samples.Set(metric::kS3Throttled, {link->name}, static_cast<double>(use.throttled));
+    }
     samples.Set(metric::kIndexEntries, {}, static_cast<double>(store_->BlockCount()));
     samples.Set(metric::kBlocksSetAside, {}, static_cast<double>(store_->SetAsideCount()));
     for (const DiskUsage& disk : store_->Disks()) {

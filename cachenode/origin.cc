@@ -7,8 +7,8 @@
 namespace forebay {
 
 Task<Status> Origin::Get(std::shared_ptr<const LinkSpec> link, ObjectRef object, BlockId block,
-                         BodySink& sink, std::shared_ptr<LinkCount> count,
-                         std::function<Task<Status>(Deadline)> before_retry, Deadline deadline) {
+                         BodySink& sink, std::shared_ptr<LinkCount> count, Pace pace,
+                         Deadline deadline) {
   CallStats stats;
   ChangedObjects::Object version{.link = link->id, .key = object.key, .etag = object.etag};
   GetRequest request;
@@ -19,7 +19,8 @@ Task<Status> Origin::Get(std::shared_ptr<const LinkSpec> link, ObjectRef object,
   request.offset = block.offset;
   request.length = block.length;
   request.stats = &stats;
-  request.before_retry = std::move(before_retry);
+  request.before_retry = std::move(pace.before_retry);
+  request.on_throttled = std::move(pace.on_throttled);
   Status got = co_await store_.Get(std::move(request), sink, deadline);
   if (stats.attempts > 1)
     count->s3_retries.fetch_add(stats.attempts - 1, std::memory_order_relaxed);

@@ -24,12 +24,17 @@ class Origin {
   Origin(ObjectStore& store, ChangedObjects& changed, std::function<void()> on_change)
       : store_(store), changed_(changed), on_change_(std::move(on_change)) {}
 
+  /// Who bounds the requests.
+  struct Pace {
+    std::function<Task<Status>(Deadline)> before_retry;
+    std::function<void()> on_throttled;
+  };
+
   /// Streams `block` of `object` into `sink`. Errors as ObjectStore::Get, but an object that is
   /// gone is kStale: the version that was asked for no longer exists. Counts into `count`.
-  /// `before_retry` as GetRequest has it.
+  /// `pace.before_retry` and `pace.on_throttled` as GetRequest has them.
   Task<Status> Get(std::shared_ptr<const LinkSpec> link, ObjectRef object, BlockId block,
-                   BodySink& sink, std::shared_ptr<LinkCount> count,
-                   std::function<Task<Status>(Deadline)> before_retry, Deadline deadline);
+                   BodySink& sink, std::shared_ptr<LinkCount> count, Pace pace, Deadline deadline);
 
  private:
   ObjectStore& store_;

@@ -1,9 +1,12 @@
 #include "cachenode/service.h"
 
+#include <algorithm>
 #include <boost/asio/this_coro.hpp>
 #include <utility>
 
+#include "common/base/executors.h"
 #include "common/model/key_rules.h"
+#include "common/s3/crc.h"
 #include "common/s3/list_parser.h"
 #include "common/wire/block_messages.h"
 #include "common/wire/messages.h"
@@ -247,16 +250,40 @@ Task<Result<RpcReply>> Service::DescribeBlocks(RpcCall call) {
   co_return ReplyWith(reply);
 }
 
+Task<Status> Service::VerifyBlock(BlockId block, const proto::VerifyBlocksRequest& request,
+                                  int place, proto::VerifyBlocksReply& reply) {
+  Status matches = co_await parts_.store.Verify(block);
+  if (!matches || request.crc_kind() == 0) co_return matches;
+  const auto kind = static_cast<CrcKind>(request.crc_kind());
+  const Result<Cells> cells = co_await parts_.store.Read(block, {0, block.length});
+  if (!cells) co_return Fail(cells.error());
+  std::uint64_t crc = 0;
+  ByteView rest = cells->bytes.bytes;
+  while (!rest.empty()) {
+    // Some 100 us at a time: readers wait on the same event loop.
+    const ByteView part = rest.first(std::min<std::size_t>(rest.size(), 4 * kCellBytes));
+    crc = UpdateCrc(kind, crc, part);
+    rest = rest.subspan(part.size());
+    (void)co_await SleepFor(std::chrono::steady_clock::duration::zero());
+  }
+  proto::BlockCrc& message = *reply.add_crcs();
+  message.set_block(static_cast<std::uint32_t>(place));
+  message.set_crc(crc);
+  co_return Status();
+}
+
 Task<Result<RpcReply>> Service::VerifyBlocks(RpcCall call) {
   proto::VerifyBlocksRequest request;
   Status good = ParseMessage(call.message, request);
   if (!good) co_return Fail(good.error());
   proto::VerifyBlocksReply reply;
-  for (const proto::BlockKey& key : request.blocks()) {
-    const BlockId block = FromProto(key);
+  if (request.crc_kind() > static_cast<std::uint32_t>(CrcKind::kCrc64Nvme))
+    co_return Fail(Code::kInvalid, "this node does not know that kind of CRC");
+  for (int i = 0; i < request.blocks_size(); ++i) {
+    const BlockId block = FromProto(request.blocks(i));
     if (!parts_.store.Contains(block)) continue;
     co_await parts_.verify_pace.Pass(block.length);
-    Status matches = co_await parts_.store.Verify(block);
+    Status matches = co_await VerifyBlock(block, request, i, reply);
     if (matches) {
       reply.set_verified(reply.verified() + 1);
     } else if (matches.error().code == Code::kCorrupt) {

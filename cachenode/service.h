@@ -56,6 +56,9 @@ class Service {
   Task<Result<RpcReply>> CheckBlocks(RpcCall call);
   Task<Result<RpcReply>> DescribeBlocks(RpcCall call);
   Task<Result<RpcReply>> VerifyBlocks(RpcCall call);
+  /// One block of VerifyBlocks: adds its CRC to `reply` when that is asked for.
+  Task<Status> VerifyBlock(BlockId block, const proto::VerifyBlocksRequest& request, int place,
+                           proto::VerifyBlocksReply& reply);
   Task<Result<RpcReply>> PinBlocks(RpcCall call);
   Task<Status> WaitForLinks(std::uint64_t version);
   Task<Status> MayAskAbout(proto::CheckBlocksRequest request);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 namespace forebay {
 
@@ -12,5 +13,7 @@ enum class Urgency : std::uint8_t {
                 ///< to S3 as well as room in the store.
 };
 inline constexpr int kUrgencies = 3;
+/// How urgent a block is by now.
+using UrgencyNow = std::function<Urgency()>;
 
 }  // namespace forebay

@@ -60,7 +60,7 @@ std::string NowText(const proto::ExplainReply& file) {
     case Now::kUnknown:
       break;
   }
-  return "not known, for S3 gives no answer: " + now.message();
+  return "not known: " + now.message();
 }
 
 struct Counts {
@@ -266,8 +266,12 @@ std::string SumUpMissing(const proto::ExplainReply& file, const Counts& counts, 
   if (file.silent_size() > 0)
     return "what a silent node holds is not known; readers pass it over and wait for no answer";
   const std::uint64_t missing = counts.blocks - counts.cached;
-  const std::string cost =
+  std::string cost =
       fmt::format("reading all of it costs {} GET{}", HumanCount(missing), missing == 1 ? "" : "s");
+  if (file.s3_requests_per_s() > 0) {
+    cost += fmt::format(", which wait: S3 throttles, and the cluster keeps to {:.0f} requests/s",
+                        file.s3_requests_per_s());
+  }
   const std::string missing_bytes = HumanBytes(counts.bytes - counts.cached_bytes);
   const LastEvent loss = LastLoss(file);
   if (loss.node != nullptr) {

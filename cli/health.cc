@@ -15,7 +15,7 @@ namespace {
 /// behind those that lose data or nodes.
 constexpr std::array<std::string_view, 5> kGrave = {"no_nodes", "fills_paused", "disk_quarantined",
                                                     "node_out", "node_suspect"};
-constexpr std::array<std::string_view, 2> kLight = {"disk_readonly", "link_failed"};
+constexpr std::array<std::string_view, 3> kLight = {"disk_readonly", "s3_throttled", "link_failed"};
 
 std::size_t Rank(const proto::Alert& alert) {
   const auto grave = std::ranges::find(kGrave, alert.name());

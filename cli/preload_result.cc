@@ -23,6 +23,17 @@ Outcome PrintDone(const Console& console, const proto::TaskState& task) {
         Escaped(task.target()), HumanCount(task.done()), HumanCount(task.total()),
         HumanBytes(task.bytes()), HumanBytes(task.fetched_bytes()),
         HumanCount(task.fetched_blocks()));
+    if (task.has_verification()) {
+      console.out << fmt::format(
+          "{} objects are what was uploaded, by S3's own checksums; of {} S3 has none that can be "
+          "compared\n",
+          HumanCount(task.verification().verified()),
+          HumanCount(task.verification().without_checksum()));
+      if (task.verification().not_cached() > 0) {
+        console.out << fmt::format("{} objects are not cached whole, and were not compared\n",
+                                   HumanCount(task.verification().not_cached()));
+      }
+    }
     if (task.not_kept() > 0) {
       console.out << fmt::format("the cache has no room for {} objects with {}\n",
                                  HumanCount(task.not_kept()), HumanBytes(task.not_kept_bytes()));

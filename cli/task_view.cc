@@ -54,6 +54,16 @@ std::string JobsText(const proto::TaskState& task) {
   return text;
 }
 
+boost::json::value VerificationJson(const proto::TaskState& task) {
+  if (!task.has_verification()) return nullptr;
+  boost::json::object document;
+  document["verified"] = task.verification().verified();
+  document["without_checksum"] = task.verification().without_checksum();
+  document["mismatched"] = task.verification().mismatched();
+  document["not_cached"] = task.verification().not_cached();
+  return document;
+}
+
 Tone ToneOf(const proto::TaskState& task) {
   const std::string name = TaskStateName(task);
   if (name == "failed") return Tone::kBad;
@@ -90,6 +100,7 @@ boost::json::object TaskJson(const proto::TaskState& task) {
   document["bytes_per_second"] = Known(task.bytes_per_second());
   const std::optional<double> left = SecondsLeft(task);
   document["eta_seconds"] = left ? boost::json::value(*left) : nullptr;
+  document["verification"] = VerificationJson(task);
   document["error"] =
       task.error().empty() ? boost::json::value() : boost::json::value(task.error());
   if (task.kind() != "fill") return document;

@@ -237,6 +237,8 @@ Task<Result<RpcReply>> AdminService::Stats(RpcCall call) {
   for (const proto::TaskState& task : parts_.tasks.All()) {
     if (task.kind() == kFillKind && task.ended_unix_s() == 0) *reply.add_fills() = task;
   }
+  for (proto::ThrottledPlace& place : parts_.requests.Throttled())
+    *reply.add_throttled() = std::move(place);
   const std::int64_t now = UnixSeconds();
   const std::vector<proto::Alert> alerts =
       ClusterAlerts(reply, members, parts_.tasks.FailedSince(now - kFailedTaskAlertSeconds), now);

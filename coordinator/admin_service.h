@@ -16,6 +16,7 @@
 #include "coordinator/linker.h"
 #include "coordinator/membership.h"
 #include "coordinator/namespace_index.h"
+#include "coordinator/request_budgets.h"
 #include "coordinator/stats.h"
 #include "coordinator/target_lookup.h"
 #include "coordinator/task_book.h"
@@ -30,6 +31,7 @@ class AdminService {
     ClusterMembers& membership;
     LinkRegistry& links;
     FillBudget& budget;
+    const RequestBudgets& requests;
     const ChangedFiles& changed;
     TaskBook& tasks;
     Linker& linker;

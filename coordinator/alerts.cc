@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "common/s3/list_parser.h"
 #include "coordinator/preload_records.h"
 #include "coordinator/stats.h"
 
@@ -78,6 +79,15 @@ std::vector<proto::Alert> ClusterAlerts(const proto::StatsReply& reply,
     alerts.push_back(MakeAlert("fills_paused", reply.fill_limits().paused_since_unix_s(),
                                "fills are paused: what is not cached cannot be read",
                                "forebay resume fills"));
+  }
+  for (const proto::ThrottledPlace& place : reply.throttled()) {
+    alerts.push_back(MakeAlert(
+        "s3_throttled", place.since_unix_s(),
+        fmt::format("S3 throttles s3://{}/{}: the cluster keeps to {:.0f} requests/s; what is "
+                    "cached is read as ever",
+                    place.bucket(), Printable(place.prefix()), place.requests_per_s()),
+        "nothing has to be done; S3 gives more by itself after a while, and larger blocks (`link "
+        "--block-size`) need fewer requests"));
   }
   for (const proto::TaskState& task : failed_tasks) {
     // What it could not fetch its readers are told of.

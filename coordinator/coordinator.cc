@@ -10,6 +10,7 @@
 #include <map>
 #include <utility>
 
+#include "common/base/wall_clock.h"
 #include "common/wire/rpc_metrics.h"
 #include "coordinator/preload_records.h"
 #include "coordinator/rocksdb_state_store.h"
@@ -147,7 +148,7 @@ Status Coordinator::Serve() {
     return CallNode(std::move(node), method, std::move(request), deadline);
   };
   census_ = std::make_unique<CacheCensus>(call, offload_);
-  explainer_ = std::make_unique<Explainer>(call, origin_.store, *pins_);
+  explainer_ = std::make_unique<Explainer>(call, origin_.store, *pins_, requests_);
   pin_keeper_ = std::make_unique<PinKeeper>(PinKeeper::Parts{
       .call = call,
       .pins = *pins_,
@@ -192,14 +193,15 @@ Status Coordinator::Serve() {
 }
 
 void Coordinator::MakeServices() {
-  node_service_ =
-      std::make_unique<NodeService>(cluster_, *membership_, *links_, *stats_, *budget_, *changed_);
+  node_service_ = std::make_unique<NodeService>(cluster_, *membership_, *links_, *stats_, *budget_,
+                                                requests_, *changed_);
   client_service_ =
       std::make_unique<ClientService>(cluster_, *membership_, *links_, *index_, offload_);
   admin_service_ = std::make_unique<AdminService>(AdminService::Parts{.cluster = cluster_,
                                                                       .membership = *membership_,
                                                                       .links = *links_,
                                                                       .budget = *budget_,
+                                                                      .requests = requests_,
                                                                       .changed = *changed_,
                                                                       .tasks = tasks_,
                                                                       .linker = *linker_,
@@ -246,6 +248,7 @@ void Coordinator::ServeTasks(NodeCaller call) {
                                   .index = *index_,
                                   .census = *census_,
                                   .call = std::move(call),
+                                  .origin = origin_.store,
                                   .offload = offload_,
                                   .uploads = *uploads_,
                                   .stats = *stats_,
@@ -333,6 +336,9 @@ Task<void> Coordinator::KeepFills() {
 Task<void> Coordinator::MaintainOnce(std::uint64_t second) {
   Status ticked = co_await membership_->Tick();
   if (!ticked) spdlog::error("the members cannot be updated: {}", ticked.error().message);
+  requests_.ReportOwn(origin_.requests.Uses(), Clock::now());
+  requests_.Tick(links_->Specs(), Clock::now(), UnixSeconds());
+  origin_.requests.SetLeases(requests_.OwnLeases());
   co_await linker_->RefreshDue();
   if (second % kSaveEverySeconds != 0) co_return;
   stats_->Sample();

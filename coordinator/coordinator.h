@@ -30,10 +30,12 @@
 #include "coordinator/name_uploads.h"
 #include "coordinator/namespace_index.h"
 #include "coordinator/node_service.h"
+#include "coordinator/own_requests.h"
 #include "coordinator/pin_book.h"
 #include "coordinator/pin_keeper.h"
 #include "coordinator/policy_service.h"
 #include "coordinator/preloader.h"
+#include "coordinator/request_budgets.h"
 #include "coordinator/state_store.h"
 #include "coordinator/stats.h"
 #include "coordinator/task_book.h"
@@ -58,6 +60,8 @@ struct CoordinatorOptions {
 /// How the coordinator reaches S3.
 struct CoordinatorOrigin {
   ObjectStore& store;
+  /// Bounds the store's requests.
+  OwnRequests& requests;
   OriginCompleter complete;
   /// Ends the store's calls in flight; called once, while the coordinator stops.
   std::function<void()> interrupt;
@@ -126,6 +130,7 @@ class Coordinator {
   std::unique_ptr<FillBudget> budget_;
   std::unique_ptr<PinBook> pins_;
   std::unique_ptr<NamespaceIndex> index_;
+  RequestBudgets requests_;
   std::unique_ptr<ChangedFiles> changed_;
   std::unique_ptr<Linker> linker_;
   std::unique_ptr<ClusterStats> stats_;

@@ -21,14 +21,16 @@
 #include "common/s3/s3_metrics.h"
 #include "common/wire/handshake.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/own_requests.h"
 
 namespace forebay {
 namespace {
 
 constexpr std::string_view kProgram = kCoordinatorProgram.name;
 
-S3Options S3OptionsOf(const S3Config& config, const std::string& ca_bundle) {
+S3Options S3OptionsOf(const S3Config& config, const std::string& ca_bundle, OwnRequests& requests) {
   S3Options options;
+  options.governor = &requests;
   options.http.max_connections = config.max_connections;
   options.http.first_byte_timeout = config.first_byte_timeout;
   options.http.stall_timeout = config.stall_timeout;
@@ -47,7 +49,8 @@ class CoordinatorDaemon final : public Daemon {
         services_(services),
         environment_(AwsEnvironment::OfProcess()),
         ca_bundle_(CaBundleOf(s3.ca_bundle, environment_)),
-        s3_(S3OptionsOf(s3, ca_bundle_), DefaultCredentialChain(environment_, ca_bundle_)) {}
+        s3_(S3OptionsOf(s3, ca_bundle_, requests_),
+            DefaultCredentialChain(environment_, ca_bundle_)) {}
 
   Status Start() override {
     Result<std::string> secret = LoadOrCreateSecret();
@@ -62,6 +65,7 @@ class CoordinatorDaemon final : public Daemon {
     options.fill_bytes_per_second = config_.fill_limit;
     options.secret = std::move(*secret);
     CoordinatorOrigin origin{.store = s3_,
+                             .requests = requests_,
                              .complete =
                                  [this](LinkOrigin partial, std::optional<bool> path_style) {
                                    return CompleteOrigin(
@@ -100,6 +104,7 @@ class CoordinatorDaemon final : public Daemon {
   ProgramServices& services_;
   const AwsEnvironment environment_;
   const std::string ca_bundle_;
+  OwnRequests requests_;
   S3Client s3_;
   std::unique_ptr<Coordinator> coordinator_;
   Metrics::Registration coordinator_metrics_;

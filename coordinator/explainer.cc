@@ -139,6 +139,7 @@ Task<Result<proto::ExplainReply>> Explainer::Explain(LocatedTarget target, Roste
   DropLastBlocks(reply);
   const Deadline s3_deadline = deadline.AtMost(kS3MayTake);
   co_await AskS3(target.link.origin, s3_deadline, reply);
+  reply.set_s3_requests_per_s(requests_.LimitOf(target.link.origin));
   co_return reply;
 }
 

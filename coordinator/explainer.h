@@ -12,6 +12,7 @@
 #include "coordinator/membership.h"
 #include "coordinator/node_calls.h"
 #include "coordinator/pin_book.h"
+#include "coordinator/request_budgets.h"
 #include "coordinator/target_lookup.h"
 #include "proto/coordinator.pb.h"
 
@@ -22,9 +23,10 @@ namespace forebay {
 /// moment. Lives on the event loop that the calls belong to.
 class Explainer {
  public:
-  /// `store` and `pins` outlive it.
-  Explainer(NodeCaller call, ObjectStore& store, const PinBook& pins)
-      : call_(std::move(call)), store_(store), pins_(pins) {}
+  /// `store`, `pins` and `requests` outlive it.
+  Explainer(NodeCaller call, ObjectStore& store, const PinBook& pins,
+            const RequestBudgets& requests)
+      : call_(std::move(call)), store_(store), pins_(pins), requests_(requests) {}
 
   /// kInvalid: the target is a folder. A node or an S3 that does not answer in time is no failure:
   /// the reply says that it is silent.
@@ -40,6 +42,7 @@ class Explainer {
   NodeCaller call_;
   ObjectStore& store_;
   const PinBook& pins_;
+  const RequestBudgets& requests_;
 };
 
 }  // namespace forebay

@@ -54,6 +54,9 @@ Task<Result<RpcReply>> NodeService::Heartbeat(RpcCall call) {
   reply.set_register_again(!known);
   if (known) stats_.Report(request);
   if (known) changed_.Note(request);
+  if (known) requests_.Report(request, Clock::now());
+  for (proto::RequestLease& lease : requests_.LeasesOf(request.node_id()))
+    *reply.add_leases() = std::move(lease);
   *reply.mutable_fill_limits() =
       ToProto(ShareOf(budget_.record(), membership_.CapacityShare(request.node_id())));
   const std::uint64_t version = links_.version();

@@ -9,6 +9,7 @@
 #include "coordinator/fill_budget.h"
 #include "coordinator/link_registry.h"
 #include "coordinator/membership.h"
+#include "coordinator/request_budgets.h"
 #include "coordinator/stats.h"
 
 namespace forebay {
@@ -18,12 +19,13 @@ namespace forebay {
 class NodeService {
  public:
   NodeService(Uuid cluster, ClusterMembers& membership, LinkRegistry& links, ClusterStats& stats,
-              FillBudget& budget, ChangedFiles& changed)
+              FillBudget& budget, RequestBudgets& requests, ChangedFiles& changed)
       : cluster_(cluster),
         membership_(membership),
         links_(links),
         stats_(stats),
         budget_(budget),
+        requests_(requests),
         changed_(changed) {}
 
   std::vector<MethodEntry> Methods();
@@ -37,6 +39,7 @@ class NodeService {
   LinkRegistry& links_;
   ClusterStats& stats_;
   FillBudget& budget_;
+  RequestBudgets& requests_;
   ChangedFiles& changed_;
 };
 

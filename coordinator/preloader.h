@@ -12,6 +12,7 @@
 #include "common/base/notifier.h"
 #include "common/base/offload.h"
 #include "common/base/result.h"
+#include "common/s3/object_store.h"
 #include "coordinator/cache_census.h"
 #include "coordinator/link_registry.h"
 #include "coordinator/membership.h"
@@ -49,6 +50,7 @@ class Preloader {
     NamespaceIndex& index;
     CacheCensus& census;
     NodeCaller call;
+    ObjectStore& origin;
     Offload& offload;
     NameUploads& uploads;
     ClusterStats& stats;
@@ -89,6 +91,8 @@ class Preloader {
     std::shared_ptr<PreloadRun> run;  // null until its plan is made
     bool cancelled = false;
     bool left = false;  // a background fill that no job needs any more
+    /// Set once the objects have been compared with what was uploaded.
+    std::optional<PreloadCounts> verified_counts;
   };
   using JobPtr = std::shared_ptr<Job>;
   using PlanPtr = std::shared_ptr<const PreloadPlan>;
@@ -116,6 +120,7 @@ class Preloader {
   void Begin(JobPtr job, PlanPtr plan);
   Task<void> Drive(JobPtr job, PlanPtr plan);
   Task<Status> Work(JobPtr job, PlanPtr plan);
+  Task<Status> CheckUploads(JobPtr job, PlanPtr plan);
   Result<PreloadPlan> PlanOf(const proto::PreloadRecord& record);
   Task<Result<PlanPtr>> PlanAgain(JobPtr job);
   Task<PreloadOrder> OrderFor(JobPtr job, PlanPtr plan);

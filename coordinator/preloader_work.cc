@@ -48,6 +48,7 @@ Task<Status> Preloader::Work(JobPtr job, PlanPtr plan) {
     co_return Fail(Code::kUnavailable, "the preload was stopped");
   job->run = std::make_shared<PreloadRun>(RunParts(job, plan), std::move(order));
   Status done = co_await job->run->Run();
+  if (done && job->record.verify()) done = co_await CheckUploads(job, plan);
   co_return done;
 }
 
@@ -177,7 +178,7 @@ proto::TaskState Preloader::EndedTask(const Job& job, const Status& done) const 
 
 Task<void> Preloader::End(JobPtr job, Status done) {
   const std::string id = job->task.id();
-  if (job->run) PutCounts(job->task, job->run->progress().counts);
+  if (job->run) PutCounts(job->task, job->verified_counts.value_or(job->run->progress().counts));
   job->task.set_bytes_per_second(0);
   job->task = EndedTask(*job, done);
   const proto::TaskState& task = job->task;

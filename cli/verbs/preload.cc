@@ -29,8 +29,11 @@ class PreloadVerb final : public Verb {
                    return {};
                  }});
     options.Text("--order", "FILE", "these first, in this order, then the rest", order_);
-    options.Switch("--verify", "compare what is cached with its checksums, fetch what differs",
-                   verify_);
+    options.Switch(
+        "--verify",
+        "compare what is cached with its checksums and fetch what differs, then with what was "
+        "uploaded by S3's own checksums: what differs is evicted and reported",
+        verify_);
     options.Switch("--skip-existing", "do not fetch what is cached: so it is always", skip_);
     options.Flag("--rate-limit", "RATE", "fetch at most so much, over all nodes: 200MB/s",
                  [this](const std::string& text) { return TakeRate(text); });

@@ -88,6 +88,36 @@ const CounterMetric kS3Retries{{
     .help = "Requests to S3 that were made again, by why. Zero on a healthy origin.",
 }};
 
+const CounterMetric kS3Checksums{{
+    .name = "forebay_s3_checksums_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {"result"},
+    .programs = "coordinator, node",
+    .help = "Whole objects that were compared with the checksum S3 has of what was uploaded "
+            "(x-amz-checksum-*): `match`, or `mismatch`, which is fetched again.",
+}};
+
+const CounterMetric kS3Throttled{{
+    .name = "forebay_s3_throttled_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {"link"},
+    .programs = "node",
+    .help = "GETs that S3 answered with \"slow down\".",
+}};
+
+const GaugeMetric kS3RequestLimit{{
+    .name = "forebay_s3_request_limit",
+    .kind = MetricKind::kGauge,
+    .unit = "1/s",
+    .labels = {"link"},
+    .programs = "node",
+    .help = "What this node asks of S3 for the link at most while S3 throttles its bucket and "
+            "prefix: its part of the cluster's budget, which goes by what S3 takes. 0 = S3 does "
+            "not throttle, and there is no limit.",
+}};
+
 const GaugeMetric kS3BudgetRatio{{
     .name = "forebay_s3_budget_ratio",
     .kind = MetricKind::kGauge,
@@ -299,7 +329,7 @@ const GaugeMetric kCoordinatorIsLeader{{
 }  // namespace metric
 
 std::span<const MetricDefinition* const> AllMetrics() {
-  static const std::array<const MetricDefinition*, 29> all = {
+  static const std::array<const MetricDefinition*, 32> all = {
       &metric::kBuildInfo,
       &metric::kReadBytes,
       &metric::kReadDuration,
@@ -308,7 +338,10 @@ std::span<const MetricDefinition* const> AllMetrics() {
       &metric::kJobStall,
       &metric::kS3Requests,
       &metric::kS3Retries,
+      &metric::kS3Checksums,
       &metric::kS3BudgetRatio,
+      &metric::kS3Throttled,
+      &metric::kS3RequestLimit,
       &metric::kFillsInFlight,
       &metric::kCacheUsedBytes,
       &metric::kCacheCapacityBytes,

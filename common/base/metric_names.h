@@ -42,7 +42,10 @@ extern const CounterMetric kJobStall;
 
 extern const CounterMetric kS3Requests;
 extern const CounterMetric kS3Retries;
+extern const CounterMetric kS3Checksums;
 extern const GaugeMetric kS3BudgetRatio;
+extern const CounterMetric kS3Throttled;
+extern const GaugeMetric kS3RequestLimit;
 extern const GaugeMetric kFillsInFlight;
 
 extern const GaugeMetric kCacheUsedBytes;

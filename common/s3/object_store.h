@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "common/base/deadline.h"
 #include "common/base/result.h"
 #include "common/model/link.h"
+#include "common/s3/object_checksum.h"
 
 namespace forebay {
 
@@ -34,16 +36,22 @@ struct GetRequest {
   /// Waited for before each attempt but the first, which the caller has waited for itself: a retry
   /// is a request like any other to whoever bounds them. Its error ends the call. May be empty.
   std::function<Task<Status>(Deadline)> before_retry = {};
+  /// Called whenever S3 answers "slow down", on the caller's executor. May be empty.
+  std::function<void()> on_throttled = {};
 };
 
 /// Receives a body. Called on the object store's own thread, one call at a time; must not block.
-/// The headers have been checked before the first OnData, so the bytes may be served at once.
+/// The headers have been checked before the first OnData, so the bytes may be served at once, but
+/// for HoldBack.
 class BodySink {
  public:
   virtual ~BodySink() = default;
   /// A new attempt begins at the first byte: what came before counts as nothing. Called for
   /// attempts whose headers were right; others leave no trace here.
   virtual void OnAttempt() = 0;
+  /// After OnAttempt: the bytes of this attempt are compared with the object's own checksum at
+  /// their end. They are not to be served before the call has ended with success.
+  virtual void HoldBack() {}
   /// The next bytes. Never more than `length` bytes in all.
   virtual void OnData(ByteView bytes) = 0;
 };
@@ -77,6 +85,8 @@ struct ObjectHead {
   std::string etag;
   std::int64_t mtime_s = 0;
   std::string storage_class;
+  /// Of the whole object, as it was uploaded; nothing where the store has none or a composite one.
+  std::optional<ObjectChecksum> checksum = std::nullopt;
 };
 
 /// An S3-compatible object store. Calls may come from any executor and resume on it. Each call

@@ -55,11 +55,29 @@ void ResponseHead::AddLine(std::string_view line) {
       {"x-amz-request-id", &request_id},
       {"location", &location},
   }};
+  if (AddChecksum(name, value)) return;
   for (const auto& [known, member] : kept) {
     if (!SameName(name, known)) continue;
     contradicts |= !member->empty() && *member != value;
     *member = value;
   }
+}
+
+bool ResponseHead::AddChecksum(std::string_view name, std::string_view value) {
+  std::string lower(name);
+  std::ranges::transform(lower, lower.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (lower == "x-amz-checksum-type") {
+    has_composite_checksum |= SameName(value, "COMPOSITE");
+    return true;
+  }
+  const std::optional<ObjectChecksum::Kind> kind = ChecksumOfHeader(lower);
+  if (!kind) return false;
+  const std::optional<ObjectChecksum> parsed = ParseChecksum(*kind, value);
+  if (!parsed) has_composite_checksum = true;
+  // Of several any one will do: they are of the same bytes.
+  if (parsed && !checksum) checksum = parsed;
+  return true;
 }
 
 std::optional<ContentRange> ParseContentRange(std::string_view text) {
@@ -127,10 +145,13 @@ Result<ObjectHead> CheckHeadAnswer(const ResponseHead& head) {
     mtime = static_cast<std::int64_t>(::curl_getdate(head.last_modified.c_str(), nullptr));
     if (mtime < 0) return Corrupt("the answer has no valid date");
   }
-  return ObjectHead{.size = *head.content_length,
+  ObjectHead object{.size = *head.content_length,
                     .etag = *std::move(etag),
                     .mtime_s = mtime,
                     .storage_class = head.storage_class};
+  // Some stores say that they are composite, and some only by the form of the value.
+  if (!head.has_composite_checksum) object.checksum = head.checksum;
+  return object;
 }
 
 }  // namespace forebay

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "common/base/result.h"
+#include "common/s3/object_checksum.h"
 #include "common/s3/object_store.h"
 
 namespace forebay {
@@ -20,11 +21,18 @@ struct ResponseHead {
   std::string storage_class;
   std::string bucket_region;
   std::string request_id;
-  std::string location;      ///< Of a redirect.
+  std::string location;  ///< Of a redirect.
+  /// Of the whole object: also in answers to a range. Composite ones of multipart uploads are not
+  /// kept.
+  std::optional<ObjectChecksum> checksum;
+  bool has_composite_checksum = false;
   bool contradicts = false;  ///< A header came twice with different values, or is no number.
 
   /// Takes one header line, without its line end.
   void AddLine(std::string_view line);
+
+ private:
+  bool AddChecksum(std::string_view name, std::string_view value);
 };
 
 /// "bytes 0-9/100". Nothing for any other form, an unknown size, or a range outside of it.

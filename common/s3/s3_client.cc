@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <boost/asio/this_coro.hpp>
+#include <memory>
 #include <optional>
 #include <random>
 #include <utility>
 
 #include "common/s3/list_parser.h"
+#include "common/s3/object_checksum.h"
 #include "common/s3/response_checks.h"
 #include "common/s3/s3_request.h"
 
@@ -44,13 +46,21 @@ class AnswerReader {
 
 class GetReader final : public AnswerReader {
  public:
-  GetReader(const GetRequest& request, BodySink& sink) : request_(request), sink_(sink) {}
+  GetReader(const GetRequest& request, BodySink& sink, ChecksumCounters& counters)
+      : request_(request), sink_(sink), counters_(counters) {}
 
   Status OnHead(const ResponseHead& head) override {
     Status good = CheckGetHead(head, request_);
     if (!good) return good;
     received_ = 0;
+    sum_ = nullptr;
+    const bool is_known = head.checksum && !head.has_composite_checksum;
+    if (WantsWholeObject(request_) && is_known) {
+      expected_ = *head.checksum;
+      sum_ = BeginChecksum(expected_.kind);
+    }
     sink_.OnAttempt();
+    if (sum_) sink_.HoldBack();
     return {};
   }
   Status OnBody(ByteView bytes) override {
@@ -58,18 +68,35 @@ class GetReader final : public AnswerReader {
       return Fail(Code::kCorrupt, "the body is longer than its headers say");
     }
     received_ += bytes.size();
+    if (sum_) sum_->Update(bytes);
     sink_.OnData(bytes);
     return {};
   }
   Status Finish() override {
-    if (received_ == request_.length) return {};
+    if (received_ == request_.length) return CompareChecksum();
     return Fail(Code::kCorrupt,
                 fmt::format("the body ended after {} of {} bytes", received_, request_.length));
   }
 
  private:
+  Status CompareChecksum() {
+    if (!sum_) return {};
+    const ObjectChecksum found = sum_->Finish();
+    if (found == expected_) {
+      counters_.matched.fetch_add(1, std::memory_order_relaxed);
+      return {};
+    }
+    counters_.differed.fetch_add(1, std::memory_order_relaxed);
+    return Fail(Code::kCorrupt, fmt::format("the body's {} is {} where the object's is {}",
+                                            ChecksumName(expected_.kind), ChecksumText(found),
+                                            ChecksumText(expected_)));
+  }
+
   const GetRequest& request_;
   BodySink& sink_;
+  ChecksumCounters& counters_;
+  std::unique_ptr<ChecksumSum> sum_;  // null: there is nothing to compare with
+  ObjectChecksum expected_;
   std::uint64_t received_ = 0;
 };
 
@@ -134,7 +161,8 @@ struct S3Client::Call {
   AnswerReader& reader;
   CallStats* stats;
   RetrySchedule& schedule;
-  const std::function<Task<Status>(Deadline)>* before_retry;  // null = none
+  const GetRequest* get;      // null: another operation
+  RequestGovernor* governor;  // of other operations; null: nobody bounds them
 
   asio::any_io_executor executor = {};  // the caller's
   CredentialCache::Ptr credentials = nullptr;
@@ -144,7 +172,11 @@ struct S3Client::Call {
 
   // Nothing when there is to be no retry. Counts the failure.
   std::optional<Duration> WaitBeforeRetry() {
-    if (stats != nullptr && failure->reason == RetryReason::kThrottled) ++stats->throttled;
+    if (failure->reason == RetryReason::kThrottled) {
+      if (stats != nullptr) ++stats->throttled;
+      if (get != nullptr && get->on_throttled) get->on_throttled();
+      if (governor != nullptr) governor->NoteThrottled(origin);
+    }
     switch (failure->next) {
       case NextStep::kGiveUp:
         return std::nullopt;
@@ -321,6 +353,16 @@ Task<Status> S3Client::FindCredentials(Call& call, Deadline deadline) {
   }
 }
 
+Task<Status> S3Client::MayAsk(Call& call, Deadline deadline) {
+  Status may;
+  if (call.governor != nullptr) {
+    may = co_await call.governor->Pass(call.origin, deadline);
+  } else if (call.failure && call.get != nullptr && call.get->before_retry) {
+    may = co_await call.get->before_retry(deadline);
+  }
+  co_return may;
+}
+
 Task<Status> S3Client::Run(Call& call, Deadline deadline) {
   call.executor = co_await asio::this_coro::executor;
   if (call.origin.sign) {
@@ -328,6 +370,12 @@ Task<Status> S3Client::Run(Call& call, Deadline deadline) {
     if (!found) co_return found;
   }
   for (;;) {
+    Status may = co_await MayAsk(call, deadline);
+    if (!may) co_return may;
+    if (call.failure) {
+      const auto reason = static_cast<std::size_t>(call.failure->reason);
+      counters_.retries[reason].fetch_add(1, std::memory_order_relaxed);
+    }
     call.failure = co_await TryOnce(call, deadline);
     if (!call.failure) break;
     const std::optional<Duration> wait = call.WaitBeforeRetry();
@@ -345,12 +393,6 @@ Task<Status> S3Client::Run(Call& call, Deadline deadline) {
         if (!found) co_return found;
       }
     }
-    if (call.before_retry != nullptr && *call.before_retry) {
-      Status may = co_await (*call.before_retry)(deadline);
-      if (!may) co_return may;
-    }
-    const auto reason = static_cast<std::size_t>(call.failure->reason);
-    counters_.retries[reason].fetch_add(1, std::memory_order_relaxed);
   }
   call.schedule.Succeeded();
   co_return Status{};
@@ -360,10 +402,10 @@ Task<Status> S3Client::Get(GetRequest request, BodySink& sink, Deadline deadline
   Result<S3Request> built = GetObjectRequest(request);
   Status status;
   if (built) {
-    GetReader reader(request, sink);
+    GetReader reader(request, sink, counters_.checksums);
     RetrySchedule schedule(options_.retry, TokensOf(request.origin), deadline, UniformRandom);
-    Call call{S3Operation::kGet, request.origin, request.key,          *built, reader,
-              request.stats,     schedule,       &request.before_retry};
+    Call call{S3Operation::kGet, request.origin, request.key, *built, reader,
+              request.stats,     schedule,       &request,    nullptr};
     status = co_await Run(call, deadline);
   } else {
     status = Fail(std::move(built.error()));
@@ -379,8 +421,8 @@ Task<Result<ListPage>> S3Client::List(ListRequest request, Deadline deadline) {
   Status status;
   if (built) {
     RetrySchedule schedule(options_.retry, TokensOf(request.origin), deadline, UniformRandom);
-    Call call{S3Operation::kList, request.origin, request.prefix, *built, reader,
-              request.stats,      schedule,       nullptr};
+    Call call{S3Operation::kList, request.origin, request.prefix, *built,           reader,
+              request.stats,      schedule,       nullptr,        options_.governor};
     status = co_await Run(call, deadline);
   } else {
     status = Fail(std::move(built.error()));
@@ -396,7 +438,8 @@ Task<Result<ObjectHead>> S3Client::Head(LinkOrigin origin, std::string key, Dead
   Status status;
   if (built) {
     RetrySchedule schedule(options_.retry, TokensOf(origin), deadline, UniformRandom);
-    Call call{S3Operation::kHead, origin, key, *built, reader, nullptr, schedule, nullptr};
+    Call call{S3Operation::kHead, origin, key, *built, reader, nullptr, schedule, nullptr,
+              options_.governor};
     status = co_await Run(call, deadline);
   } else {
     status = Fail(std::move(built.error()));

@@ -13,6 +13,7 @@
 #include "common/s3/credential_cache.h"
 #include "common/s3/curl_engine.h"
 #include "common/s3/object_store.h"
+#include "common/s3/request_governor.h"
 #include "common/s3/retry.h"
 #include "common/s3/s3_failure.h"
 
@@ -28,6 +29,15 @@ struct S3Options {
   /// How old credentials may get before their source is looked at again. Files are small and local:
   /// ten seconds bound how long a rotated key is missed and cost nothing.
   Duration credentials_recheck = std::chrono::seconds(10);
+
+  /// Of LISTs and HEADs. Null: nobody bounds them. Must outlive the client's calls.
+  RequestGovernor* governor = nullptr;
+};
+
+/// Bodies of whole objects, compared with the checksum that S3 has of what was uploaded.
+struct ChecksumCounters {
+  std::atomic<std::uint64_t> matched{0};
+  std::atomic<std::uint64_t> differed{0};
 };
 
 /// What the client has done since it began. Calls count once, when they end; retries apart.
@@ -35,6 +45,7 @@ struct S3Counters {
   std::array<std::atomic<std::uint64_t>, kS3Operations> succeeded{};
   std::atomic<std::uint64_t> get_bytes{0};  ///< Of successful GETs.
   std::array<std::atomic<std::uint64_t>, kRetryReasons> retries{};
+  ChecksumCounters checksums;
   /// By operation, then code - 1 (Code begins with 1).
   std::array<std::array<std::atomic<std::uint64_t>, 9>, kS3Operations> failed{};
 };
@@ -68,6 +79,8 @@ class S3Client final : public ObjectStore {
 
   // All attempts of one call.
   Task<Status> Run(Call& call, Deadline deadline);
+  // Waits until whoever bounds the requests lets the next attempt go.
+  Task<Status> MayAsk(Call& call, Deadline deadline);
   // One attempt. Nothing when it brought the answer, which call.reader then holds.
   Task<std::optional<Failure>> TryOnce(Call& call, Deadline deadline);
   // Fills in call.credentials, as soon as there are some.

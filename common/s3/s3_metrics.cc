@@ -13,6 +13,10 @@ void ReportS3(const S3Counters& counters, MetricSamples& samples) {
       if (failed > 0) samples.Set(metric::kS3Requests, {name, why}, failed);
     }
   }
+  samples.Set(metric::kS3Checksums, {"match"},
+              static_cast<double>(counters.checksums.matched.load()));
+  samples.Set(metric::kS3Checksums, {"mismatch"},
+              static_cast<double>(counters.checksums.differed.load()));
   for (std::size_t reason = 0; reason < kRetryReasons; ++reason) {
     samples.Set(metric::kS3Retries, {RetryReasonName(static_cast<RetryReason>(reason))},
                 static_cast<double>(counters.retries[reason].load()));

@@ -54,7 +54,10 @@ Result<S3Request> GetObjectRequest(const GetRequest& request) {
   Result<S3Request> built = Address(request.origin, "GET", request.key);
   if (!built) return built;
   built->content.headers.push_back({"if-match", fmt::format("\"{}\"", request.etag)});
-  if (!WantsWholeObject(request)) {
+  if (WantsWholeObject(request)) {
+    // Of a range S3 answers that of a part, where it fits one.
+    built->content.headers.push_back({"x-amz-checksum-mode", "ENABLED"});
+  } else {
     built->content.headers.push_back(
         {"range", fmt::format("bytes={}-{}", request.offset, request.offset + request.length - 1)});
   }
@@ -80,7 +83,9 @@ Result<S3Request> ListObjectsRequest(const ListRequest& request) {
 
 Result<S3Request> HeadObjectRequest(const LinkOrigin& origin, const std::string& key) {
   if (key.empty()) return Fail(Code::kInvalid, "a HEAD needs a key");
-  return Address(origin, "HEAD", key);
+  Result<S3Request> built = Address(origin, "HEAD", key);
+  if (built) built->content.headers.push_back({"x-amz-checksum-mode", "ENABLED"});
+  return built;
 }
 
 HttpRequest SignedRequest(const S3Request& request, const S3Credentials* credentials,

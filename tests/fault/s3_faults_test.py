@@ -130,6 +130,22 @@ class S3Faults(scripted_s3.ScriptedS3Test):
         self.s3.script()
         self.assertEqual((mount / "s/0001").read_bytes(), files["s/0001"])
 
+    def test_a_reader_may_wait_for_ever(self):
+        files = self.objects(2, 0)
+        self.start(node_options=(*self.NODE_OPTIONS, "--s3-timeout", "1s"))
+        self.link()
+        mount = pathlib.Path(self.cluster.mount("data", "m1", "--s3-timeout", "none"))
+        self.s3.script(fault("hang_up"))
+        got = []
+        reader = threading.Thread(target=lambda: got.append((mount / "s/0000").read_bytes()))
+        reader.start()
+        eventually(lambda: self.link_stats()["s3_errors"] >= 3, "the nodes have given up several times")
+        self.assertTrue(reader.is_alive(), "the reader has not")
+        self.s3.script()
+        reader.join(60)
+        self.assertEqual(got, [files["s/0000"]])
+        self.assertEqual(self.errors_of(mount), "")
+
     def test_keys_rotate_under_readers(self):
         files = self.objects(150, 0)
         credentials = self.folder / "credentials"

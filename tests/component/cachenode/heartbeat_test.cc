@@ -58,7 +58,7 @@ class HeartbeatTest : public ::testing::Test {
     self.id = "n1";
     self.address = "127.0.0.1:1";
     self.capacity_bytes = 1 << 30;
-    heartbeat_->Start(std::move(self), store_);
+    heartbeat_->Start(std::move(self), store_, brakes_);
     const Status joined = heartbeat_->WaitUntilRegistered({});
     ASSERT_TRUE(joined.has_value()) << joined.error().message;
   }
@@ -68,6 +68,7 @@ class HeartbeatTest : public ::testing::Test {
   ClusterView cluster_;
   NodeCounters counters_;
   ChangedObjects changed_;
+  S3Brakes brakes_;
   Offload offload_{1, 16};
   std::unique_ptr<Heartbeat> heartbeat_;
 };

@@ -232,6 +232,7 @@ void ClusterTest::StartCoordinator() {
   options.listing.pages_before_split = 2;
   CoordinatorOrigin origin{
       .store = store,
+      .requests = requests,
       .complete = [](LinkOrigin partial, std::optional<bool>) -> Result<LinkOrigin> {
         if (partial.endpoint.empty()) partial.endpoint = "http://127.0.0.1:7480";
         return partial;

@@ -138,6 +138,7 @@ class ClusterTest : public testing::Test {
   const std::string secret = std::string(32, 's');
   std::filesystem::path dir;
   MemoryObjectStore store{"bucket"};
+  OwnRequests requests;
   // For the next StartCoordinator:
   MembershipTimes times;
   Duration preload_patience = std::chrono::seconds(20);

@@ -152,10 +152,13 @@ TEST_F(S3ClientTest, AnotherVersionIsStaleAtOnce) {
 }
 
 TEST_F(S3ClientTest, ThrottlingIsOutlastedAndCounted) {
-  const GetRequest request = Stored("k", "0123456789", 0, 5);
+  GetRequest request = Stored("k", "0123456789", 0, 5);
   for (int i = 0; i < 5; ++i) server_.Next(ScriptedS3::Error(503, "SlowDown"));
+  int heard = 0;
+  request.on_throttled = [&] { ++heard; };
   TextSink sink;
   ASSERT_TRUE(Get(request, sink));
+  EXPECT_EQ(heard, 5);
   EXPECT_EQ(sink.text, "01234");
   EXPECT_EQ(stats_.attempts, 6U);
   EXPECT_EQ(stats_.throttled, 5U);
@@ -179,6 +182,43 @@ TEST_F(S3ClientTest, EachRetryAsksItsCallerFirstAndARefusalEndsTheCall) {
   stats_ = {};
   EXPECT_EQ(Get(request, sink).error().message, "not now");
   EXPECT_EQ(stats_.attempts, 2U);
+}
+
+/// Lets so many requests through.
+class CountingGovernor final : public RequestGovernor {
+ public:
+  Task<Status> Pass(LinkOrigin origin, Deadline) override {
+    ++passed;
+    bucket = origin.bucket;
+    co_return allowed-- > 0 ? Status() : Fail(Code::kOverloaded, "not now");
+  }
+  void NoteThrottled(const LinkOrigin&) override { ++throttled; }
+
+  int allowed = 100;
+  int passed = 0;
+  int throttled = 0;
+  std::string bucket;
+};
+
+TEST_F(S3ClientTest, EveryAttemptOfAListingAndOfAHeadPassesTheGovernor) {
+  CountingGovernor governor;
+  S3Options options = FastOptions();
+  options.governor = &governor;
+  Restart(options);
+  const GetRequest request = Stored("k", "0123456789", 0, 5);
+  for (int i = 0; i < 3; ++i) server_.Next(ScriptedS3::Error(503, "SlowDown"));
+  ASSERT_TRUE(List(Listing("")));
+  EXPECT_EQ(governor.passed, 4);
+  EXPECT_EQ(governor.throttled, 3);
+  EXPECT_EQ(governor.bucket, "data");
+  ASSERT_TRUE(Head("k"));
+  EXPECT_EQ(governor.passed, 5);
+  TextSink sink;
+  ASSERT_TRUE(Get(request, sink));
+  EXPECT_EQ(governor.passed, 5) << "a GET brings its own bound";
+  governor.allowed = 0;
+  EXPECT_EQ(Head("k").error().message, "not now");
+  client_->Stop();
 }
 
 TEST_F(S3ClientTest, ThrottlingUntilTheDeadlineIsOverloaded) {
@@ -249,7 +289,8 @@ TEST_F(S3ClientTest, AbsentIsWhatS3SaysIsAbsent) {
 TEST_F(S3ClientTest, ARedirectIsNotFollowed) {
   const GetRequest request = Stored("k", "0123456789", 0, 5);
   S3Answer moved = ScriptedS3::Error(301, "PermanentRedirect");
-  moved.headers.emplace_back("Location", server_.endpoint() + "/data/k");
+  fakes::ScriptedS3 foreign;
+  moved.headers.emplace_back("Location", foreign.endpoint() + "/data/k");
   moved.headers.emplace_back("x-amz-bucket-region", "eu-west-1");
   server_.Next(moved);
   TextSink sink;
@@ -257,6 +298,7 @@ TEST_F(S3ClientTest, ARedirectIsNotFollowed) {
   EXPECT_EQ(status.error().code, Code::kInvalid);
   EXPECT_THAT(status.error().message, HasSubstr("in region eu-west-1"));
   EXPECT_EQ(server_.requests().size(), 1U);
+  EXPECT_EQ(foreign.connections(), 0U) << "a signature goes to no host that was not meant";
 }
 
 TEST_F(S3ClientTest, AnArchivedObjectIsSaidToBeArchived) {

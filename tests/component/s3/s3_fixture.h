@@ -22,12 +22,14 @@ class TextSink final : public BodySink {
     ++attempts;
     text.clear();
   }
+  void HoldBack() override { ++held_back; }
   void OnData(ByteView bytes) override {
     text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
 
   std::string text;
   int attempts = 0;
+  int held_back = 0;
 };
 
 /// A client with short waits in front of a scripted S3.

@@ -119,7 +119,7 @@ TEST_F(NarrowBatchTest, ABatchThatIsCancelledCostsNoGetThatWasNotUnderWay) {
 }
 
 TEST_F(NarrowBatchTest, ACancelledBatchDoesNotUseUpTheLimit) {
-  filler_.brake().Set(FillLimits{.paused_since_unix_s = 1});
+  filler_.brakes().budget().Set(FillLimits{.paused_since_unix_s = 1});
   asio::cancellation_signal cancel;
   std::promise<void> ended;
   Spawn(pool_.At(0).get_executor(), FillAndForget(Batch(0, 50)), cancel.slot(),

@@ -96,7 +96,7 @@ class FillBrakeTest : public ::testing::Test {
     asio::co_spawn(pool_.At(0), []() -> Task<void> { co_return; }, asio::use_future).get();
   }
 
-  FillBrake brake_;
+  FillBrake brake_{"`forebay limit s3` raises it"};
   std::vector<int> order_;  // on the thread of the pool
   IoPool pool_{"brake", 1};
 };

@@ -45,6 +45,25 @@ class FillTest : public ::testing::Test {
   IoPool pool_{"fill", 1};
 };
 
+TEST_F(FillTest, BytesThatAreStillToBeComparedAreServedAtTheEnd) {
+  fill_->OnAttempt();
+  fill_->HoldBack();
+  Deliver(Block().length, std::byte{1});
+  EXPECT_FALSE(fill_->TryRead({0, 1}).has_value()) << "all of it is here";
+  std::future<Result<Cells>> waits = Wait({0, 1});
+  // They were not what was uploaded: the next attempt brings others, without a checksum.
+  fill_->OnAttempt();
+  Deliver(Block().length, std::byte{2});
+  const Result<Cells> cells = waits.get();
+  ASSERT_TRUE(cells.has_value());
+  EXPECT_EQ(cells->bytes.bytes.front(), std::byte{2});
+  fill_->OnAttempt();
+  fill_->HoldBack();
+  Deliver(Block().length, std::byte{3});
+  ASSERT_TRUE(fill_->Finish(Status()).has_value());
+  EXPECT_EQ((*fill_->TryRead({0, 1}))->bytes.bytes.front(), std::byte{3});
+}
+
 TEST_F(FillTest, AReaderGetsItsCellsAsSoonAsTheyAreThere) {
   std::future<Result<Cells>> second_cell = Wait({kCell + 5, kCell + 9});
   fill_->MarkGet();

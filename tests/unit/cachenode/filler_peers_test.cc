@@ -86,13 +86,13 @@ TEST_F(FillerPeersTest, OthersAreToldWhetherTheReaderPassedThemOver) {
 TEST_F(FillerPeersTest, NobodyWaitsForAFillThatIsStillLookingElsewhere) {
   const CheckedRead read = Whole(0);
   peers_.OnGet([&](const ColdBlock& cold) {
-    EXPECT_FALSE(filler_.Running(cold.block)->costs_get());
+    EXPECT_FALSE(filler_.Running(link_->id, cold.block)->costs_get());
     return PeerFind{};
   });
   s3_.OnGet([](const GetRequest&) { return fakes::GetScript{.hold_after = 0}; });
   std::future<Result<Cells>> reader = Start(read);
   ASSERT_TRUE(s3_.WaitForHeld(1));
-  EXPECT_TRUE(filler_.Running(read.request.block)->costs_get());
+  EXPECT_TRUE(filler_.Running(link_->id, read.request.block)->costs_get());
   s3_.Release();
   EXPECT_TRUE(AreRight(reader.get(), read));
 }

@@ -52,13 +52,13 @@ TEST_F(NarrowFillerTest, NoMoreFillsRunAtOnceThanAllowed) {
 }
 
 TEST_F(FillerTest, ARetryCountsAgainstTheLimitLikeAnyRequest) {
-  filler_.brake().Set(FillLimits{.requests_per_s = 10});
+  filler_.brakes().budget().Set(FillLimits{.requests_per_s = 10});
   ASSERT_TRUE(Read(Whole(0)).has_value());
   // Of what five seconds allow.
-  EXPECT_DOUBLE_EQ(filler_.brake().UseRatio(Clock::now()), 1.0 / 50);
+  EXPECT_DOUBLE_EQ(filler_.brakes().budget().UseRatio(Clock::now()), 1.0 / 50);
   s3_.OnGet([](const GetRequest&) { return GetScript{.broken_attempt = 100}; });
   ASSERT_TRUE(Read(Whole(1)).has_value());
-  EXPECT_DOUBLE_EQ(filler_.brake().UseRatio(Clock::now()), 3.0 / 50);
+  EXPECT_DOUBLE_EQ(filler_.brakes().budget().UseRatio(Clock::now()), 3.0 / 50);
 }
 
 TEST_F(ImpatientFillerTest, AFillThatS3DoesNotAnswerEndsWithS3sReason) {
@@ -118,7 +118,7 @@ TEST_F(NarrowFillerTest, ABlockIsInTheStoreBeforeItsFillLeaves) {
     const Filler::Seat seat = filler_.JoinOrStart(ColdOf(read), true);
     ASSERT_TRUE(seat.leads);
     // Whoever looks sees the running fill or the stored block: never neither.
-    while (filler_.Running(read.request.block)) {
+    while (filler_.Running(link_->id, read.request.block)) {
     }
     EXPECT_TRUE(store_.Contains(read.request.block));
   }

@@ -127,12 +127,21 @@ TEST(ExplainFile, AnS3ThatDoesNotAnswerIsSaidAndIsNoReason) {
   proto::ExplainReply file = File(1);
   file.mutable_now()->set_state(3);
   file.mutable_now()->set_message("Connection refused");
-  EXPECT_THAT(Printed(file),
-              HasSubstr("in S3 now   not known, for S3 gives no answer: Connection refused\n"));
+  EXPECT_THAT(Printed(file), HasSubstr("in S3 now   not known: Connection refused\n"));
   EXPECT_THAT(Short(file), HasSubstr("costs 1 GET"));
   ScriptedSession session;
   session.Answer(Method::kExplain, file);
   EXPECT_EQ(RunForebay(session, {"explain", "imagenet/train/a.jpg"}).exit, 3);
+}
+
+TEST(ExplainFile, WhatS3ThrottlesIsSaidToWait) {
+  proto::ExplainReply file = File(2);
+  file.set_s3_requests_per_s(12.4);
+  EXPECT_THAT(Short(file),
+              HasSubstr("costs 2 GETs, which wait: S3 throttles, and the cluster keeps "
+                        "to 12 requests/s; `forebay preload"));
+  for (int i = 0; i < 2; ++i) Owner(file, i).set_cached(true);
+  EXPECT_THAT(Short(file), Not(HasSubstr("throttles"))) << "a cached read never notices";
 }
 
 TEST(ExplainFile, BlocksOfWhichTheSameIsSaidShareALine) {
