@@ -210,6 +210,9 @@ Task<void> Linker::List(Link link) {
   Status pruned = co_await PruneFiles();
   if (!pruned) spdlog::warn("old snapshots cannot be deleted: {}", pruned.error().message);
   running_.erase(link.spec.id);
+  // One that was asked for after this one had published found it still running.
+  const std::optional<Link> now = parts_.links.FindById(link.spec.id);
+  if (now && !now->task_id.empty() && now->task_id != link.task_id) Begin(*now);
   ended_.NotifyAll();
 }
 

@@ -112,6 +112,11 @@ TEST_F(RefreshTest, NothingNewKeepsTheGeneration) {
   EXPECT_EQ(Generation(), 2U);
 }
 
+TEST_F(RefreshTest, EachOfManyInARowEndsAlsoOneThatIsAskedForWhileTheOneBeforeTidiesUp) {
+  for (int i = 0; i < 60; ++i) ASSERT_EQ(Refresh("data").state(), kTaskDone) << i;
+  EXPECT_EQ(Generation(), 1U);
+}
+
 TEST_F(RefreshTest, AFolderIsListedAloneAndTheRestStays) {
   store.Put("data/val/c", 10);
   store.Erase("data/val/a");
