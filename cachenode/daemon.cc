@@ -39,6 +39,8 @@ NodeOptions NodeOptionsOf(const NodeConfig& config, const S3Config& s3) {
   for (const CacheDir& dir : config.cache_dir) {
     options.store.dirs.push_back(CacheDirOptions{.path = dir.path, .capacity_bytes = dir.bytes});
   }
+  options.state_dir = config.state_dir;
+  options.accept_new_disk = config.accept_new_disk;
   options.coordinators = config.coordinator;
   options.listen = config.listen;
   options.advertise = config.advertise;

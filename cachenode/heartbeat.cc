@@ -101,8 +101,10 @@ Result<Uuid> Heartbeat::LearnCluster(std::stop_token stopping) {
               "stopped while waiting for the coordinator " + Join(options_.coordinators));
 }
 
-void Heartbeat::Start(NodeInfo self, BlockStore& store, S3Brakes& brakes) {
+void Heartbeat::Start(NodeInfo self, BlockStore& store, S3Brakes& brakes,
+                      std::vector<std::string> missing_dirs) {
   self_ = std::move(self);
+  missing_dirs_ = std::move(missing_dirs);
   store_ = &store;
   brakes_ = &brakes;
   {
@@ -306,6 +308,11 @@ proto::HeartbeatRequest Heartbeat::Compose() const {
     message.set_requests(use.requests);
     message.set_throttled(use.throttled);
     message.set_waiting(use.waiting);
+  }
+  for (const std::string& path : missing_dirs_) {
+    proto::DiskReport& report = *request.add_disks();
+    report.set_path(path);
+    report.set_state(static_cast<std::uint32_t>(DiskState::kMissing));
   }
   request.set_blocks(store_->BlockCount());
   request.set_checksum_failures(store_->counters().checksum_failures.load());

@@ -47,9 +47,10 @@ class Heartbeat {
   /// Blocks. kUnavailable when `stopping` is asked for; kDenied when a coordinator refuses us.
   Result<Uuid> LearnCluster(std::stop_token stopping);
 
-  /// Begins to register and to report on `store` and on what `brakes` let through. `self.address`
-  /// is final.
-  void Start(NodeInfo self, BlockStore& store, S3Brakes& brakes);
+  /// Begins to register and to report on `store`, on what `brakes` let through, and on the
+  /// configured directories that the store does not use. `self.address` is final.
+  void Start(NodeInfo self, BlockStore& store, S3Brakes& brakes,
+             std::vector<std::string> missing_dirs);
   /// Blocks until the first registration; kInvalid or kDenied when it is refused, kUnavailable when
   /// `stopping`.
   Status WaitUntilRegistered(std::stop_token stopping);
@@ -91,6 +92,7 @@ class Heartbeat {
   NodeInfo self_;
   BlockStore* store_ = nullptr;
   S3Brakes* brakes_ = nullptr;
+  std::vector<std::string> missing_dirs_;
 
   // On the event loop only.
   std::size_t current_ = 0;  // the coordinator that answered last

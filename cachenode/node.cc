@@ -32,6 +32,30 @@ Status CheckId(const std::string& id) {
               "'" + id + "' is no node id: 1 to 63 letters, digits, '.', '_' or '-'");
 }
 
+std::string IdFile(const std::string& dir) { return dir + "/node_id"; }
+
+/// Of the first directory that has one; kNotFound.
+Result<std::string> StoredId(const std::vector<CacheDirOptions>& dirs) {
+  Result<std::string> id = Fail(Code::kNotFound, "this node has no name yet");
+  for (const CacheDirOptions& dir : dirs) {
+    id = ReadWholeFile(IdFile(dir.path));
+    if (id || id.error().code != Code::kNotFound) break;
+  }
+  return id;
+}
+
+Status KeepId(const std::string& dir, const std::string& id) {
+  const Result<std::string> stored = ReadWholeFile(IdFile(dir));
+  if (stored && *stored == id) return {};
+  return WriteFileAtomically(IdFile(dir), id);
+}
+
+std::string Join(const std::vector<std::string>& sentences, std::string_view between) {
+  std::string text = sentences.front();
+  for (std::size_t i = 1; i < sentences.size(); ++i) text += std::string(between) + sentences[i];
+  return text;
+}
+
 }  // namespace
 
 Node::Node(NodeOptions options, NodeOrigin origin, Metrics& metrics)
@@ -46,7 +70,8 @@ Node::Node(NodeOptions options, NodeOrigin origin, Metrics& metrics)
 Result<std::unique_ptr<Node>> Node::Start(NodeOptions options, NodeOrigin origin, Metrics& metrics,
                                           std::stop_token stopping) {
   std::unique_ptr<Node> node(new Node(std::move(options), std::move(origin), metrics));
-  Status status = node->Identify();
+  Status status = node->ChooseDirectories();
+  if (status) status = node->Identify();
   const bool restarted = !node->cluster_.cluster().IsZero();
   if (status) status = node->OpenStore(stopping);
   if (status) status = node->Serve(restarted);
@@ -58,23 +83,48 @@ Result<std::unique_ptr<Node>> Node::Start(NodeOptions options, NodeOrigin origin
 
 Node::~Node() { Stop(Deadline::After(std::chrono::seconds(1))); }
 
-// Who we are and what we knew when we stopped: small files in the first cache directory.
+/// Those of the configured directories that are what they were, or new. Without the others the node
+/// starts; without any it does not.
+Status Node::ChooseDirectories() {
+  Result<KnownDirectories> known = KnownDirectories::Open(options_.state_dir);
+  if (!known) return Fail(std::move(known.error()));
+  known_ = std::move(*known);
+  for (const std::string& path : options_.accept_new_disk) {
+    Status accepted = known_->Accept(path);
+    if (!accepted) return accepted;
+  }
+  std::vector<std::string> objections;
+  for (const CacheDirOptions& dir : options_.store.dirs) {
+    Result<std::optional<std::string>> objection = known_->Objection(dir.path);
+    if (!objection) return Fail(std::move(objection.error()));
+    if (objection->has_value()) {
+      objections.push_back(std::move(**objection));
+      missing_.push_back(dir.path);
+    } else {
+      dirs_.push_back(dir);
+    }
+  }
+  if (dirs_.empty() && !objections.empty())
+    return Fail(Code::kInvalid, Join(objections, ". Likewise "));
+  for (const std::string& objection : objections)
+    spdlog::error("this node starts without a disk: {}", objection);
+  return {};
+}
+
+// Who we are and what we knew when we stopped: small files in the first cache directory, and the
+// name in all of them, so that it outlives each disk.
 Status Node::Identify() {
-  const std::string& home = options_.store.dirs.front().path;
+  const std::string& home = dirs_.front().path;
   Status made = MakePrivateFolder(home);
   if (!made) return made;
-  const std::string id_file = home + "/node_id";
-  Result<std::string> stored = ReadWholeFile(id_file);
+  Result<std::string> stored = StoredId(dirs_);
   if (!stored && stored.error().code != Code::kNotFound) return Fail(stored.error());
   id_ = !options_.node_id.empty() ? options_.node_id
         : stored                  ? *stored
                                   : "n-" + Uuid::Random().ToString().substr(0, 8);
   Status good = CheckId(id_);
+  if (good) good = KeepId(home, id_);
   if (!good) return good;
-  if (!stored || *stored != id_) {
-    Status written = WriteFileAtomically(id_file, id_);
-    if (!written) return written;
-  }
   Status known = cluster_.KeepIn(home + "/cluster_state");
   if (!known && known.error().code != Code::kCorrupt) return known;
   if (!known) spdlog::warn("{}; the coordinator is asked again", known.error().message);
@@ -83,6 +133,16 @@ Status Node::Identify() {
   Result<std::string> runtime = RuntimeDir();
   if (!runtime) return Fail(runtime.error());
   local_socket_ = *runtime + "/node-" + id_ + ".sock";
+  return {};
+}
+
+/// The store has opened them.
+Status Node::RememberDirectories() {
+  for (const CacheDirOptions& dir : dirs_) {
+    Status kept = known_->Remember(dir.path);
+    if (kept) kept = KeepId(dir.path, id_);
+    if (!kept) return kept;
+  }
   return {};
 }
 
@@ -111,6 +171,7 @@ Status Node::OpenStore(std::stop_token stopping) {
     if (!kept) return kept;
   }
   BlockStoreOptions store_options = options_.store;
+  store_options.dirs = dirs_;
   store_options.rules = Rules();
   store_options.on_loss = [this](const BlockId& block, BlockLoss loss) {
     history_.NoteLoss(block, loss);
@@ -120,7 +181,7 @@ Status Node::OpenStore(std::stop_token stopping) {
   if (!store) return Fail(store.error());
   store_ = std::move(*store);
   spdlog::info("{} cached blocks were recovered", store_->BlockCount());
-  return {};
+  return RememberDirectories();
 }
 
 Status Node::Serve(bool restarted) {
@@ -167,7 +228,7 @@ void Node::ApplyDecisions() {
 
 std::vector<LinkRule> Node::Rules() const {
   std::uint64_t capacity = 0;
-  for (const CacheDirOptions& dir : options_.store.dirs) capacity += dir.capacity_bytes;
+  for (const CacheDirOptions& dir : dirs_) capacity += dir.capacity_bytes;
   return RulesOf(cluster_.AllLinks(), *cluster_.ring(), id_, capacity);
 }
 
@@ -187,7 +248,7 @@ Status Node::Join(bool restarted, std::stop_token stopping) {
   self.host_id = MachineId();
   self.zone = options_.zone;
   for (const DiskUsage& disk : store_->Disks()) self.capacity_bytes += disk.capacity_bytes;
-  heartbeat_->Start(std::move(self), *store_, filler_->brakes());
+  heartbeat_->Start(std::move(self), *store_, filler_->brakes(), missing_);
   // A node that knows its cluster serves at once, coordinator or not.
   if (restarted) return {};
   return heartbeat_->WaitUntilRegistered(stopping);
@@ -218,6 +279,7 @@ void Node::Observe() {
       samples.Set(metric::kDiskInService, {disk.path}, disk.state == DiskState::kOk ? 1.0 : 0.0);
       samples.Set(metric::kScrubbedBytes, {disk.path}, static_cast<double>(disk.scrubbed_bytes));
     }
+    for (const std::string& path : missing_) samples.Set(metric::kDiskInService, {path}, 0.0);
     ReportRpc(server_->counters(), samples);
     const BlockStore::Counters& counters = store_->counters();
     samples.Set(metric::kEvictedBytes, {"capacity"},

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "cachenode/disk_keeper.h"
 #include "cachenode/filler.h"
 #include "cachenode/heartbeat.h"
+#include "cachenode/known_directories.h"
 #include "cachenode/link_rules.h"
 #include "cachenode/node_counters.h"
 #include "cachenode/origin.h"
@@ -31,11 +33,14 @@ namespace forebay {
 
 struct NodeOptions {
   BlockStoreOptions store;
+  std::string state_dir;  ///< What is known of the store's directories (KnownDirectories).
+  /// Of the store's directories, those that are used however they were known.
+  std::vector<std::string> accept_new_disk;
   std::vector<std::string> coordinators;
   std::string listen;
   Reach reach = Reach::kThisMachine;  ///< Of `listen`.
   std::string advertise;              ///< "" = the bound address.
-  std::string node_id;  ///< "" = kept in the first cache directory, made on the first start.
+  std::string node_id;  ///< "" = kept in the cache directories, made on the first start.
   std::string zone;
   std::string local_socket;  ///< "" = RuntimeDir()/node-<id>.sock.
   std::string program;       ///< "forebay-node 0.1.0".
@@ -79,7 +84,9 @@ class Node {
  private:
   Node(NodeOptions options, NodeOrigin origin, Metrics& metrics);
 
+  Status ChooseDirectories();
   Status Identify();
+  Status RememberDirectories();
   Credentials OwnCredentials() const;
   Status OpenStore(std::stop_token stopping);
   Status Serve(bool restarted);
@@ -93,6 +100,9 @@ class Node {
   const NodeOptions options_;
   const NodeOrigin origin_options_;
   Metrics& metrics_;
+  std::optional<KnownDirectories> known_;
+  std::vector<CacheDirOptions> dirs_;  ///< Of the options, those in service.
+  std::vector<std::string> missing_;   ///< The paths of the others.
   std::string id_;
   std::string local_socket_;
   ClusterView cluster_;

@@ -21,6 +21,8 @@ std::string_view DiskStateName(std::uint32_t state) {
       return "readonly";
     case 2:
       return "quarantined";
+    case 3:
+      return "missing";
     default:
       return "unknown";
   }

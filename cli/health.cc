@@ -13,8 +13,8 @@ namespace {
 
 /// The names of coordinator/alerts.cc. One that is not here is a newer coordinator's and comes
 /// behind those that lose data or nodes.
-constexpr std::array<std::string_view, 5> kGrave = {"no_nodes", "fills_paused", "disk_quarantined",
-                                                    "node_out", "node_suspect"};
+constexpr std::array<std::string_view, 6> kGrave = {
+    "no_nodes", "fills_paused", "disk_quarantined", "disk_missing", "node_out", "node_suspect"};
 constexpr std::array<std::string_view, 3> kLight = {"disk_readonly", "s3_throttled", "link_failed"};
 
 std::size_t Rank(const proto::Alert& alert) {

@@ -13,6 +13,7 @@ namespace {
 /// DiskReport.state on the wire.
 constexpr std::uint32_t kDiskOk = 0;
 constexpr std::uint32_t kDiskReadOnly = 1;
+constexpr std::uint32_t kDiskMissing = 3;
 
 proto::Alert MakeAlert(std::string name, std::int64_t since, std::string message,
                        std::string action) {
@@ -48,11 +49,26 @@ void AddNodeAlerts(const std::vector<MemberView>& members, std::int64_t now,
   }
 }
 
+/// Since when is not known: the node has left the disk alone since it started.
+proto::Alert MissingDisk(const std::string& node, const std::string& path) {
+  return MakeAlert(
+      "disk_missing", 0,
+      fmt::format("node {} runs without its disk {}: another file system is there, or nothing",
+                  node, path),
+      fmt::format("mount the disk and restart forebay-node; or start it once with "
+                  "--accept-new-disk {} to use what is there",
+                  path));
+}
+
 void AddDiskAlerts(const proto::StatsReply& reply, std::int64_t now,
                    std::vector<proto::Alert>& alerts) {
   for (const proto::NodeStats& node : reply.nodes()) {
     for (const proto::DiskReport& disk : node.disks()) {
       if (disk.state() == kDiskOk) continue;
+      if (disk.state() == kDiskMissing) {
+        alerts.push_back(MissingDisk(node.info().id(), disk.path()));
+        continue;
+      }
       const bool read_only = disk.state() == kDiskReadOnly;
       alerts.push_back(MakeAlert(
           read_only ? "disk_readonly" : "disk_quarantined",

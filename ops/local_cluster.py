@@ -183,7 +183,8 @@ class Cluster:
             self.programs / "forebay-node", "--node-id", name,
             *(word for path, bound in directories or [(self.folder / name, size)]
               for word in ("--cache-dir", f"{path}={bound}")),
-            "--coordinator", self.address, "--listen", listen, "--metrics-listen", "127.0.0.1:0", *options],
+            "--coordinator", self.address, "--state-dir", self.folder / "nodes", "--listen", listen,
+            "--metrics-listen", "127.0.0.1:0", *options],
             self.server_env, self.folder / f"{name}.log")
         return self.nodes[name].start(wait)
 

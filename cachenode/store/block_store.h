@@ -87,7 +87,8 @@ struct LinkUsage {
   bool in_use = false;             ///< BlockStoreOptions::link_in_use_for has not passed.
 };
 
-enum class DiskState : std::uint8_t { kOk = 0, kReadOnly = 1, kQuarantined = 2 };
+/// As reported to the coordinator. No disk of a store is kMissing: its node left it out.
+enum class DiskState : std::uint8_t { kOk = 0, kReadOnly = 1, kQuarantined = 2, kMissing = 3 };
 
 /// What went wrong with a disk since Open.
 struct DiskErrors {

@@ -4,27 +4,12 @@
 #include <limits>
 
 #include "common/base/config_values.h"
+#include "common/config/state_dir.h"
 #include "common/model/limits.h"
 
 namespace forebay {
 
 namespace {
-
-constexpr const char* kRootStateDir = "/var/lib/forebay/mount";
-
-std::string Variable(const Environment& environment, std::string_view name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
-}
-
-/// Where a user's programs keep state (XDG Base Directory Specification); "" when nothing says.
-std::string DefaultStateDir(const Environment& environment) {
-  if (::geteuid() == 0) return kRootStateDir;
-  const std::string state_home = Variable(environment, "XDG_STATE_HOME");
-  if (state_home.starts_with('/')) return state_home + "/forebay";
-  const std::string home = Variable(environment, "HOME");
-  return home.starts_with('/') ? home + "/.local/state/forebay" : "";
-}
 
 bool IsPrintable(std::string_view text) {
   return std::ranges::none_of(
@@ -33,7 +18,7 @@ bool IsPrintable(std::string_view text) {
 
 std::vector<std::string> Finish(MountConfig& config, const Environment& environment) {
   std::vector<std::string> faults;
-  if (config.state_dir.empty()) config.state_dir = DefaultStateDir(environment);
+  if (config.state_dir.empty()) config.state_dir = DefaultStateDir(environment, "mount", "");
   if (config.state_dir.empty()) {
     faults.emplace_back("state_dir is not set and neither is HOME; give --state-dir DIR");
   }

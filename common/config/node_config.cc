@@ -1,8 +1,10 @@
 #include "common/config/node_config.h"
 
+#include <functional>
 #include <set>
 
 #include "common/base/config_values.h"
+#include "common/config/state_dir.h"
 
 namespace forebay {
 
@@ -18,6 +20,23 @@ std::vector<std::string> CheckCacheDirs(const NodeConfig& config) {
   for (const CacheDir& dir : config.cache_dir) {
     if (seen.insert(dir.path).second) continue;
     faults.push_back("cache_dir: " + dir.path + " is given twice; name each directory once");
+  }
+  for (const std::string& dir : config.accept_new_disk) {
+    if (seen.contains(dir)) continue;
+    faults.push_back("accept_new_disk: " + dir + " is none of the directories of cache_dir");
+  }
+  return faults;
+}
+
+/// Whether it is one of cache_dir is looked at when all options are known.
+Result<std::string> AsIs(const std::string& text) { return text; }
+
+std::vector<std::string> Finish(NodeConfig& config, const Environment& environment) {
+  std::vector<std::string> faults = CheckCacheDirs(config);
+  for (std::string& fault : CheckAdvertise(config)) faults.push_back(std::move(fault));
+  if (config.state_dir.empty()) config.state_dir = DefaultStateDir(environment, "node", "node");
+  if (config.state_dir.empty()) {
+    faults.emplace_back("state_dir is not set and neither is HOME; give --state-dir DIR");
   }
   return faults;
 }
@@ -38,6 +57,18 @@ void AddCache(ConfigSection& section, NodeConfig& config) {
            "what is free on the file system, less a reserve. The directory is made when it is not "
            "there, readable by this user alone, and what it holds is found again after a restart.")
       .Required();
+  section
+      .Add("state_dir", Path(config.state_dir, "DIR"),
+           "Where the node remembers which cache directories it made, so that one whose disk is "
+           "not mounted is not taken for a new one and filled on the disk below. Keep it on a disk "
+           "that is always there, and in containers on a volume. All nodes of a user share it.")
+      .Default(
+          "/var/lib/forebay/node for root, else $XDG_STATE_HOME/forebay/node or "
+          "~/.local/state/forebay/node");
+  section.Add("accept_new_disk", ListOf(config.accept_new_disk, "DIR", AsIs, std::identity()),
+              "A directory of cache_dir that this node knows as another one, or on another disk, "
+              "and that is right as it is now: the disk was replaced, or its contents were removed "
+              "on purpose. For one start; without it the node leaves such a directory alone.");
   section
       .Add("memory_limit", Size(config.memory_limit, kMinMemory),
            "The most memory for data on its way: blocks that are being filled and replies that are "
@@ -128,10 +159,8 @@ ConfigSection NodeSection(NodeConfig& config) {
   AddCare(section, config);
   AddNetwork(section, config);
   AddIdentity(section, config);
-  section.finish = [&config](const Environment&) {
-    std::vector<std::string> faults = CheckCacheDirs(config);
-    for (std::string& fault : CheckAdvertise(config)) faults.push_back(std::move(fault));
-    return faults;
+  section.finish = [&config](const Environment& environment) {
+    return Finish(config, environment);
   };
   return section;
 }

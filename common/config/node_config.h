@@ -29,6 +29,8 @@ std::string FormatCacheDir(const CacheDir& dir);
 /// and docs/CONFIGURATION.md.
 struct NodeConfig {
   std::vector<CacheDir> cache_dir;  ///< Required; one for each disk.
+  std::string state_dir;            ///< Never "" after LoadConfig.
+  std::vector<std::string> accept_new_disk;
   std::vector<std::string> coordinator = {"127.0.0.1:7440"};
   std::string listen = "127.0.0.1:7441";
   std::string advertise;  ///< "" = the address it listens on.

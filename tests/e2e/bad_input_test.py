@@ -138,7 +138,8 @@ class BadInput(E2eTest):
 
     def node(self, directory, *words):
         return self.program("forebay-node", "--cache-dir", directory, "--coordinator", self.cluster.address, "--listen",
-                            "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--node-id", "bad", *words,
+                            "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--node-id", "bad",
+                            "--state-dir", self.folder / "nodes", *words,
                             env=self.cluster.server_env)
 
     def test_cache_directories_that_cannot_be_used(self):
@@ -168,7 +169,8 @@ class BadInput(E2eTest):
         before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
         result = self.program("forebay-node", "--cache-dir", f"{path}={size}" if size else path, "--coordinator",
                               (cluster or self.cluster).address, "--listen", "127.0.0.1:0", "--metrics-listen",
-                              "127.0.0.1:0", "--node-id", "n1", env=self.cluster.server_env)
+                              "127.0.0.1:0", "--node-id", "n1", "--state-dir", self.folder / "nodes",
+                              env=self.cluster.server_env)
         self.assertEqual(result.returncode, 2, result)
         # The rest of the log is progress; errors are one line.
         errors = [line for line in result.stderr.splitlines() if "error" in line]

@@ -58,7 +58,7 @@ class HeartbeatTest : public ::testing::Test {
     self.id = "n1";
     self.address = "127.0.0.1:1";
     self.capacity_bytes = 1 << 30;
-    heartbeat_->Start(std::move(self), store_, brakes_);
+    heartbeat_->Start(std::move(self), store_, brakes_, {"/mnt/gone"});
     const Status joined = heartbeat_->WaitUntilRegistered({});
     ASSERT_TRUE(joined.has_value()) << joined.error().message;
   }
@@ -118,6 +118,16 @@ TEST_F(HeartbeatTest, ACoordinatorThatForgotTheNodeGetsItAgain) {
   EXPECT_TRUE(Eventually([&] { return coordinator_.registrations() == 2; }));
   EXPECT_EQ(coordinator_.last_registration().incarnation(), incarnation);
   EXPECT_TRUE(Eventually([&] { return coordinator_.heartbeats() >= 3; })) << "and is reported to";
+}
+
+TEST_F(HeartbeatTest, ReportsTheDisksThatTheNodeLacks) {
+  Start({coordinator_.address()});
+  ASSERT_TRUE(Eventually([&] { return coordinator_.heartbeats() == 1; }));
+  const proto::HeartbeatRequest beat = coordinator_.last_heartbeat();
+  ASSERT_GT(beat.disks_size(), 0);
+  const proto::DiskReport missing = beat.disks(beat.disks_size() - 1);
+  EXPECT_EQ(missing.path(), "/mnt/gone");
+  EXPECT_EQ(missing.state(), static_cast<std::uint32_t>(DiskState::kMissing));
 }
 
 TEST_F(HeartbeatTest, TheCoordinatorsAreTriedInTurn) {

@@ -61,6 +61,46 @@ TEST_F(NodeDisksTest, VerifyReadsEachBlockThatIsHereAndCountsDamage) {
   EXPECT_EQ(reply.corrupt(), 1u);
 }
 
+TEST_F(NodeDisksTest, ANodeStartsWithoutADiskThatIsNotTheOneItKnowsAndKeepsItsName) {
+  caches_ = {"cache", "other"};
+  StartNode();
+  const std::string id = node_->id();
+  StopNode();
+  std::filesystem::remove_all(dir_ / "cache");
+  StartNode();
+  EXPECT_EQ(node_->id(), id) << "it is kept on every disk";
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "cache"));
+  EXPECT_TRUE(Eventually([&] {
+    const proto::HeartbeatRequest beat = coordinator_->last_heartbeat();
+    return beat.disks_size() == 2 && beat.disks(1).path() == dir_ / "cache" &&
+           beat.disks(1).state() == static_cast<std::uint32_t>(DiskState::kMissing);
+  }));
+  const std::string metrics = metrics_.Render();
+  EXPECT_NE(metrics.find("forebay_disk_in_service{disk=\"" + (dir_ / "cache") + "\"} 0"),
+            std::string::npos)
+      << metrics;
+  Cache("data/a");
+}
+
+TEST_F(NodeDisksTest, ANodeWithoutAnyOfItsDisksDoesNotStartUntilAnotherIsAccepted) {
+  StartNode();
+  StopNode();
+  std::filesystem::remove_all(dir_ / "cache");
+  const Result<std::unique_ptr<Node>> refused = TryStart();
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kInvalid);
+  EXPECT_NE(refused.error().message.find("--accept-new-disk " + (dir_ / "cache")),
+            std::string::npos)
+      << refused.error().message;
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "cache"));
+  accept_new_disk_ = {dir_ / "cache"};
+  StartNode();
+  StopNode();
+  accept_new_disk_.clear();
+  StartNode();
+  Cache("data/a");
+}
+
 TEST_F(NodeDisksTest, WhatIsNotHereCostsNothingOfTheRateOfVerify) {
   // The first block leaves a debt of half a day behind it.
   verify_bytes_per_s_ = 1;

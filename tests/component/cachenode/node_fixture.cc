@@ -66,8 +66,11 @@ NodeTest::~NodeTest() { StopNode(); }
 
 Result<std::unique_ptr<Node>> NodeTest::TryStart(std::stop_token stopping) {
   NodeOptions options;
-  options.store.dirs = {CacheDirOptions{dir_ / "cache", 256ULL << 20}};
+  for (const std::string& name : caches_)
+    options.store.dirs.push_back(CacheDirOptions{dir_ / name, 256ULL << 20});
   options.store.segment_bytes = 16ULL << 20;
+  options.state_dir = dir_ / "state";
+  options.accept_new_disk = accept_new_disk_;
   options.coordinators = coordinators_;
   options.listen = "127.0.0.1:0";
   options.node_id = node_id_;

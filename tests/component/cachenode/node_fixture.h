@@ -75,6 +75,8 @@ class NodeTest : public ::testing::Test {
   std::vector<std::string> coordinators_;
   fakes::ScriptedObjectStore s3_;
   Duration s3_timeout_ = std::chrono::seconds(20);  // of the nodes that are started from now on
+  std::vector<std::string> caches_ = {"cache"};     // its directories, by their names
+  std::vector<std::string> accept_new_disk_;
   DiskKeeperOptions disks_;
   std::uint64_t verify_bytes_per_s_ = 0;
   std::string node_id_;  // "" = the node makes one

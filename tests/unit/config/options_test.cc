@@ -91,8 +91,13 @@ TEST(Options, OfACoordinator) {
 TEST(Options, OfANode) {
   NodeConfig config;
   EXPECT_THAT(Load(config, NodeSection,
-                   {"--cache-dir", "/a=1.5TiB", "--cache-dir", "/b", "--coordinator", "h:1,h:2"}),
+                   {"--cache-dir", "/a=1.5TiB", "--cache-dir", "/b", "--coordinator", "h:1,h:2",
+                    "--accept-new-disk", "/b"},
+                   {{"HOME", "/home/u"}}),
               IsEmpty());
+  EXPECT_EQ(config.state_dir,
+            ::geteuid() == 0 ? "/var/lib/forebay/node" : "/home/u/.local/state/forebay/node");
+  EXPECT_THAT(config.accept_new_disk, ElementsAre("/b"));
   EXPECT_THAT(config.cache_dir, ElementsAre(CacheDir{"/a", 3ULL << 39}, CacheDir{"/b", 0}));
   EXPECT_THAT(config.coordinator, ElementsAre("h:1", "h:2"));
   EXPECT_GE(config.threads, 1U);
@@ -100,6 +105,10 @@ TEST(Options, OfANode) {
   EXPECT_GT(config.memory_limit, 64ULL << 20);
   EXPECT_EQ(config.s3_timeout, std::chrono::seconds(300));
 
+  config = NodeConfig{.state_dir = "/state"};
+  EXPECT_THAT(Load(config, NodeSection, {"--cache-dir", "/a", "--accept-new-disk", "/b"}),
+              ElementsAre("accept_new_disk: /b is none of the directories of cache_dir"));
+  config = NodeConfig{.state_dir = "/state"};
   EXPECT_THAT(Load(config, NodeSection, {"--cache-dir", "/a", "--cache-dir", "/a=1GiB"}),
               ElementsAre("cache_dir: /a is given twice; name each directory once"));
   EXPECT_THAT(Load(config, NodeSection, {"--cache-dir", "a=1GiB"}),
