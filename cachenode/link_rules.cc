@@ -30,6 +30,7 @@ std::vector<LinkRule> RulesOf(const std::vector<std::shared_ptr<const LinkSpec>>
     rule.link = link->id;
     if (link->quota_bytes != 0) rule.max_bytes = ShareOf(link->quota_bytes, own, all);
     rule.pins = link->pins;
+    rule.priority = link->priority;
   }
   return rules;
 }

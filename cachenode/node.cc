@@ -50,7 +50,7 @@ Status KeepId(const std::string& dir, const std::string& id) {
   return WriteFileAtomically(IdFile(dir), id);
 }
 
-std::string Join(const std::vector<std::string>& sentences, std::string_view between) {
+std::string Joined(const std::vector<std::string>& sentences, std::string_view between) {
   std::string text = sentences.front();
   for (std::size_t i = 1; i < sentences.size(); ++i) text += std::string(between) + sentences[i];
   return text;
@@ -105,7 +105,7 @@ Status Node::ChooseDirectories() {
     }
   }
   if (dirs_.empty() && !objections.empty())
-    return Fail(Code::kInvalid, Join(objections, ". Likewise "));
+    return Fail(Code::kInvalid, Joined(objections, ". Likewise "));
   for (const std::string& objection : objections)
     spdlog::error("this node starts without a disk: {}", objection);
   return {};

@@ -135,7 +135,8 @@ std::string LossText(BlockLoss loss) {
     case BlockLoss::kDamaged:
       return "dropped: it could not be read as it was stored";
     case BlockLoss::kNoRoom:
-      return "not kept: the cache is full of what is in use, or the link at its quota";
+      return "not kept: the cache is full of what is in use or of higher priority, or the link at "
+             "its quota";
     case BlockLoss::kUnwritable:
       return "not kept: the disks refuse to write";
     case BlockLoss::kNone:

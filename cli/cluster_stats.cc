@@ -7,6 +7,7 @@
 #include "cli/json.h"
 #include "cli/text.h"
 #include "common/base/units.h"
+#include "common/model/link.h"
 #include "common/model/membership.h"
 #include "common/wire/messages.h"
 
@@ -127,6 +128,7 @@ boost::json::object LinkJson(const proto::LinkStats& link,
   out["pinned_bytes"] = link.pinned_bytes();
   out["quota_bytes"] =
       link.quota_bytes() == 0 ? boost::json::value() : boost::json::value(link.quota_bytes());
+  out["priority"] = LinkPriorityName(LinkPriorityOf(link.priority()));
   out["hidden_keys"] = generation.hidden_keys();
   boost::json::object window;
   window["seconds"] = window_seconds;

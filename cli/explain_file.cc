@@ -14,6 +14,7 @@
 #include "cli/json.h"
 #include "cli/text.h"
 #include "common/base/units.h"
+#include "common/model/link.h"
 
 namespace forebay {
 namespace {
@@ -231,6 +232,7 @@ void PrintJson(const Console& console, const proto::ExplainReply& file, std::int
     row["job"] = TextOrNull(pin.job());
   }
   document["pins"] = std::move(pins);
+  document["priority"] = LinkPriorityName(LinkPriorityOf(file.priority()));
   const Counts counts = CountBlocks(file);
   document["blocks"] = file.blocks();
   document["described_bytes"] = counts.bytes;
@@ -321,6 +323,7 @@ bool PrintExplainedFile(const Console& console, const proto::ExplainReply& file,
                              file.generation()));
   line("in S3 now", NowText(file));
   line("pinned", PinText(file));
+  line("priority", std::string(LinkPriorityName(LinkPriorityOf(file.priority()))));
   line("cached", CachedText(file));
   line("last read", LastReadText(file, now_unix_s));
   if (file.silent_size() > 0) line("not known", SilentText(file));

@@ -79,6 +79,14 @@ void LinkWish::Declare(Options& options) {
                  options_.set_quota_bytes(*bytes);
                  return {};
                });
+  options.Flag("--priority", "PRIORITY",
+               "low, normal (default) or high: what a full cache keeps before the rest",
+               [this](const std::string& text) -> Status {
+                 const Result<LinkPriority> priority = ParseLinkPriority(text);
+                 if (!priority) return Fail(priority.error());
+                 options_.set_priority(static_cast<std::int32_t>(*priority));
+                 return {};
+               });
   using Wish = proto::LinkRequest;
   options.Flag("--endpoint-url", "URL", "of an S3 other than AWS's",
                Into(options_, &Wish::set_endpoint<const std::string&>));

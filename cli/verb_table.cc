@@ -30,6 +30,7 @@ const std::vector<VerbRow>& VerbTable() {
       {"unpin", "ends a pin", MakeUnpin},
       {"pins", "what is pinned, and how much of it is cached", MakePins, VerbKind::kList},
       {"quota", "bounds what is cached of a link", MakeQuota},
+      {"priority", "which link's blocks a full cache keeps before others'", MakePriority},
       {"limit", "bounds what the nodes ask of S3", MakeLimit},
       {"pause", "nodes ask S3 for nothing: pause fills", MakePause},
       {"resume", "ends a pause: resume fills", MakeResume},

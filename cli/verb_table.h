@@ -27,6 +27,7 @@ std::unique_ptr<Verb> MakePause();
 std::unique_ptr<Verb> MakePin();
 std::unique_ptr<Verb> MakePins();
 std::unique_ptr<Verb> MakeQuota();
+std::unique_ptr<Verb> MakePriority();
 std::unique_ptr<Verb> MakeResume();
 std::unique_ptr<Verb> MakeStats();
 std::unique_ptr<Verb> MakeStatus();

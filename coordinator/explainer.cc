@@ -44,6 +44,7 @@ proto::ExplainReply Describe(const LocatedTarget& target, const std::string& pat
   reply.set_mtime_s(target.row.mtime_unix_s);
   reply.set_archived(target.row.archived);
   reply.set_immutable(target.link.refresh == RefreshPolicy::kImmutable);
+  reply.set_priority(static_cast<std::int32_t>(target.link.priority));
   const std::uint64_t block_bytes = snapshot.block_bytes();
   reply.set_blocks((target.row.size + block_bytes - 1) / block_bytes);
   return reply;

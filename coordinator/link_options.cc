@@ -91,6 +91,7 @@ Result<LinkOptions> ValidateLinkRequest(const proto::LinkRequest& request) {
   spec.block_bytes = *block_bytes;
   spec.replicas = 1;
   spec.quota_bytes = request.quota_bytes();
+  spec.priority = LinkPriorityOf(request.priority());
   spec.background_fill = !request.no_background_fill();
   spec.refresh = *refresh;
   if (spec.refresh == RefreshPolicy::kPeriodic) spec.refresh_seconds = request.refresh_seconds();

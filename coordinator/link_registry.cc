@@ -90,6 +90,7 @@ std::string DescribeDifference(const LinkSpec& existing, const LinkSpec& wanted)
   compare("seconds between refreshes", existing.refresh_seconds, wanted.refresh_seconds);
   compare("background fill", existing.background_fill, wanted.background_fill);
   compare("quota", existing.quota_bytes, wanted.quota_bytes);
+  compare("priority", LinkPriorityName(existing.priority), LinkPriorityName(wanted.priority));
   return text;
 }
 

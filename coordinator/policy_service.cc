@@ -35,6 +35,7 @@ std::vector<MethodEntry> PolicyService::Methods() {
   add(Method::kUnpin, &PolicyService::Unpin);
   add(Method::kListPins, &PolicyService::ListPins);
   add(Method::kSetQuota, &PolicyService::SetQuota);
+  add(Method::kSetPriority, &PolicyService::SetPriority);
   return methods;
 }
 
@@ -118,11 +119,16 @@ Status PolicyService::CheckQuota(const LinkSpec& link, std::vector<proto::PinRec
                           HumanBytes(of_link), link.name, HumanBytes(link.quota_bytes)));
 }
 
-Task<std::vector<std::string>> PolicyService::TellPins(Uuid link, Deadline deadline) {
-  const Roster roster = parts_.membership.CurrentRoster();
+Task<std::vector<std::string>> PolicyService::TellLinks(Deadline deadline) {
   const Decisions decided{.links_version = parts_.links.version()};
   std::vector<std::string> not_told = co_await parts_.stats.WaitUntilTold(
       parts_.membership.Members(), decided, deadline.AtMost(kToldWithin));
+  co_return not_told;
+}
+
+Task<std::vector<std::string>> PolicyService::TellPins(Uuid link, Deadline deadline) {
+  const Roster roster = parts_.membership.CurrentRoster();
+  std::vector<std::string> not_told = co_await TellLinks(deadline);
   const std::vector<std::string> failed = co_await parts_.keeper.Tell(link, roster.up, deadline);
   for (const std::string& node : failed) {
     if (std::ranges::find(not_told, node) == not_told.end()) not_told.push_back(node);
@@ -223,7 +229,7 @@ Task<Result<RpcReply>> PolicyService::ListPins(RpcCall call) {
   co_return ReplyWith(reply);
 }
 
-// --- Quotas
+// --- Quotas and priorities
 
 Task<Result<RpcReply>> PolicyService::SetQuota(RpcCall call) {
   proto::SetQuotaRequest request;
@@ -251,9 +257,30 @@ Task<Result<RpcReply>> PolicyService::SetQuota(RpcCall call) {
     Status decided = co_await parts_.offload.Run(std::move(set));
     if (!decided) co_return Fail(decided.error());
   }
-  const Decisions decided{.links_version = parts_.links.version()};
-  std::vector<std::string> not_told = co_await parts_.stats.WaitUntilTold(
-      parts_.membership.Members(), decided, call.deadline.AtMost(kToldWithin));
+  std::vector<std::string> not_told = co_await TellLinks(call.deadline);
+  for (std::string& node : not_told) reply.add_not_told(std::move(node));
+  co_return ReplyWith(reply);
+}
+
+Task<Result<RpcReply>> PolicyService::SetPriority(RpcCall call) {
+  proto::SetPriorityRequest request;
+  Status good = ParseMessage(call.message, request);
+  if (!good) co_return Fail(good.error());
+  Result<Link> link = parts_.links.Find(request.name());
+  if (!link) co_return Fail(link.error());
+  const Uuid id = link->spec.id;
+  const LinkPriority priority = LinkPriorityOf(request.priority());
+  proto::SetPriorityReply reply;
+  reply.set_changed(link->spec.priority != priority);
+  if (reply.changed()) {
+    auto set = [this, id, priority] {
+      return parts_.links.Decide(
+          id, [priority](LinkSpec& spec, std::uint64_t) { spec.priority = priority; }, {});
+    };
+    Status decided = co_await parts_.offload.Run(std::move(set));
+    if (!decided) co_return Fail(decided.error());
+  }
+  std::vector<std::string> not_told = co_await TellLinks(call.deadline);
   for (std::string& node : not_told) reply.add_not_told(std::move(node));
   co_return ReplyWith(reply);
 }

@@ -19,7 +19,7 @@
 
 namespace forebay {
 
-/// What administrators decide about the cache: its brakes, pins and quotas.
+/// What administrators decide about the cache: its brakes, pins, quotas and priorities.
 class PolicyService {
  public:
   struct Parts {
@@ -43,13 +43,16 @@ class PolicyService {
   Task<Result<RpcReply>> Unpin(RpcCall call);
   Task<Result<RpcReply>> ListPins(RpcCall call);
   Task<Result<RpcReply>> SetQuota(RpcCall call);
+  Task<Result<RpcReply>> SetPriority(RpcCall call);
 
   Status CheckLease(const proto::PinRequest& request) const;
   /// kInvalid with both numbers when `wanted` does not fit beside the other pins.
   Task<Status> CheckRoom(LocatedTarget target, proto::PinRecord wanted);
   Status CheckQuota(const LinkSpec& link, std::vector<proto::PinRecord> pins) const;
   std::uint64_t PinnedBytesOf(const Uuid& link) const;
-  /// Tells the nodes; those that do not know it yet.
+  /// Tells the nodes what was decided about links; those that do not know it yet.
+  Task<std::vector<std::string>> TellLinks(Deadline deadline);
+  /// As well the blocks that are pinned.
   Task<std::vector<std::string>> TellPins(Uuid link, Deadline deadline);
   Task<Result<proto::PinState>> StateOf(proto::PinRecord pin, Deadline deadline);
 

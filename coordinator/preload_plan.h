@@ -42,7 +42,8 @@ Result<PreloadPlan> MakePreloadPlan(std::shared_ptr<const Snapshot> snapshot,
 
 /// What the nodes have for a preload.
 struct PreloadRoom {
-  std::uint64_t disk_bytes = 0;   ///< Free, or given away by idle links.
+  /// Free, or given away by links that are idle or of lower priority.
+  std::uint64_t disk_bytes = 0;
   std::uint64_t quota_bytes = 0;  ///< Of the link; 0 = none.
   std::uint64_t link_bytes = 0;   ///< Cached of the link.
 };

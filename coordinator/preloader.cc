@@ -154,7 +154,9 @@ Task<Result<proto::PreloadReply>> Preloader::Look(Prepared prepared, proto::Prel
                                                   bool exactly, Deadline deadline) {
   const std::vector<NodeInfo> up = parts_.membership.UpNodes();
   const Uuid link = prepared.target.link.id;
-  const PreloadRoom room{.disk_bytes = parts_.stats.RoomFor(link, up),
+  LinkPriorities priorities;
+  for (const LinkSpec& spec : parts_.links.Specs()) priorities[spec.id] = spec.priority;
+  const PreloadRoom room{.disk_bytes = parts_.stats.RoomFor(link, priorities, up),
                          .quota_bytes = prepared.target.link.quota_bytes,
                          .link_bytes = parts_.stats.CachedBytes(link, up)};
   const double share = prepared.record.until_ratio();

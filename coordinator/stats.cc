@@ -129,10 +129,12 @@ std::uint64_t ClusterStats::NodeUsable(const NodeInfo& node) const {
   return book_.NodeUsable(node.id, node.capacity_bytes);
 }
 
-std::uint64_t ClusterStats::RoomFor(const Uuid& link, const std::vector<NodeInfo>& nodes) const {
+std::uint64_t ClusterStats::RoomFor(const Uuid& link, const LinkPriorities& priorities,
+                                    const std::vector<NodeInfo>& nodes) const {
   std::scoped_lock lock(mutex_);
   std::uint64_t room = 0;
-  for (const NodeInfo& node : nodes) room += book_.NodeRoom(node.id, node.capacity_bytes, link);
+  for (const NodeInfo& node : nodes)
+    room += book_.NodeRoom(node.id, node.capacity_bytes, link, priorities);
   return room;
 }
 
@@ -200,6 +202,7 @@ void ClusterStats::Describe(const std::vector<Link>& links, const std::vector<Me
     row.mutable_total()->set_cached_bytes(cached.bytes);
     row.set_pinned_bytes(cached.pinned_bytes);
     row.set_quota_bytes(link.spec.quota_bytes);
+    row.set_priority(static_cast<std::int32_t>(link.spec.priority));
     totals.Since(base).WriteTo(*row.mutable_window());
     row.set_name(link.spec.name);
     row.set_source(link.Source());

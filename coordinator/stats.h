@@ -66,7 +66,8 @@ class ClusterStats {
   std::map<Uuid, std::uint64_t> NodePins(const std::string& node_id) const;
   /// As StatsBook has them.
   std::uint64_t NodeUsable(const NodeInfo& node) const;
-  std::uint64_t RoomFor(const Uuid& link, const std::vector<NodeInfo>& nodes) const;
+  std::uint64_t RoomFor(const Uuid& link, const LinkPriorities& priorities,
+                        const std::vector<NodeInfo>& nodes) const;
   std::uint64_t CachedBytes(const Uuid& link, const std::vector<NodeInfo>& nodes) const;
 
   /// Remembers the totals for windows; called every StatsBook::kSampleEvery.

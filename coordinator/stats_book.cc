@@ -38,6 +38,11 @@ void Store(const std::map<Uuid, Totals>& links,
   }
 }
 
+LinkPriority PriorityIn(const LinkPriorities& priorities, const Uuid& link) {
+  const auto found = priorities.find(link);
+  return found == priorities.end() ? LinkPriority::kNormal : found->second;
+}
+
 }  // namespace
 
 void StatsBook::Restore(const std::string& node_id, const proto::NodeTotals& stored) {
@@ -192,7 +197,7 @@ std::uint64_t StatsBook::NodeUsable(const std::string& node_id, std::uint64_t ca
 }
 
 std::uint64_t StatsBook::NodeRoom(const std::string& node_id, std::uint64_t capacity,
-                                  const Uuid& link) const {
+                                  const Uuid& link, const LinkPriorities& priorities) const {
   const std::uint64_t usable = NodeUsable(node_id, capacity);
   const auto found = nodes_.find(node_id);
   if (found == nodes_.end()) return usable;
@@ -202,11 +207,14 @@ std::uint64_t StatsBook::NodeRoom(const std::string& node_id, std::uint64_t capa
     if (disk.usable_bytes() > 0) used += disk.used_bytes();
   }
   used += node.latest.blocks * kIndexBytesPerBlock;
+  const LinkPriority own = PriorityIn(priorities, link);
   double cached = 0;
   double idle = 0;
   for (const auto& [id, of_link] : node.cached) {
     cached += static_cast<double>(of_link.bytes);
-    const bool stays = of_link.in_use || id == link || of_link.pinned_bytes > of_link.bytes;
+    const LinkPriority priority = PriorityIn(priorities, id);
+    const bool wanted = priority > own || (priority == own && of_link.in_use);
+    const bool stays = wanted || id == link || of_link.pinned_bytes > of_link.bytes;
     if (!stays) idle += static_cast<double>(of_link.bytes - of_link.pinned_bytes);
   }
   // On disk it is more, by what headers and padding add here on average.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/deadline.h"
+#include "common/model/link.h"
 #include "common/model/object_version.h"
 #include "coordinator/counters.h"
 #include "coordinator/job_key.h"
@@ -28,6 +29,9 @@ struct Decisions {
            fill_limits_version >= wanted.fill_limits_version;
   }
 };
+
+/// Of all links; one that is not named is normal.
+using LinkPriorities = std::map<Uuid, LinkPriority>;
 
 /// The cluster's totals, made of the nodes' heartbeats. A node counts from zero in each process;
 /// here nothing ever goes backwards: what a process had counted when it ended is folded into the
@@ -70,9 +74,10 @@ class StatsBook {
   /// What blocks may take of the disks of a node with this capacity, as DiskReport has it; before
   /// its first heartbeat a guess that is too small rather than too large.
   std::uint64_t NodeUsable(const std::string& node_id, std::uint64_t capacity) const;
-  /// What an unpinned block of `link` finds there: what is free, and what idle links give away.
-  std::uint64_t NodeRoom(const std::string& node_id, std::uint64_t capacity,
-                         const Uuid& link) const;
+  /// What an unpinned block of `link` finds there: what is free, and what links give away that are
+  /// of lower priority, or idle and of the same.
+  std::uint64_t NodeRoom(const std::string& node_id, std::uint64_t capacity, const Uuid& link,
+                         const LinkPriorities& priorities) const;
   Latest NodeLatest(const std::string& node_id) const;  ///< Empty when it was never heard.
   /// What nodes counted, over all of their processes. Jobs leave after kJobsShown without a read,
   /// the oldest when there are more than kMaxJobsShown.

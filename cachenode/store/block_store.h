@@ -21,6 +21,7 @@
 #include "common/model/block_id.h"
 #include "common/model/block_loss.h"
 #include "common/model/block_source.h"
+#include "common/model/link.h"
 #include "common/model/object_version.h"
 
 namespace forebay {
@@ -39,6 +40,7 @@ struct LinkRule {
   Uuid link;
   std::uint64_t max_bytes = kNoQuota;  ///< Of its blocks here.
   std::vector<std::string> pins = {};  ///< As LinkSpec::pins.
+  LinkPriority priority = LinkPriority::kNormal;
 };
 
 /// A step of taking over which blocks of a link are pinned one by one: the first has `begin`, the

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <unordered_map>
+#include <utility>
 
 #include "cachenode/store/disk.h"
 #include "cachenode/store/recovery.h"
@@ -152,11 +153,15 @@ std::uint64_t Disk::PunchGaps(const SegmentOnDisk& on_disk, const std::vector<Ke
   return left;
 }
 
-/// The configuration may allow less than before: the oldest segments go first, and what is pinned
-/// only when nothing else is left: the capacity is a hard bound.
+/// The configuration may allow less than before: of the lowest priority and there the oldest
+/// segments go first, and what is pinned only when nothing else is left: the capacity is a hard
+/// bound.
 Status Disk::ShrinkToCapacity() {
   std::vector<std::uint32_t> numbers;
   for (const auto& [number, segment] : segments_) numbers.push_back(number);
+  std::ranges::sort(numbers, {}, [this](std::uint32_t number) {
+    return std::pair(segments_.at(number)->link->priority.load(std::memory_order_relaxed), number);
+  });
   for (const bool pinned_too : {false, true}) {
     if (used_.load(std::memory_order_relaxed) <= Limit()) break;
     if (pinned_too) {

@@ -98,7 +98,8 @@ std::vector<LinkUse> Disk::Links() const {
   for (const auto& [id, numbers] : by_link_) {
     if (numbers.empty()) continue;
     const LinkState& link = *segments_.at(numbers.front())->link;
-    links.push_back({id, link.LastUse(), link.pinned.load(std::memory_order_relaxed)});
+    links.push_back({id, link.LastUse(), link.pinned.load(std::memory_order_relaxed),
+                     link.priority.load(std::memory_order_relaxed)});
   }
   return links;
 }

@@ -1,6 +1,7 @@
 #include "cachenode/store/eviction.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace forebay {
@@ -10,12 +11,13 @@ std::vector<Uuid> IdleLinksFirst::VictimLinks(const LinkUse& newcomer, std::vect
   std::erase_if(cached, [&](const LinkUse& link) {
     if (link.pinned) return true;
     if (newcomer.pinned) return false;
+    if (link.priority != newcomer.priority) return link.priority > newcomer.priority;
     const bool in_use = now - link.last_use < in_use_for_;
     // Two idle links never push each other out in turn: only the longer unused one gives way.
     return in_use || link.link == newcomer.link || link.last_use >= newcomer.last_use;
   });
   std::ranges::sort(cached, {}, [&](const LinkUse& link) {
-    return std::pair(link.link == newcomer.link, link.last_use);
+    return std::tuple(link.priority, link.link == newcomer.link, link.last_use);
   });
   std::vector<Uuid> victims;
   victims.reserve(cached.size());

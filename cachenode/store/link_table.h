@@ -75,6 +75,7 @@ struct LinkState {
   std::atomic<std::uint64_t> pinned_bytes{0};  ///< Of blocks that are pinned one by one.
   std::atomic<bool> pinned{false};             ///< As a whole.
   std::atomic<std::uint64_t> max_bytes{UINT64_MAX};
+  std::atomic<LinkPriority> priority{LinkPriority::kNormal};
 
   mutable std::mutex mutex;            ///< Guards what follows.
   std::vector<std::string> path_pins;  ///< As LinkRule::pins, without the one of the whole link.

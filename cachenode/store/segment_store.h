@@ -60,7 +60,7 @@ class SegmentStore final : public BlockStore {
   };
   /// Blocks whose removal is one batch in the index.
   static constexpr std::size_t kRemoveAtOnce = 256;
-  static constexpr int kRoomAttempts = 4;  ///< Others may take the room that was made.
+  static constexpr int kRoomAttempts = 16;  ///< Others may take the room that was made.
 
   SegmentStore(const BlockStoreOptions& options, Offload& offload);
   static Status CheckBlock(const BlockId& block);
@@ -86,8 +86,12 @@ class SegmentStore final : public BlockStore {
   Task<bool> HoldRoom(Newcomer block, bool pinned);
   Task<Status> AdmitWithoutEvicting(Newcomer block);
   Task<bool> MakeRoom(LinkUse newcomer, Newcomer block);
+  /// Which links may make room on a disk: those of lower priority than the newcomer's, or all.
+  enum class Ranks : std::uint8_t { kLower, kAll };
+  Task<bool> MakeRoomByLinks(LinkUse newcomer, std::uint64_t bytes, Ranks ranks);
+  bool HasLowerLinks(LinkPriority priority) const;
   Task<bool> MakeRoomByWorth(Newcomer block);
-  Result<LeavingBlocks> ChooseByWorth(const Uuid& link, const BlockId& block);
+  Result<LeavingBlocks> ChooseByWorth(const LinkState& link, const BlockId& block);
   Task<bool> MakeRoomInQuota(Newcomer block);
   Result<std::vector<LeavingBlocks>> ChooseInQuota(const LinkState& link, const BlockId& block);
   std::optional<BlockIndex::Found> TakeVictim(const Uuid& link, const BlockId& block,

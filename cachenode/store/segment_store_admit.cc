@@ -124,7 +124,8 @@ Task<Status> SegmentStore::AdmitWithinQuota(Newcomer block) {
     status = co_await AdmitWithoutEvicting(block);
     if (status || status.error().code != Code::kOverloaded) break;
     if (block->room == Room::kFreeOnly) break;
-    const LinkUse use{link.id, link.LastUse(), pinned};
+    const LinkUse use{link.id, link.LastUse(), pinned,
+                      link.priority.load(std::memory_order_relaxed)};
     const bool made = co_await MakeRoom(use, block);
     if (!made) break;
   }

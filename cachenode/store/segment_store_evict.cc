@@ -187,6 +187,7 @@ bool SegmentStore::SetRules(const std::vector<LinkRule>& rules) {
       link->max_bytes.store(rule.max_bytes, std::memory_order_relaxed);
     }
     link->pinned.store(whole, std::memory_order_relaxed);
+    link->priority.store(rule.priority, std::memory_order_relaxed);
     surplus = surplus || link->Surplus() > 0;
   }
   return surplus;

@@ -18,24 +18,44 @@ bool SegmentStore::HasFreeRoom(const Uuid& link, std::uint64_t bytes) const {
   });
 }
 
+/// Lower priorities first, on all disks, before anything of the newcomer's own rank goes.
 Task<bool> SegmentStore::MakeRoom(LinkUse newcomer, Newcomer block) {
   const std::uint64_t bytes = RecordDiskBytes(block->block.length);
+  bool made = false;
+  if (HasLowerLinks(newcomer.priority))
+    made = co_await MakeRoomByLinks(newcomer, bytes, Ranks::kLower);
+  if (!made) made = co_await MakeRoomByLinks(newcomer, bytes, Ranks::kAll);
+  if (!made && !newcomer.pinned) made = co_await MakeRoomByWorth(std::move(block));
+  co_return made;
+}
+
+bool SegmentStore::HasLowerLinks(LinkPriority priority) const {
+  return std::ranges::any_of(parts_.links.All(), [priority](const auto& link) {
+    return link->priority.load(std::memory_order_relaxed) < priority &&
+           link->blocks.load(std::memory_order_relaxed) > 0;
+  });
+}
+
+Task<bool> SegmentStore::MakeRoomByLinks(LinkUse newcomer, std::uint64_t bytes, Ranks ranks) {
   const std::vector<Disk*> disks = WritableDisks();
   for (Disk* disk : disks) {
-    auto make = [this, disk, newcomer, bytes]() -> Result<bool> {
-      const auto victims = policy_->VictimLinks(newcomer, disk->Links(), parts_.now());
-      return MakeRoomOn(*disk, victims, bytes);
+    auto make = [this, disk, newcomer, bytes, ranks]() -> Result<bool> {
+      std::vector<LinkUse> links = disk->Links();
+      if (ranks == Ranks::kLower) {
+        std::erase_if(links,
+                      [&](const LinkUse& link) { return link.priority >= newcomer.priority; });
+      }
+      return MakeRoomOn(*disk, policy_->VictimLinks(newcomer, std::move(links), parts_.now()),
+                        bytes);
     };
     const Result<bool> made = co_await disk->work().Run(std::move(make));
     if (made && *made) co_return true;
   }
-  if (newcomer.pinned) co_return false;
-  const bool made = co_await MakeRoomByWorth(std::move(block));
-  co_return made;
+  co_return false;
 }
 
 Task<bool> SegmentStore::MakeRoomByWorth(Newcomer block) {
-  auto choose = [this, block] { return ChooseByWorth(block->link->id, block->block); };
+  auto choose = [this, block] { return ChooseByWorth(*block->link, block->block); };
   Result<LeavingBlocks> chosen = co_await offload_.Run(std::move(choose));
   if (!chosen) co_return false;
   Disk& disk = chosen->disk();
@@ -79,7 +99,8 @@ std::optional<BlockIndex::Found> SegmentStore::TakeVictim(const Uuid& link, cons
 }
 
 /// All that must go for the block, or nothing. The first victim says on which disk.
-Result<LeavingBlocks> SegmentStore::ChooseByWorth(const Uuid& link, const BlockId& block) {
+Result<LeavingBlocks> SegmentStore::ChooseByWorth(const LinkState& link, const BlockId& block) {
+  const LinkPriority priority = link.priority.load(std::memory_order_relaxed);
   const std::uint64_t bytes = RecordDiskBytes(block.length);
   Disk* disk = nullptr;
   const auto draw = [&](std::uint64_t random) -> std::optional<VictimChoice::Drawn> {
@@ -89,13 +110,14 @@ Result<LeavingBlocks> SegmentStore::ChooseByWorth(const Uuid& link, const BlockI
     if ((disk != nullptr && disk != &of) || of.state() != DiskState::kOk) return std::nullopt;
     const auto lies_in = of.LinkOf(found->place.segment);
     if (!lies_in || lies_in->pinned.load(std::memory_order_relaxed)) return std::nullopt;
+    if (lies_in->priority.load(std::memory_order_relaxed) > priority) return std::nullopt;
     return VictimChoice::Drawn{*found, lies_in->id};
   };
   std::vector<BlockIndex::Found> leaving;
   std::uint64_t gain = 0;
   while (gain < bytes && (disk == nullptr || !disk->HasRoom(bytes - gain))) {
     const bool enough = leaving.size() == kRemoveAtOnce;
-    const auto victim = enough ? std::nullopt : TakeVictim(link, block, draw);
+    const auto victim = enough ? std::nullopt : TakeVictim(link.id, block, draw);
     if (!victim) {
       for (const BlockIndex::Found& found : leaving) parts_.index.CancelRemove(found.handle);
       return Fail(Code::kOverloaded, "nothing cached is worth less than " + block.ToString());

@@ -6,6 +6,7 @@
 #include "cli/text.h"
 #include "cli/verb_table.h"
 #include "common/base/units.h"
+#include "common/model/link.h"
 
 namespace forebay {
 namespace {
@@ -48,6 +49,7 @@ class LinksVerb final : public Verb {
       row["pinned_bytes"] = link.pinned_bytes();
       row["quota_bytes"] =
           link.quota_bytes() == 0 ? boost::json::value() : boost::json::value(link.quota_bytes());
+      row["priority"] = LinkPriorityName(LinkPriorityOf(link.priority()));
       row["state"] = LinkStateName(link.state());
       links.emplace_back(std::move(row));
     }
@@ -73,6 +75,7 @@ class LinksVerb final : public Verb {
       columns.push_back({.heading = "CACHED-BYTES", .right = true});
       columns.push_back({.heading = "PINNED", .right = true});
       columns.push_back({.heading = "QUOTA", .right = true});
+      columns.push_back({.heading = "PRIORITY"});
       columns.push_back({.heading = "HIDDEN-KEYS", .right = true});
       columns.push_back({.heading = "LISTED"});
     }
@@ -92,6 +95,7 @@ class LinksVerb final : public Verb {
         row.emplace_back(HumanBytes(link.total().cached_bytes()));
         row.emplace_back(HumanBytes(link.pinned_bytes()));
         row.emplace_back(link.quota_bytes() == 0 ? "-" : HumanBytes(link.quota_bytes()));
+        row.emplace_back(std::string(LinkPriorityName(LinkPriorityOf(link.priority()))));
         row.emplace_back(HumanCount(generation.hidden_keys()));
         row.emplace_back(known ? Rfc3339(generation.listed_unix_s()) : "-");
       }

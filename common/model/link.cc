@@ -89,4 +89,28 @@ ObjectVersion VersionOf(const LinkSpec& link, std::string_view key, std::string_
                                .size = size});
 }
 
+std::string_view LinkPriorityName(LinkPriority priority) {
+  switch (priority) {
+    case LinkPriority::kLow:
+      return "low";
+    case LinkPriority::kNormal:
+      return "normal";
+    case LinkPriority::kHigh:
+      return "high";
+  }
+  return "normal";
+}
+
+Result<LinkPriority> ParseLinkPriority(std::string_view text) {
+  for (const LinkPriority one : {LinkPriority::kLow, LinkPriority::kNormal, LinkPriority::kHigh}) {
+    if (text == LinkPriorityName(one)) return one;
+  }
+  return Fail(Code::kInvalid, "\"" + std::string(text) + "\" is none of low, normal and high");
+}
+
+LinkPriority LinkPriorityOf(std::int32_t number) {
+  if (number < 0) return LinkPriority::kLow;
+  return number > 0 ? LinkPriority::kHigh : LinkPriority::kNormal;
+}
+
 }  // namespace forebay

@@ -14,6 +14,15 @@ namespace forebay {
 /// When a link's listing is looked at again (DESIGN section 4, Link).
 enum class RefreshPolicy : std::uint8_t { kImmutable = 0, kOnDemand = 1, kPeriodic = 2 };
 
+/// Whose blocks a full cache keeps before others' (docs/adr/0014). Greater is kept longer.
+enum class LinkPriority : std::int8_t { kLow = -1, kNormal = 0, kHigh = 1 };
+/// low, normal, high.
+std::string_view LinkPriorityName(LinkPriority priority);
+/// kInvalid: it is none of them.
+Result<LinkPriority> ParseLinkPriority(std::string_view text);
+/// Of a message; what a newer program may know beyond is taken for the nearest.
+LinkPriority LinkPriorityOf(std::int32_t number);
+
 /// How a link reaches S3. Never holds a secret: `profile` names a profile of the coordinator's and
 /// the nodes' own files.
 struct LinkOrigin {
@@ -42,6 +51,7 @@ struct LinkSpec {
   RefreshPolicy refresh = RefreshPolicy::kOnDemand;
   std::uint64_t refresh_seconds = 0;  ///< Of kPeriodic, else 0.
   std::uint64_t quota_bytes = 0;      ///< Of all nodes together; 0 = none.
+  LinkPriority priority = LinkPriority::kNormal;
   /// Whether the rest of it may be fetched when a job reads much of it.
   bool background_fill = true;
   /// What is pinned: "" = the whole link, "train/" = a folder, "a.bin" = a file; from its root.

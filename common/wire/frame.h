@@ -71,6 +71,7 @@ enum class Method : std::uint16_t {
   kUnpin = 72,
   kListPins = 73,
   kSetQuota = 74,
+  kSetPriority = 75,
 };
 
 inline constexpr std::uint32_t kFrameMagic = 0x31594246;  ///< "FBY1"

@@ -36,6 +36,7 @@ proto::LinkSpec ToProto(const LinkSpec& link) {
   message.set_replicas(link.replicas);
   message.set_refresh(static_cast<std::uint32_t>(link.refresh));
   message.set_quota_bytes(link.quota_bytes);
+  message.set_priority(static_cast<std::int32_t>(link.priority));
   message.set_no_background_fill(!link.background_fill);
   for (const std::string& pin : link.pins) message.add_pins(pin);
   message.set_pins_version(link.pins_version);
@@ -62,6 +63,7 @@ Result<LinkSpec> FromProto(const proto::LinkSpec& message) {
   link.replicas = message.replicas();
   link.refresh = static_cast<RefreshPolicy>(message.refresh());
   link.quota_bytes = message.quota_bytes();
+  link.priority = LinkPriorityOf(message.priority());
   link.background_fill = !message.no_background_fill();
   link.pins.assign(message.pins().begin(), message.pins().end());
   link.pins_version = message.pins_version();

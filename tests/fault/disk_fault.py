@@ -104,8 +104,11 @@ class Load:
         facts.touch()
         self.log = tempfile.TemporaryFile()
         arguments = [PROGRAMS / "disk_load", directory, megabytes, facts, seed, first, blocks, pause_us]
+        # A mistake that the tests are to find (disk_mutants_test.py).
+        mutant = {"LD_PRELOAD": os.environ["FOREBAY_MUTANT_LIBRARY"], "FOREBAY_LYING_DISK": os.environ["FOREBAY_MUTANT"]} \
+            if "FOREBAY_MUTANT" in os.environ else {}
         self.process = subprocess.Popen([str(argument) for argument in arguments], stdout=self.log, stderr=self.log,
-                                        env={**os.environ, "FOREBAY_FAILPOINTS": failpoints})
+                                        env={**os.environ, **mutant, "FOREBAY_FAILPOINTS": failpoints})
 
     def size(self):
         return self.facts.stat().st_size

@@ -121,6 +121,9 @@ class UnmountedDisk(E2eTest):
         self.stop()
         self.start_node()
         eventually(lambda: self.states() == ["ok", "ok"], "and is known from then on")
+        # What lay on both disks was dropped from the second when both were there.
+        self.assertEqual(self.read(), lost)
+        eventually(lambda: self.node()["blocks"] == FILES, "every block is stored")
         self.assertEqual(self.read(), 0)
         print(f"\n    without the first disk: {lost} of {FILES} files fetched again, nothing written below its mount point",
               file=sys.stderr)

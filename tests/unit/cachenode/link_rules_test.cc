@@ -43,6 +43,14 @@ TEST(LinkRules, WithoutAQuotaThereIsNoBoundAndPinsComeAsTheyAre) {
   EXPECT_EQ(rules[0].pins, (std::vector<std::string>{"a/", "b"}));
 }
 
+TEST(LinkRules, PrioritiesComeAsTheyAre) {
+  auto link = std::make_shared<LinkSpec>();
+  link->id = Uuid::Random();
+  EXPECT_EQ(RulesOf({link}, RingTable(), "n", 1)[0].priority, LinkPriority::kNormal);
+  link->priority = LinkPriority::kHigh;
+  EXPECT_EQ(RulesOf({link}, RingTable(), "n", 1)[0].priority, LinkPriority::kHigh);
+}
+
 TEST(PinsCover, FoldersFilesAndWholeLinks) {
   EXPECT_TRUE(PinsCover({""}, "any/thing"));
   EXPECT_TRUE(PinsCover({"a/"}, "a/b/c"));

@@ -164,6 +164,7 @@ TEST(ExplainFile, BlocksOfWhichTheSameIsSaidShareALine) {
       "  listed      2 h 0 min ago, in generation 3\n"
       "  in S3 now   the same object\n"
       "  pinned      by the pin of imagenet/train until job slurm-8 ends\n"
+      "  priority    normal\n"
       "  cached      16.0 KiB of 20.0 KiB: bytes 0-16383\n"
       "  last read   2 min 0 s ago by job slurm-7, at n1\n"
       "  in short    4.00 KiB of it is not cached, last 1 min 0 s ago, evicted: its link's "

@@ -133,6 +133,13 @@ TEST_F(JsonDoc, Quota) {
   Run("quota", {"quota", "imagenet", "1MiB"});
 }
 
+TEST_F(JsonDoc, Priority) {
+  proto::SetPriorityReply reply;
+  reply.set_changed(true);
+  session_.Answer(Method::kSetPriority, reply);
+  Run("priority", {"priority", "imagenet", "high"});
+}
+
 TEST_F(JsonDoc, Brakes) {
   proto::SetFillLimitsReply reply;
   reply.set_changed(true);

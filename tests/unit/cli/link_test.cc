@@ -49,6 +49,8 @@ TEST(Link, SendsEachOption) {
                                        "2",
                                        "--quota",
                                        "1GiB",
+                                       "--priority",
+                                       "high",
                                        "--endpoint-url",
                                        "http://s3:9000",
                                        "--region",
@@ -69,6 +71,7 @@ TEST(Link, SendsEachOption) {
   EXPECT_EQ(request.block_bytes(), 1u << 20);
   EXPECT_EQ(request.replicas(), 2u);
   EXPECT_EQ(request.quota_bytes(), 1u << 30);
+  EXPECT_EQ(request.priority(), 1);
   EXPECT_EQ(request.endpoint(), "http://s3:9000");
   EXPECT_EQ(request.region(), "eu-central-1");
   EXPECT_EQ(request.profile(), "p");

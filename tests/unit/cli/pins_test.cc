@@ -1,4 +1,4 @@
-// pin, unpin, pins, quota.
+// pin, unpin, pins, quota, priority.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -102,6 +102,24 @@ TEST(Quota, TakesASizeOrNone) {
             "link 'imagenet' has no quota\n");
   for (const char* size : {"0", "-1GB", "much", "5%"})
     EXPECT_EQ(RunForebay(session, {"quota", "imagenet", size}).exit, 2) << size;
+}
+
+TEST(Priority, TakesOneOfThreeWords) {
+  ScriptedSession session;
+  session.Answer(Method::kSetPriority, proto::SetPriorityReply());
+  EXPECT_EQ(RunForebay(session, {"priority", "imagenet", "low"}).out,
+            "link 'imagenet' has priority low\n");
+  EXPECT_EQ(session.Asked<proto::SetPriorityRequest>(0).name(), "imagenet");
+  EXPECT_EQ(session.Asked<proto::SetPriorityRequest>(0).priority(), -1);
+  proto::SetPriorityReply reply;
+  reply.add_not_told("n2");
+  session.Answer(Method::kSetPriority, reply);
+  const Ran ran = RunForebay(session, {"priority", "imagenet", "high"});
+  EXPECT_EQ(ran.exit, 3);
+  EXPECT_THAT(ran.out, HasSubstr("node n2 does not know it yet"));
+  EXPECT_EQ(session.Asked<proto::SetPriorityRequest>(1).priority(), 1);
+  for (const char* word : {"urgent", "1", "High"})
+    EXPECT_EQ(RunForebay(session, {"priority", "imagenet", word}).exit, 2) << word;
 }
 
 }  // namespace

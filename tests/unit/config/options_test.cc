@@ -105,10 +105,12 @@ TEST(Options, OfANode) {
   EXPECT_GT(config.memory_limit, 64ULL << 20);
   EXPECT_EQ(config.s3_timeout, std::chrono::seconds(300));
 
-  config = NodeConfig{.state_dir = "/state"};
+  config = NodeConfig();
+  config.state_dir = "/state";
   EXPECT_THAT(Load(config, NodeSection, {"--cache-dir", "/a", "--accept-new-disk", "/b"}),
               ElementsAre("accept_new_disk: /b is none of the directories of cache_dir"));
-  config = NodeConfig{.state_dir = "/state"};
+  config = NodeConfig();
+  config.state_dir = "/state";
   EXPECT_THAT(Load(config, NodeSection, {"--cache-dir", "/a", "--cache-dir", "/a=1GiB"}),
               ElementsAre("cache_dir: /a is given twice; name each directory once"));
   EXPECT_THAT(Load(config, NodeSection, {"--cache-dir", "a=1GiB"}),

@@ -86,7 +86,8 @@ TEST_F(StatsBookTest, CachedBytesAreThoseOfPresentNodesAlone) {
 
 TEST_F(StatsBookTest, RoomIsWhatIsFreeAndWhatIdleLinksGiveAway) {
   const Uuid target = Uuid::Random();
-  EXPECT_EQ(book.NodeRoom("n1", 32'000, target), 31'000u) << "not heard of yet";
+  LinkPriorities priorities;
+  EXPECT_EQ(book.NodeRoom("n1", 32'000, target, priorities), 31'000u) << "not heard of yet";
   proto::HeartbeatRequest beat = Beat("n1", 1, link, 1, 500);
   proto::DiskReport& disk = *beat.add_disks();
   disk.set_capacity_bytes(2000);
@@ -98,11 +99,20 @@ TEST_F(StatsBookTest, RoomIsWhatIsFreeAndWhatIdleLinksGiveAway) {
   beat.mutable_links(0)->set_pinned_bytes(100);
   book.Report(beat, now);
   EXPECT_EQ(book.NodeUsable("n1", 32'000), 1900u);
-  EXPECT_EQ(book.NodeRoom("n1", 32'000, target), 1900u - 200u) << "all but what is pinned";
-  EXPECT_EQ(book.NodeRoom("n1", 32'000, link), 900u) << "a link replaces nothing of its own";
+  EXPECT_EQ(book.NodeRoom("n1", 32'000, target, priorities), 1900u - 200u)
+      << "all but what is pinned";
+  EXPECT_EQ(book.NodeRoom("n1", 32'000, link, priorities), 900u)
+      << "a link replaces nothing of its own";
   beat.mutable_links(0)->set_in_use(true);
   book.Report(beat, now);
-  EXPECT_EQ(book.NodeRoom("n1", 32'000, target), 900u);
+  EXPECT_EQ(book.NodeRoom("n1", 32'000, target, priorities), 900u);
+  priorities[target] = LinkPriority::kHigh;
+  EXPECT_EQ(book.NodeRoom("n1", 32'000, target, priorities), 1900u - 200u) << "though it is in use";
+  beat.mutable_links(0)->set_in_use(false);
+  book.Report(beat, now);
+  priorities[link] = LinkPriority::kHigh;
+  priorities[target] = LinkPriority::kNormal;
+  EXPECT_EQ(book.NodeRoom("n1", 32'000, target, priorities), 900u) << "however idle";
 }
 
 TEST_F(StatsBookTest, AWindowBeginsAtTheYoungestSampleThatIsOldEnough) {

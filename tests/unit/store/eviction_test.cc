@@ -17,7 +17,10 @@ const Uuid kC = Uuid::Parse("cccccccc-0000-4000-8000-000000000001");
 /// A clock that the test turns.
 class IdleLinksFirstTest : public ::testing::Test {
  protected:
-  LinkUse Used(const Uuid& link, Duration ago) const { return {link, now_ - ago}; }
+  LinkUse Used(const Uuid& link, Duration ago,
+               LinkPriority priority = LinkPriority::kNormal) const {
+    return {link, now_ - ago, false, priority};
+  }
 
   TimePoint now_{1000h};
   IdleLinksFirst policy_{600s};
@@ -50,6 +53,22 @@ TEST_F(IdleLinksFirstTest, PinnedLinkGivesNothingAway) {
   pinned.pinned = true;
   EXPECT_EQ(policy_.VictimLinks(Used(kC, 0s), {pinned, Used(kB, 900s)}, now_),
             (std::vector<Uuid>{kB}));
+}
+
+TEST_F(IdleLinksFirstTest, LowerPriorityGoesFirstAndThoughItIsInUse) {
+  EXPECT_EQ(policy_.VictimLinks(Used(kC, 0s, LinkPriority::kHigh),
+                                {Used(kA, 0s), Used(kB, 5000s, LinkPriority::kHigh),
+                                 Used(kD, 10s, LinkPriority::kLow)},
+                                now_),
+            (std::vector<Uuid>{kD, kA, kB}));
+}
+
+TEST_F(IdleLinksFirstTest, HigherPriorityMakesWayForNoneButPins) {
+  const std::vector<LinkUse> cached = {Used(kA, 5000s, LinkPriority::kHigh), Used(kB, 5000s)};
+  LinkUse newcomer = Used(kC, 0s, LinkPriority::kLow);
+  EXPECT_TRUE(policy_.VictimLinks(newcomer, cached, now_).empty());
+  newcomer.pinned = true;
+  EXPECT_EQ(policy_.VictimLinks(newcomer, cached, now_), (std::vector<Uuid>{kB, kA}));
 }
 
 TEST_F(IdleLinksFirstTest, ForAPinnedBlockTheOthersGoIdleOnesFirstAndItsOwnLinkLast) {

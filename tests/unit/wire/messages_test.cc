@@ -22,6 +22,7 @@ TEST(Messages, LinksNodesAndBlocksComeBackAsTheyWere) {
   link.replicas = 2;
   link.refresh = RefreshPolicy::kImmutable;
   link.quota_bytes = 5;
+  link.priority = LinkPriority::kLow;
   link.background_fill = false;
   link.pins = {"", "train/", "a.bin"};
   link.pins_version = 9;
