@@ -211,7 +211,9 @@ Task<FillOutcome> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill
   }
   full.NoteRefused(cold.link->id, cold.block.length, Clock::now());
   const bool no_room = kept.error().code == Code::kOverloaded;
-  history_.NoteLoss(cold.block, no_room ? BlockLoss::kNoRoom : BlockLoss::kUnwritable);
+  BlockLoss why = no_room ? BlockLoss::kNoRoom : BlockLoss::kUnwritable;
+  if (store_.IsSetAside(cold.block)) why = BlockLoss::kSetAside;
+  history_.NoteLoss(cold.block, why);
   if (!no_room) WarnNotKept(cold.block, kept.error());
   recent_.Add(cold.link->id, std::move(fill));
   co_return FillOutcome::kNoRoom;

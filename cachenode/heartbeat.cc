@@ -101,10 +101,10 @@ Result<Uuid> Heartbeat::LearnCluster(std::stop_token stopping) {
               "stopped while waiting for the coordinator " + Join(options_.coordinators));
 }
 
-void Heartbeat::Start(NodeInfo self, BlockStore& store, S3Brakes& brakes,
-                      std::vector<std::string> missing_dirs) {
+void Heartbeat::Start(NodeInfo self, BlockStore& store, S3Brakes& brakes, NodeFacts facts) {
   self_ = std::move(self);
-  missing_dirs_ = std::move(missing_dirs);
+  facts_ = std::move(facts);
+  started_ = Clock::now();
   store_ = &store;
   brakes_ = &brakes;
   {
@@ -309,12 +309,16 @@ proto::HeartbeatRequest Heartbeat::Compose() const {
     message.set_throttled(use.throttled);
     message.set_waiting(use.waiting);
   }
-  for (const std::string& path : missing_dirs_) {
+  for (const std::string& path : facts_.missing_dirs) {
     proto::DiskReport& report = *request.add_disks();
     report.set_path(path);
     report.set_state(static_cast<std::uint32_t>(DiskState::kMissing));
   }
   request.set_blocks(store_->BlockCount());
+  request.set_blocks_set_aside(store_->SetAsideCount());
+  request.set_last_end(static_cast<std::uint32_t>(facts_.last_end));
+  const auto running = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - started_);
+  request.set_running_s(static_cast<std::uint64_t>(running.count()));
   request.set_checksum_failures(store_->counters().checksum_failures.load());
   counters_.ForgetIdleJobs(Clock::now());
   for (const JobCount& job : counters_.Jobs()) {

@@ -13,6 +13,7 @@
 
 #include "cachenode/changed_objects.h"
 #include "cachenode/cluster_view.h"
+#include "cachenode/last_run.h"
 #include "cachenode/node_counters.h"
 #include "cachenode/s3_brakes.h"
 #include "cachenode/store/block_store.h"
@@ -31,6 +32,12 @@ struct HeartbeatOptions {
   Duration every = kHeartbeatEvery;
 };
 
+/// What a node reports of itself beside what its parts count.
+struct NodeFacts {
+  std::vector<std::string> missing_dirs;  ///< Configured cache directories that it does not use.
+  RunEnd last_end = RunEnd::kStopped;
+};
+
 /// A node's side of its membership: learns the cluster, registers, reports once a second, and takes
 /// over links and ring tables. Without a coordinator the node serves on from what is known: nothing
 /// here is a condition for serving. Has an event loop of its own. Public calls from any thread
@@ -47,10 +54,9 @@ class Heartbeat {
   /// Blocks. kUnavailable when `stopping` is asked for; kDenied when a coordinator refuses us.
   Result<Uuid> LearnCluster(std::stop_token stopping);
 
-  /// Begins to register and to report on `store`, on what `brakes` let through, and on the
-  /// configured directories that the store does not use. `self.address` is final.
-  void Start(NodeInfo self, BlockStore& store, S3Brakes& brakes,
-             std::vector<std::string> missing_dirs);
+  /// Begins to register and to report on `store`, on what `brakes` let through, and `facts`.
+  /// `self.address` is final.
+  void Start(NodeInfo self, BlockStore& store, S3Brakes& brakes, NodeFacts facts);
   /// Blocks until the first registration; kInvalid or kDenied when it is refused, kUnavailable when
   /// `stopping`.
   Status WaitUntilRegistered(std::stop_token stopping);
@@ -92,7 +98,8 @@ class Heartbeat {
   NodeInfo self_;
   BlockStore* store_ = nullptr;
   S3Brakes* brakes_ = nullptr;
-  std::vector<std::string> missing_dirs_;
+  NodeFacts facts_;
+  TimePoint started_;
 
   // On the event loop only.
   std::size_t current_ = 0;  // the coordinator that answered last

@@ -21,6 +21,7 @@ constexpr std::size_t kMaxIdBytes = 63;
 // disk.
 constexpr std::chrono::seconds kLastActs{3};
 constexpr std::chrono::seconds kLeastClose{1};
+constexpr std::chrono::seconds kLookAtKillsEvery{10};
 
 Status CheckId(const std::string& id) {
   const bool good = !id.empty() && id.size() <= kMaxIdBytes && std::ranges::all_of(id, [](char c) {
@@ -128,6 +129,20 @@ Status Node::Identify() {
   Status known = cluster_.KeepIn(home + "/cluster_state");
   if (!known && known.error().code != Code::kCorrupt) return known;
   if (!known) spdlog::warn("{}; the coordinator is asked again", known.error().message);
+  last_run_ = std::make_unique<LastRun>(home + "/running", "/proc");
+  Result<RunEnd> last_end = last_run_->Begin();
+  if (!last_end) return Fail(std::move(last_end.error()));
+  last_end_ = *last_end;
+  if (last_end_ == RunEnd::kOutOfMemory) {
+    spdlog::warn(
+        "this node was probably killed by the kernel for want of memory: give it less "
+        "with --memory-limit, now {} bytes, or the machine or its control group more",
+        options_.filler.memory_limit);
+  } else if (last_end_ == RunEnd::kKilled) {
+    spdlog::warn(
+        "this node ended last without being stopped: it crashed or was killed, or the "
+        "machine went down");
+  }
   local_socket_ = options_.local_socket;
   if (!local_socket_.empty()) return {};
   Result<std::string> runtime = RuntimeDir();
@@ -215,6 +230,7 @@ Status Node::Serve(bool restarted) {
       [this](std::uint64_t epoch) { heartbeat_->NoticeEpoch(epoch); });
   disks_ = std::make_unique<DiskKeeper>(*store_, options_.disks);
   disks_->Start(io_);
+  Spawn(io_.Next(), WatchMemoryKills());
   io_.Start();
   peers_->Start(restarted);
   return server_->Start();
@@ -230,6 +246,16 @@ std::vector<LinkRule> Node::Rules() const {
   std::uint64_t capacity = 0;
   for (const CacheDirOptions& dir : dirs_) capacity += dir.capacity_bytes;
   return RulesOf(cluster_.AllLinks(), *cluster_.ring(), id_, capacity);
+}
+
+/// What the kernel kills while this node lives is somebody else.
+Task<void> Node::WatchMemoryKills() {
+  for (bool on = true; on;) {
+    on = co_await SleepFor(kLookAtKillsEvery);
+    auto look = [this] { return last_run_->Look(); };
+    // A disk that fails says so elsewhere.
+    (void)co_await offload_.Run(std::move(look));
+  }
 }
 
 /// In the background: a link has more than its quota.
@@ -248,7 +274,10 @@ Status Node::Join(bool restarted, std::stop_token stopping) {
   self.host_id = MachineId();
   self.zone = options_.zone;
   for (const DiskUsage& disk : store_->Disks()) self.capacity_bytes += disk.capacity_bytes;
-  heartbeat_->Start(std::move(self), *store_, filler_->brakes(), missing_);
+  NodeFacts facts;
+  facts.missing_dirs = missing_;
+  facts.last_end = last_end_;
+  heartbeat_->Start(std::move(self), *store_, filler_->brakes(), std::move(facts));
   // A node that knows its cluster serves at once, coordinator or not.
   if (restarted) return {};
   return heartbeat_->WaitUntilRegistered(stopping);
@@ -324,6 +353,8 @@ void Node::Stop(Deadline drain) {
     const Status closed = store_->Close(Deadline(std::max(drain.at(), Clock::now() + kLeastClose)));
     hangs_on_ = !closed && closed.error().code == Code::kTimeout;
     if (!closed) spdlog::error("the cache may lose its newest blocks: {}", closed.error().message);
+    const Status ended = hangs_on_ ? Status() : last_run_->End();
+    if (!ended) spdlog::warn("{}", ended.error().message);
   }
   // What saves the node's own files may hang on the same disk.
   if (!hangs_on_) offload_.Stop();

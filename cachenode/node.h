@@ -17,6 +17,7 @@
 #include "cachenode/filler.h"
 #include "cachenode/heartbeat.h"
 #include "cachenode/known_directories.h"
+#include "cachenode/last_run.h"
 #include "cachenode/link_rules.h"
 #include "cachenode/node_counters.h"
 #include "cachenode/origin.h"
@@ -93,6 +94,7 @@ class Node {
   void ApplyDecisions();
   std::vector<LinkRule> Rules() const;
   Task<void> Trim();
+  Task<void> WatchMemoryKills();
   Status Join(bool restarted, std::stop_token stopping);
   void Observe();
 
@@ -103,6 +105,8 @@ class Node {
   std::optional<KnownDirectories> known_;
   std::vector<CacheDirOptions> dirs_;  ///< Of the options, those in service.
   std::vector<std::string> missing_;   ///< The paths of the others.
+  std::unique_ptr<LastRun> last_run_;
+  RunEnd last_end_ = RunEnd::kStopped;
   std::string id_;
   std::string local_socket_;
   ClusterView cluster_;

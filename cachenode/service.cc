@@ -220,12 +220,17 @@ Task<Result<RpcReply>> Service::CheckBlocks(RpcCall call) {
   }
   const auto count = static_cast<std::size_t>(request.blocks_size());
   std::string present((count + 7) / 8, '\0');
+  std::string set_aside = parts_.store.SetAsideCount() > 0 ? present : "";
+  const auto mark = [](std::string& bits, std::size_t i) {
+    bits[i / 8] = static_cast<char>(static_cast<unsigned char>(bits[i / 8]) | (1U << (i % 8)));
+  };
   for (std::size_t i = 0; i < count; ++i) {
-    if (!parts_.store.Contains(FromProto(request.blocks(static_cast<int>(i))))) continue;
-    present[i / 8] =
-        static_cast<char>(static_cast<unsigned char>(present[i / 8]) | (1U << (i % 8)));
+    const BlockId block = FromProto(request.blocks(static_cast<int>(i)));
+    if (parts_.store.Contains(block)) mark(present, i);
+    if (!set_aside.empty() && parts_.store.IsSetAside(block)) mark(set_aside, i);
   }
   proto::CheckBlocksReply reply;
+  reply.set_set_aside(std::move(set_aside));
   reply.set_present(std::move(present));
   co_return ReplyWith(reply);
 }

@@ -139,6 +139,8 @@ std::string LossText(BlockLoss loss) {
              "its quota";
     case BlockLoss::kUnwritable:
       return "not kept: the disks refuse to write";
+    case BlockLoss::kSetAside:
+      return "not kept: the node crashed on it three times (`forebay evict` lets it try again)";
     case BlockLoss::kNone:
       break;
   }
@@ -159,6 +161,8 @@ std::string LossName(BlockLoss loss) {
       return "no-room";
     case BlockLoss::kUnwritable:
       return "unwritable";
+    case BlockLoss::kSetAside:
+      return "set-aside";
     case BlockLoss::kNone:
       break;
   }

@@ -29,6 +29,19 @@ std::string_view DiskStateName(std::uint32_t state) {
   }
 }
 
+std::string_view RunEndName(std::uint32_t end) {
+  switch (end) {
+    case 0:
+      return "stopped";
+    case 1:
+      return "killed";
+    case 2:
+      return "out-of-memory";
+    default:
+      return "unknown";
+  }
+}
+
 /// The counters that a link has both in total and in the window.
 void PutCounters(boost::json::object& out, const proto::LinkCounters& counters) {
   out["reads"] = counters.reads();
@@ -152,6 +165,8 @@ boost::json::object NodeJson(const proto::NodeStats& node) {
   out["s3_gets"] = node.total().s3_gets();
   out["s3_bytes"] = node.total().s3_bytes();
   out["checksum_failures"] = node.checksum_failures();
+  out["blocks_set_aside"] = node.blocks_set_aside();
+  out["last_end"] = RunEndName(node.last_end());
   boost::json::array disks;
   for (const proto::DiskReport& disk : node.disks()) {
     boost::json::object& row = disks.emplace_back(boost::json::object()).as_object();

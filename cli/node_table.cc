@@ -29,6 +29,7 @@ void PrintNodes(const Console& console, const proto::StatsReply& stats) {
     columns.push_back({.heading = "S3-BYTES", .right = true});
     columns.push_back({.heading = "PEER-FILLS", .right = true});
     columns.push_back({.heading = "CHECKSUM-FAILURES", .right = true});
+    columns.push_back({.heading = "SET-ASIDE", .right = true});
     columns.push_back({.heading = "DISKS", .right = true});
     columns.push_back({.heading = "ZONE"});
   }
@@ -50,6 +51,8 @@ void PrintNodes(const Console& console, const proto::StatsReply& stats) {
       row.emplace_back(HumanCount(node.total().peer_fills()));
       row.emplace_back(HumanCount(node.checksum_failures()),
                        node.checksum_failures() == 0 ? Tone::kPlain : Tone::kBad);
+      row.emplace_back(HumanCount(node.blocks_set_aside()),
+                       node.blocks_set_aside() == 0 ? Tone::kPlain : Tone::kBad);
       row.emplace_back(std::to_string(node.disks().size()));
       row.emplace_back(node.info().zone().empty() ? "-" : node.info().zone());
     }

@@ -155,6 +155,7 @@ Task<Result<RpcReply>> AdminService::CheckTarget(RpcCall call) {
   reply.set_cached_blocks(tally.cached_blocks);
   reply.set_unknown_blocks(tally.unknown_blocks);
   reply.set_unknown_bytes(tally.unknown_bytes);
+  reply.set_set_aside_blocks(tally.set_aside_blocks);
   for (proto::UnknownNode& node : count->unknown) *reply.add_unknown() = std::move(node);
   for (proto::ChangedFile& file : parts_.changed.Below(target->link.id, target->path)) {
     reply.set_changed_objects(reply.changed_objects() + 1);
@@ -194,6 +195,12 @@ Task<Result<RpcReply>> AdminService::EvictTarget(RpcCall call) {
                          .dry_run = request.dry_run()};
   const bool whole_link = target->row.index == 0;
   if (whole_link) {
+    if (count->tallies.front().set_aside_blocks > 0 && !rules.dry_run) {
+      // By name as well: only so a node tries again what it has set aside.
+      auto named =
+          co_await parts_.census.Evict(target->snapshot, target->row, nodes, rules, deadline);
+      if (!named) co_return Fail(named.error());
+    }
     std::vector<proto::NodeEvicted> evicted =
         co_await parts_.census.EvictLink(target->link.id, nodes, rules, deadline);
     for (const proto::NodeEvicted& node : evicted) *reply.add_nodes() = node;

@@ -49,6 +49,34 @@ void AddNodeAlerts(const std::vector<MemberView>& members, std::int64_t now,
   }
 }
 
+/// A node that was killed for want of memory may be again: told as long as that is news.
+constexpr std::uint64_t kToldOfEndSeconds = 3600;
+
+/// HeartbeatRequest.last_end on the wire.
+constexpr std::uint32_t kOutOfMemory = 2;
+
+/// What a node says of its own crashes and kills.
+void AddCrashAlerts(const proto::NodeStats& node, std::int64_t now,
+                    std::vector<proto::Alert>& alerts) {
+  const std::string& id = node.info().id();
+  if (node.last_end() == kOutOfMemory && node.running_s() < kToldOfEndSeconds) {
+    alerts.push_back(MakeAlert(
+        "node_out_of_memory", now - static_cast<std::int64_t>(node.running_s()),
+        fmt::format("node {} was probably killed for want of memory, and runs again", id),
+        "give it less with --memory-limit, or the machine or its control group more; the kernel's "
+        "log on that machine says what was killed"));
+  }
+  if (node.blocks_set_aside() > 0) {
+    alerts.push_back(MakeAlert(
+        "blocks_set_aside", 0,
+        fmt::format("node {} keeps {} blocks out of its cache because it crashed on each of them "
+                    "three times; they are read from S3",
+                    id, node.blocks_set_aside()),
+        "report it with the node's log, which names them; `forebay evict` of their files lets a "
+        "newer program try again"));
+  }
+}
+
 /// Since when is not known: the node has left the disk alone since it started.
 proto::Alert MissingDisk(const std::string& node, const std::string& path) {
   return MakeAlert(
@@ -63,6 +91,7 @@ proto::Alert MissingDisk(const std::string& node, const std::string& path) {
 void AddDiskAlerts(const proto::StatsReply& reply, std::int64_t now,
                    std::vector<proto::Alert>& alerts) {
   for (const proto::NodeStats& node : reply.nodes()) {
+    AddCrashAlerts(node, now, alerts);
     for (const proto::DiskReport& disk : node.disks()) {
       if (disk.state() == kDiskOk) continue;
       if (disk.state() == kDiskMissing) {

@@ -23,6 +23,7 @@ struct CacheTally {
   std::uint64_t cached_disk_bytes = 0;  ///< What these take on a node's disk.
   std::uint64_t unknown_blocks = 0;     ///< Only a node that could not be asked may hold them.
   std::uint64_t unknown_bytes = 0;
+  std::uint64_t set_aside_blocks = 0;  ///< Not cached: a node crashed on them too often.
 };
 
 /// One block of a walk.

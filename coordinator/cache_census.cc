@@ -29,6 +29,11 @@ Result<proto::CheckBlocksReply> ReadCheck(const Result<RpcReply>& answer, std::s
   return reply;
 }
 
+/// Bits that an answer leaves out are not set.
+bool IsMarked(const std::string& bits, std::size_t i) {
+  return i / 8 < bits.size() && ((static_cast<unsigned char>(bits[i / 8]) >> (i % 8)) & 1) != 0;
+}
+
 void AddEvicted(proto::NodeEvicted& sum, const Result<RpcReply>& answer) {
   proto::EvictBlocksReply reply;
   Status parsed;
@@ -84,7 +89,10 @@ class CacheCensus::Presence {
   const std::vector<NodeInfo>& asked() const { return asked_; }
   std::vector<proto::UnknownNode> TakeUnknown() { return std::move(unknown_); }
 
-  void Begin(std::size_t blocks) { cached_.assign(blocks, false); }
+  void Begin(std::size_t blocks) {
+    cached_.assign(blocks, false);
+    set_aside_.assign(blocks, false);
+  }
 
   /// The answer of the node with this id.
   void Take(const std::string& node, const Result<RpcReply>& answer) {
@@ -95,8 +103,8 @@ class CacheCensus::Presence {
       return;
     }
     for (std::size_t i = 0; i < cached_.size(); ++i) {
-      const auto byte = static_cast<unsigned char>(reply->present()[i / 8]);
-      if (((byte >> (i % 8)) & 1) != 0) cached_[i] = true;
+      if (IsMarked(reply->present(), i)) cached_[i] = true;
+      if (IsMarked(reply->set_aside(), i)) set_aside_[i] = true;
     }
   }
 
@@ -111,6 +119,7 @@ class CacheCensus::Presence {
         tally.cached_disk_bytes += BlockDiskBytes(blocks[i].id.length);
       } else {
         complete_ = false;
+        if (set_aside_[i]) ++tally.set_aside_blocks;
         if (MayBeElsewhere(blocks[i].id)) {
           ++tally.unknown_blocks;
           tally.unknown_bytes += blocks[i].id.length;
@@ -152,6 +161,7 @@ class CacheCensus::Presence {
   std::vector<NodeInfo> asked_;
   std::vector<proto::UnknownNode> unknown_;
   std::vector<bool> cached_;
+  std::vector<bool> set_aside_;
   bool complete_ = true;
 };
 

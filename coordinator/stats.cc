@@ -216,6 +216,9 @@ void ClusterStats::Describe(const std::vector<Link>& links, const std::vector<Me
     book_.NodeTotals(member.info.id).WriteTo(*row.mutable_total());
     for (const proto::DiskReport& disk : latest.disks) *row.add_disks() = disk;
     row.set_blocks(latest.blocks);
+    row.set_blocks_set_aside(latest.blocks_set_aside);
+    row.set_last_end(latest.last_end);
+    row.set_running_s(latest.running_s);
     row.set_checksum_failures(book_.NodeChecksumFailures(member.info.id));
     row.set_last_heartbeat_age_ms(
         std::chrono::duration_cast<std::chrono::milliseconds>(member.silence).count());

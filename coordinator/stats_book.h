@@ -45,6 +45,9 @@ class StatsBook {
     Decisions told;
     std::vector<proto::DiskReport> disks;
     std::uint64_t blocks = 0;
+    std::uint64_t blocks_set_aside = 0;
+    std::uint32_t last_end = 0;  ///< RunEnd.
+    std::uint64_t running_s = 0;
   };
   struct Cached {
     std::uint64_t blocks = 0;

@@ -232,6 +232,7 @@ class BlockStore {
   /// Blocks that the program crashed on too often: never read from a disk nor admitted, until they
   /// are evicted one by one or a week has passed.
   virtual std::uint64_t SetAsideCount() const = 0;
+  virtual bool IsSetAside(const BlockId& block) const = 0;
 
   /// Totals since Open, for metrics and heartbeats.
   struct Counters {

@@ -47,6 +47,7 @@ class SegmentStore final : public BlockStore {
   std::vector<DiskUsage> Disks() const override;
   std::uint64_t BlockCount() const override;
   std::uint64_t SetAsideCount() const override { return parts_.crashes.size(); }
+  bool IsSetAside(const BlockId& block) const override { return parts_.crashes.IsSetAside(block); }
   const Counters& counters() const override { return parts_.counters; }
   std::unordered_map<Uuid, std::uint64_t> EvictedBytesByLink() const override;
   Status Close(Deadline deadline) override;

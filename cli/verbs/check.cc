@@ -60,6 +60,7 @@ class CheckVerb final : public Verb {
     document["hidden_keys"] = reply.hidden_keys();
     document["unknown_blocks"] = reply.unknown_blocks();
     document["unknown_bytes"] = reply.unknown_bytes();
+    document["set_aside_blocks"] = reply.set_aside_blocks();
     boost::json::array unknown;
     for (const proto::UnknownNode& node : reply.unknown()) {
       boost::json::object row;
@@ -122,6 +123,14 @@ class CheckVerb final : public Verb {
       console.out << fmt::format("  verified {} blocks, dropped {} that did not match\n",
                                  HumanCount(reply.verified_blocks()),
                                  HumanCount(reply.corrupt_blocks()));
+    }
+    if (reply.set_aside_blocks() > 0) {
+      console.out << fmt::format(
+          "  {} blocks are set aside: a node crashed on each of them three times, and they are "
+          "read "
+          "from S3; report it with the node's log, and `forebay evict {}` lets a newer program try "
+          "again\n",
+          HumanCount(reply.set_aside_blocks()), Escaped(target));
     }
     PrintChanged(console, reply);
     if (reply.hidden_keys() > 0) {

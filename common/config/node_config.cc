@@ -28,6 +28,14 @@ std::vector<std::string> CheckCacheDirs(const NodeConfig& config) {
   return faults;
 }
 
+/// Others cannot connect to "any address".
+std::vector<std::string> CheckAdvertise(const NodeConfig& config) {
+  const bool any = config.listen.starts_with("0.0.0.0:") || config.listen.starts_with("[::]:");
+  if (!any || !config.advertise.empty()) return {};
+  return {"listen: \"" + config.listen +
+          "\" is no address that others can use; name this machine's with --advertise HOST:PORT"};
+}
+
 /// Whether it is one of cache_dir is looked at when all options are known.
 Result<std::string> AsIs(const std::string& text) { return text; }
 
@@ -39,14 +47,6 @@ std::vector<std::string> Finish(NodeConfig& config, const Environment& environme
     faults.emplace_back("state_dir is not set and neither is HOME; give --state-dir DIR");
   }
   return faults;
-}
-
-/// Others cannot connect to "any address".
-std::vector<std::string> CheckAdvertise(const NodeConfig& config) {
-  const bool any = config.listen.starts_with("0.0.0.0:") || config.listen.starts_with("[::]:");
-  if (!any || !config.advertise.empty()) return {};
-  return {"listen: \"" + config.listen +
-          "\" is no address that others can use; name this machine's with --advertise HOST:PORT"};
 }
 
 void AddCache(ConfigSection& section, NodeConfig& config) {

@@ -14,6 +14,7 @@ enum class BlockLoss : std::uint8_t {
   kDamaged = 4,     ///< Dropped: it could not be read as what it was when it was filled.
   kNoRoom = 5,      ///< Not kept: no space may be freed for it, or its link is at its quota.
   kUnwritable = 6,  ///< Not kept: the disks refuse to write.
+  kSetAside = 7,    ///< Not kept: its node crashed on it, again and again.
 };
 
 }  // namespace forebay

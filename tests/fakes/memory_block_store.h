@@ -50,6 +50,7 @@ class MemoryBlockStore final : public BlockStore {
   std::vector<DiskUsage> Disks() const override;
   std::uint64_t BlockCount() const override;
   std::uint64_t SetAsideCount() const override { return 0; }
+  bool IsSetAside(const BlockId&) const override { return false; }
   const Counters& counters() const override { return counters_; }
   std::unordered_map<Uuid, std::uint64_t> EvictedBytesByLink() const override { return {}; }
   Status Close(Deadline /*deadline*/) override { return {}; }

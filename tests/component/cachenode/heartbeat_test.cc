@@ -58,7 +58,10 @@ class HeartbeatTest : public ::testing::Test {
     self.id = "n1";
     self.address = "127.0.0.1:1";
     self.capacity_bytes = 1 << 30;
-    heartbeat_->Start(std::move(self), store_, brakes_, {"/mnt/gone"});
+    NodeFacts facts;
+    facts.missing_dirs = {"/mnt/gone"};
+    facts.last_end = RunEnd::kOutOfMemory;
+    heartbeat_->Start(std::move(self), store_, brakes_, std::move(facts));
     const Status joined = heartbeat_->WaitUntilRegistered({});
     ASSERT_TRUE(joined.has_value()) << joined.error().message;
   }
@@ -120,13 +123,14 @@ TEST_F(HeartbeatTest, ACoordinatorThatForgotTheNodeGetsItAgain) {
   EXPECT_TRUE(Eventually([&] { return coordinator_.heartbeats() >= 3; })) << "and is reported to";
 }
 
-TEST_F(HeartbeatTest, ReportsTheDisksThatTheNodeLacks) {
+TEST_F(HeartbeatTest, ReportsTheDisksThatTheNodeLacksAndHowItEndedLast) {
   Start({coordinator_.address()});
   ASSERT_TRUE(Eventually([&] { return coordinator_.heartbeats() == 1; }));
   const proto::HeartbeatRequest beat = coordinator_.last_heartbeat();
   ASSERT_GT(beat.disks_size(), 0);
   const proto::DiskReport missing = beat.disks(beat.disks_size() - 1);
   EXPECT_EQ(missing.path(), "/mnt/gone");
+  EXPECT_EQ(beat.last_end(), static_cast<std::uint32_t>(RunEnd::kOutOfMemory));
   EXPECT_EQ(missing.state(), static_cast<std::uint32_t>(DiskState::kMissing));
 }
 

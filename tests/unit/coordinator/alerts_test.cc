@@ -1,0 +1,64 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "coordinator/stats.h"
+
+namespace forebay {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Property;
+
+class AlertsTest : public ::testing::Test {
+ protected:
+  AlertsTest() { reply_.add_nodes()->mutable_info()->set_id("n1"); }
+
+  proto::NodeStats& node() { return *reply_.mutable_nodes(0); }
+  std::vector<proto::Alert> Alerts() const { return ClusterAlerts(reply_, {}, {}, kNow); }
+
+  static constexpr std::int64_t kNow = 1'767'323'000;
+  proto::StatsReply reply_;
+};
+
+TEST_F(AlertsTest, AHealthyNodeHasNone) {
+  node().add_disks()->set_path("/a");
+  EXPECT_THAT(Alerts(), IsEmpty());
+}
+
+TEST_F(AlertsTest, ADiskThatTheNodeRunsWithoutComesWithBothWaysOut) {
+  proto::DiskReport& disk = *node().add_disks();
+  disk.set_path("/mnt/a");
+  disk.set_state(3);
+  const std::vector<proto::Alert> alerts = Alerts();
+  ASSERT_THAT(alerts, ElementsAre(Property(&proto::Alert::name, "disk_missing")));
+  EXPECT_THAT(alerts[0].message(), HasSubstr("node n1 runs without its disk /mnt/a"));
+  EXPECT_THAT(alerts[0].action(), HasSubstr("mount the disk and restart forebay-node"));
+  EXPECT_THAT(alerts[0].action(), HasSubstr("--accept-new-disk /mnt/a"));
+}
+
+TEST_F(AlertsTest, AKillForWantOfMemoryIsToldForAnHour) {
+  node().set_last_end(2);
+  node().set_running_s(600);
+  const std::vector<proto::Alert> alerts = Alerts();
+  ASSERT_THAT(alerts, ElementsAre(Property(&proto::Alert::name, "node_out_of_memory")));
+  EXPECT_EQ(alerts[0].since_unix_s(), kNow - 600);
+  EXPECT_THAT(alerts[0].action(), HasSubstr("--memory-limit"));
+  node().set_running_s(3600);
+  EXPECT_THAT(Alerts(), IsEmpty());
+  node().set_running_s(1);
+  node().set_last_end(1);
+  EXPECT_THAT(Alerts(), IsEmpty()) << "who killed it knows";
+}
+
+TEST_F(AlertsTest, BlocksThatANodeCrashedOnAreToldAsLongAsTheyAreSetAside) {
+  node().set_blocks_set_aside(2);
+  const std::vector<proto::Alert> alerts = Alerts();
+  ASSERT_THAT(alerts, ElementsAre(Property(&proto::Alert::name, "blocks_set_aside")));
+  EXPECT_THAT(alerts[0].message(), HasSubstr("node n1 keeps 2 blocks out of its cache"));
+  EXPECT_THAT(alerts[0].action(), HasSubstr("forebay evict"));
+}
+
+}  // namespace
+}  // namespace forebay
