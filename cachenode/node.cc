@@ -124,15 +124,31 @@ Status Node::Identify() {
         : stored                  ? *stored
                                   : "n-" + Uuid::Random().ToString().substr(0, 8);
   Status good = CheckId(id_);
-  if (good) good = KeepId(home, id_);
   if (!good) return good;
   Status known = cluster_.KeepIn(home + "/cluster_state");
   if (!known && known.error().code != Code::kCorrupt) return known;
   if (!known) spdlog::warn("{}; the coordinator is asked again", known.error().message);
-  last_run_ = std::make_unique<LastRun>(home + "/running", "/proc");
-  Result<RunEnd> last_end = last_run_->Begin();
-  if (!last_end) return Fail(std::move(last_end.error()));
-  last_end_ = *last_end;
+  local_socket_ = options_.local_socket;
+  if (!local_socket_.empty()) return {};
+  Result<std::string> runtime = RuntimeDir();
+  if (!runtime) return Fail(runtime.error());
+  local_socket_ = *runtime + "/node-" + id_ + ".sock";
+  return {};
+}
+
+/// The store has opened them, and they are ours alone: nothing is written to what another node
+/// uses.
+Status Node::RememberDirectories() {
+  for (const CacheDirOptions& dir : dirs_) {
+    Status kept = known_->Remember(dir.path);
+    if (kept) kept = KeepId(dir.path, id_);
+    if (!kept) return kept;
+  }
+  last_run_ = std::make_unique<LastRun>(dirs_.front().path + "/running", "/proc");
+  const Result<RunEnd> last_end = last_run_->Begin();
+  // A full disk is no reason not to start.
+  if (!last_end) spdlog::warn("{}", last_end.error().message);
+  last_end_ = last_end.value_or(RunEnd::kStopped);
   if (last_end_ == RunEnd::kOutOfMemory) {
     spdlog::warn(
         "this node was probably killed by the kernel for want of memory: give it less "
@@ -142,21 +158,6 @@ Status Node::Identify() {
     spdlog::warn(
         "this node ended last without being stopped: it crashed or was killed, or the "
         "machine went down");
-  }
-  local_socket_ = options_.local_socket;
-  if (!local_socket_.empty()) return {};
-  Result<std::string> runtime = RuntimeDir();
-  if (!runtime) return Fail(runtime.error());
-  local_socket_ = *runtime + "/node-" + id_ + ".sock";
-  return {};
-}
-
-/// The store has opened them.
-Status Node::RememberDirectories() {
-  for (const CacheDirOptions& dir : dirs_) {
-    Status kept = known_->Remember(dir.path);
-    if (kept) kept = KeepId(dir.path, id_);
-    if (!kept) return kept;
   }
   return {};
 }
@@ -353,11 +354,12 @@ void Node::Stop(Deadline drain) {
     const Status closed = store_->Close(Deadline(std::max(drain.at(), Clock::now() + kLeastClose)));
     hangs_on_ = !closed && closed.error().code == Code::kTimeout;
     if (!closed) spdlog::error("the cache may lose its newest blocks: {}", closed.error().message);
-    const Status ended = hangs_on_ ? Status() : last_run_->End();
-    if (!ended) spdlog::warn("{}", ended.error().message);
   }
   // What saves the node's own files may hang on the same disk.
-  if (!hangs_on_) offload_.Stop();
+  if (hangs_on_) return;
+  offload_.Stop();
+  const Status ended = last_run_ ? last_run_->End() : Status();
+  if (!ended) spdlog::warn("{}", ended.error().message);
 }
 
 }  // namespace forebay
