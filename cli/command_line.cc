@@ -50,7 +50,8 @@ void Declare(CLI::App& app, Collected& collected) {
   };
   app.add_option(names, collect)
       ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      ->multi_option_policy(option.repeats ? CLI::MultiOptionPolicy::TakeAll
+                                           : CLI::MultiOptionPolicy::TakeLast);
 }
 
 Failure Unexpected(const std::string& word, const std::deque<Collected>& all,

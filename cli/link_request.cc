@@ -7,6 +7,7 @@
 
 #include "common/base/nearest.h"
 #include "common/base/units.h"
+#include "common/model/key_filter.h"
 #include "common/model/limits.h"
 #include "common/model/link.h"
 
@@ -60,6 +61,12 @@ void LinkWish::Declare(Options& options) {
   options_.set_refresh(static_cast<std::uint32_t>(RefreshPolicy::kOnDemand));
   options.Argument("SOURCE", "s3://bucket/prefix", source_);
   options.Text("--as", "NAME", "the link's name (default: the last part of the prefix)", name_);
+  options.Texts("--include", "GLOB",
+                "link only keys that match: *.jpg, /train/**; may be given several times",
+                includes_);
+  options.Texts("--exclude", "GLOB",
+                "leave out keys that match, also included ones; may be given several times",
+                excludes_);
   options.Flag("--refresh", "POLICY",
                "immutable (never listed again), on-demand (default) or a time: 10m",
                [this](const std::string& text) { return TakeRefresh(text); });
@@ -117,7 +124,11 @@ Result<proto::LinkRequest> LinkWish::Request() const {
   const std::string name = name_.empty() ? DefaultLinkName(*location) : name_;
   Status valid = ValidateLinkName(name);
   if (!valid) return Fail(valid.error());
+  const Result<KeyFilter> filter = KeyFilter::Parse(includes_, excludes_);
+  if (!filter) return Fail(filter.error());
   proto::LinkRequest request = options_;
+  for (const std::string& glob : includes_) request.add_includes(glob);
+  for (const std::string& glob : excludes_) request.add_excludes(glob);
   request.set_name(name);
   request.set_bucket(location->bucket);
   request.set_prefix(location->prefix);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cli/options.h"
 #include "common/base/result.h"
@@ -24,6 +25,8 @@ class LinkWish {
 
   std::string source_;
   std::string name_;
+  std::vector<std::string> includes_;
+  std::vector<std::string> excludes_;
   proto::LinkRequest options_;
   bool path_style_ = false;
   bool requester_pays_ = false;

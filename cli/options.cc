@@ -46,6 +46,15 @@ void Options::Flag(std::string name, std::string value, std::string help,
                   .take = std::move(take)});
 }
 
+void Options::Texts(std::string name, std::string value, std::string help,
+                    std::vector<std::string>& out) {
+  Flag(std::move(name), std::move(value), std::move(help), [&out](const std::string& text) {
+    out.push_back(text);
+    return Status();
+  });
+  all_.back().repeats = true;
+}
+
 void Options::Choice(std::string name, std::vector<std::string> words, std::string help,
                      std::string& out) {
   std::string value = fmt::format("{}", fmt::join(words, "|"));

@@ -21,6 +21,7 @@ struct Option {
   std::string value;       ///< What --help calls its value; "" = a switch, or an argument's name.
   std::string help;
   bool required = false;
+  bool repeats = false;  ///< May be given several times; else the last one counts.
   /// Called with the text, or with "" for a switch. Its error is exit 2, behind the option's name.
   std::function<Status(const std::string&)> take;
 
@@ -34,6 +35,8 @@ class Options {
   void Text(std::string name, std::string value, std::string help, std::string& out);
   void Flag(std::string name, std::string value, std::string help,
             std::function<Status(const std::string&)> take);
+  /// A flag that may be given several times: adds its texts to `out`.
+  void Texts(std::string name, std::string value, std::string help, std::vector<std::string>& out);
   /// One of a few words; any other is exit 2 and names the nearest. A `name` without "--" makes it
   /// a required argument.
   void Choice(std::string name, std::vector<std::string> words, std::string help, std::string& out);

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "common/model/key_filter.h"
 #include "common/model/limits.h"
 
 namespace forebay {
@@ -75,9 +76,16 @@ Result<LinkOptions> ValidateLinkRequest(const proto::LinkRequest& request) {
     return Fail(Code::kInvalid, "this version keeps one copy of a block: give --replicas 1");
   }
 
+  LinkSpec globs;
+  globs.includes.assign(request.includes().begin(), request.includes().end());
+  globs.excludes.assign(request.excludes().begin(), request.excludes().end());
+  const Result<KeyFilter> filter = KeyFilter::Parse(globs.includes, globs.excludes);
+  if (!filter) return Fail(filter.error());
+
   LinkOptions options;
   options.path_style = *path_style;
   LinkSpec& spec = options.spec;
+  spec = std::move(globs);
   spec.name = std::move(name);
   spec.origin = LinkOrigin{.bucket = std::move(location->bucket),
                            .prefix = std::move(location->prefix),

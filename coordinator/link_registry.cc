@@ -1,6 +1,7 @@
 #include "coordinator/link_registry.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <charconv>
@@ -88,6 +89,11 @@ std::string DescribeDifference(const LinkSpec& existing, const LinkSpec& wanted)
   compare("replicas", existing.replicas, wanted.replicas);
   compare("refresh", RefreshName(existing.refresh), RefreshName(wanted.refresh));
   compare("seconds between refreshes", existing.refresh_seconds, wanted.refresh_seconds);
+  const auto globs = [](const std::vector<std::string>& all) {
+    return all.empty() ? "none" : fmt::format("'{}'", fmt::join(all, "' '"));
+  };
+  compare("include", globs(existing.includes), globs(wanted.includes));
+  compare("exclude", globs(existing.excludes), globs(wanted.excludes));
   compare("background fill", existing.background_fill, wanted.background_fill);
   compare("quota", existing.quota_bytes, wanted.quota_bytes);
   compare("priority", LinkPriorityName(existing.priority), LinkPriorityName(wanted.priority));

@@ -16,14 +16,11 @@
 #include "common/model/limits.h"
 #include "common/snapshot/difference.h"
 #include "common/snapshot/partial_refresh.h"
-#include "coordinator/link_options.h"
 #include "coordinator/listing_feed.h"
 
 namespace forebay {
 namespace {
 
-/// `link` answers within so long when S3 does not.
-constexpr std::chrono::seconds kReachabilityCheck{10};
 /// A snapshot that is just being written is not torn down.
 constexpr std::chrono::seconds kCancelPatience{10};
 
@@ -57,60 +54,6 @@ Task<Result<proto::LinkReply>> Linker::StartLink(proto::LinkRequest request) {
   reply.set_name(added->link.spec.name);
   reply.set_task_id(added->link.task_id);
   co_return reply;
-}
-
-/// The link that the request means, checked against S3. Its ids are new.
-Task<Result<LinkSpec>> Linker::SpecOf(proto::LinkRequest request) {
-  Result<LinkOptions> options = ValidateLinkRequest(request);
-  if (!options) co_return Fail(options.error());
-  const Deadline deadline = Deadline::After(kReachabilityCheck);
-
-  auto complete = [this, origin = options->spec.origin, style = options->path_style] {
-    return parts_.complete_origin(origin, style);
-  };
-  Result<LinkOrigin> origin = co_await parts_.offload.Run(std::move(complete));
-  if (!origin) co_return Fail(origin.error());
-  options->spec.origin = std::move(*origin);
-
-  const std::string asked = options->spec.origin.prefix;
-  Result<std::string> prefix = co_await FindPrefix(options->spec.origin, asked, deadline);
-  if (!prefix) co_return Fail(prefix.error());
-  options->spec.origin.prefix = std::move(*prefix);
-  options->spec.id = Uuid::Random();
-  options->spec.domain = Uuid::Random();
-  co_return std::move(options->spec);
-}
-
-/// `s3://b/train` means the folder train/ when there is one, else the object "train". The looks at
-/// S3 also show that bucket, endpoint and credentials are right.
-Task<Result<std::string>> Linker::FindPrefix(LinkOrigin origin, std::string asked,
-                                             Deadline deadline) {
-  const bool is_folder = asked.empty() || asked.ends_with('/');
-  const std::string folder = is_folder ? asked : asked + "/";
-  Result<bool> has_folder = co_await HasKey(origin, folder, deadline);
-  if (!has_folder) co_return Fail(has_folder.error());
-  if (*has_folder) co_return folder;
-  if (!is_folder) {
-    ListRequest request;
-    request.origin = origin;
-    request.prefix = asked;
-    request.max_keys = 1;
-    Result<ListPage> page = co_await parts_.store.List(std::move(request), deadline);
-    if (!page) co_return Fail(page.error());
-    // The key itself sorts before all that it is a prefix of.
-    if (!page->objects.empty() && page->objects.front().key == asked) co_return asked;
-  }
-  co_return Fail(Code::kInvalid, fmt::format("no objects under s3://{}/{}", origin.bucket, asked));
-}
-
-Task<Result<bool>> Linker::HasKey(LinkOrigin origin, std::string prefix, Deadline deadline) {
-  ListRequest request;
-  request.origin = std::move(origin);
-  request.prefix = std::move(prefix);
-  request.max_keys = 1;
-  Result<ListPage> page = co_await parts_.store.List(std::move(request), deadline);
-  if (!page) co_return Fail(page.error());
-  co_return !page->objects.empty();
 }
 
 Task<Status> Linker::Resume() {
@@ -295,6 +238,12 @@ Status Linker::Finish(const Link& link, const Plan& plan, const Listing& listing
   if (!finished) return Fail(finished.error());
   const proto::GenerationInfo info =
       DescribeGeneration(link.next_generation, *finished, plan.listed_unix_s);
+  const bool is_filtered = !link.spec.includes.empty() || !link.spec.excludes.empty();
+  if (is_filtered && !plan.previous && info.objects() + info.hidden_keys() == 0) {
+    return Fail(Code::kInvalid,
+                fmt::format("--include and --exclude leave nothing of {}: give other globs",
+                            link.Source()));
+  }
   Status opened = parts_.index.Open(link.spec.id, info, true);
   if (!opened) return opened;
   SnapshotDifference difference;
@@ -334,11 +283,16 @@ Task<Status> Linker::ListInto(Link link, Plan plan, std::shared_ptr<Listing> lis
     counted->bytes += bytes;
     parts_.tasks.Progress(task, counted->objects, counted->bytes);
   };
+  // It was parsed before the link was made.
+  Result<KeyFilter> filter = KeyFilter::Parse(link.spec.includes, link.spec.excludes);
+  if (!filter) co_return Fail(filter.error());
   RangeLister::Job job{
       .origin = origin,
       .prefix = plan.part.empty() ? origin.prefix : KeyAtPath(origin.prefix, plan.part) + "/",
       .ranges = plan.spool->found(),
-      .keys_only = single};
+      .keys_only = single,
+      .filter = std::move(*filter),
+      .root_bytes = origin.prefix.size()};
   listing->lister = RangeLister::Create(parts_.store, std::move(job), parts_.listing, *plan.spool,
                                         parts_.workers, progress);
   if (stopping_) co_return Fail(Code::kUnavailable, "the coordinator is stopping");

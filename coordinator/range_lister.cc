@@ -165,7 +165,7 @@ Task<void> RangeLister::ListSingleKeys() {
       break;
     }
     // The key itself sorts before all that it is a prefix of.
-    if (page->objects.empty() || page->objects.front().key != key) continue;
+    if (page->objects.empty() || page->objects.front().key != key || !Shows(key)) continue;
     progress_(1, page->objects.front().size);
     single_objects_.push_back(std::move(page->objects.front()));
   }
@@ -192,13 +192,10 @@ Task<void> RangeLister::ListRange(std::shared_ptr<Range> range) {
                                              job_.origin.bucket, job_.prefix, kMaxEmptyPages)});
       break;
     }
-    Status taken = Take(*range, *page);
-    if (!taken) {
-      Stop(taken.error());
-      break;
-    }
-    Task<Status> keep = Keep(range->id, std::move(page->objects), range->done, range->until);
-    Status kept = co_await OnWork(range->id, std::move(keep));
+    Take(*range, *page);
+    Task<Result<Kept>> keep = Keep(range->id, std::move(page->objects), range->done, range->until);
+    Result<Kept> kept = co_await OnWork(range->id, std::move(keep));
+    if (kept) progress_(kept->objects, kept->bytes);
     if (!kept) Stop(kept.error());
     MaybeSplit(range);
   }
@@ -240,16 +237,26 @@ Task<Result<ListPage>> RangeLister::Fetch(ListRequest request) const {
   co_return page;
 }
 
-/// Gives a page to the sink; then the range is as far as the page says, also after a crash.
-Task<Status> RangeLister::Keep(std::uint32_t range, std::vector<ListedObject> objects, bool done,
-                               std::optional<std::string> until) {
-  Status kept = sink_.Add(range, objects);
-  if (kept && done) kept = sink_.Finish(range, until);
+bool RangeLister::Shows(const std::string& key) const {
+  return job_.filter.is_empty() || job_.filter.Shows(std::string_view(key).substr(job_.root_bytes));
+}
+
+/// Gives what is wanted of a page to the sink; then the range is as far as the page says, also
+/// after a crash: what was left out behind the last key is looked at again.
+Task<Result<RangeLister::Kept>> RangeLister::Keep(std::uint32_t range,
+                                                  std::vector<ListedObject> objects, bool done,
+                                                  std::optional<std::string> until) {
+  std::erase_if(objects, [this](const ListedObject& object) { return !Shows(object.key); });
+  Status added = sink_.Add(range, objects);
+  if (added && done) added = sink_.Finish(range, until);
+  if (!added) co_return Fail(added.error());
+  Kept kept{.objects = objects.size()};
+  for (const ListedObject& object : objects) kept.bytes += object.size;
   co_return kept;
 }
 
 /// Cuts the page at the range's end, which may have moved while it was on its way.
-Status RangeLister::Take(Range& range, ListPage& page) {
+void RangeLister::Take(Range& range, ListPage& page) {
   if (range.until && !page.objects.empty() && page.objects.back().key > *range.until) {
     const auto behind =
         std::ranges::upper_bound(page.objects, *range.until, {}, &ListedObject::key);
@@ -261,10 +268,6 @@ Status RangeLister::Take(Range& range, ListPage& page) {
   range.done = page.next.empty() || (range.until && range.position == *range.until);
   ++range.pages_since_split;
   ++pages_;
-  std::uint64_t bytes = 0;
-  for (const ListedObject& object : page.objects) bytes += object.size;
-  progress_(page.objects.size(), bytes);
-  return {};
 }
 
 void RangeLister::MaybeSplit(const std::shared_ptr<Range>& range) {

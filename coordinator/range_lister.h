@@ -16,6 +16,7 @@
 #include "common/base/deadline.h"
 #include "common/base/notifier.h"
 #include "common/base/result.h"
+#include "common/model/key_filter.h"
 #include "common/model/limits.h"
 #include "common/s3/object_store.h"
 #include "coordinator/listing_spool.h"
@@ -51,8 +52,11 @@ class RangeLister : public std::enable_shared_from_this<RangeLister> {
     std::string prefix;
     std::vector<ListedRange> ranges;  ///< Where an earlier listing stopped; empty = nowhere.
     bool keys_only = false;           ///< Only what AlsoList names; the prefix is not listed.
+    /// Keys that are kept, by what is behind their first `root_bytes` bytes.
+    KeyFilter filter = {};
+    std::size_t root_bytes = 0;
   };
-  /// On Run's executor, for each page: how many objects and bytes it had.
+  /// On Run's executor, for each page: how many objects and bytes were kept of it.
   using Progress = std::function<void(std::uint64_t objects, std::uint64_t bytes)>;
 
   /// `store` and `sink` outlive Run.
@@ -104,9 +108,14 @@ class RangeLister : public std::enable_shared_from_this<RangeLister> {
   Task<void> ListRange(std::shared_ptr<Range> range);
   Task<Result<ListPage>> NextPage(std::shared_ptr<Range> range);
   Task<Result<ListPage>> Fetch(ListRequest request) const;
-  Task<Status> Keep(std::uint32_t range, std::vector<ListedObject> objects, bool done,
+  struct Kept {
+    std::uint64_t objects = 0;
+    std::uint64_t bytes = 0;
+  };
+  bool Shows(const std::string& key) const;
+  Task<Result<Kept>> Keep(std::uint32_t range, std::vector<ListedObject> objects, bool done,
                     std::optional<std::string> until);
-  Status Take(Range& range, ListPage& page);
+  void Take(Range& range, ListPage& page);
   void MaybeSplit(const std::shared_ptr<Range>& range);
   Task<void> Split(std::shared_ptr<Range> range, std::size_t wanted);
   Task<Result<Splits>> SearchSplits(std::shared_ptr<Range> range, std::size_t wanted);

@@ -206,6 +206,8 @@ void ClusterStats::Describe(const std::vector<Link>& links, const std::vector<Me
     totals.Since(base).WriteTo(*row.mutable_window());
     row.set_name(link.spec.name);
     row.set_source(link.Source());
+    for (const std::string& glob : link.spec.includes) row.add_includes(glob);
+    for (const std::string& glob : link.spec.excludes) row.add_excludes(glob);
     if (link.generation) *row.mutable_generation() = *link.generation;
     row.set_state(static_cast<std::uint32_t>(link.phase()));
   }

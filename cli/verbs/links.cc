@@ -37,6 +37,8 @@ class LinksVerb final : public Verb {
       boost::json::object row;
       row["name"] = link.name();
       PutBytes(row, "source", link.source());
+      row["include"] = Globs(link.includes());
+      row["exclude"] = Globs(link.excludes());
       row["objects"] = generation.objects();
       row["bytes"] = generation.bytes();
       row["cached_bytes"] = link.total().cached_bytes();
@@ -56,6 +58,13 @@ class LinksVerb final : public Verb {
     boost::json::object document = NewDocument();
     document["links"] = std::move(links);
     PrintDocument(console, document);
+  }
+
+  template <typename Repeated>
+  static boost::json::array Globs(const Repeated& globs) {
+    boost::json::array array;
+    for (const std::string& glob : globs) array.emplace_back(ValidUtf8(glob));
+    return array;
   }
 
   static double CachedRatio(const proto::LinkStats& link) {

@@ -54,6 +54,9 @@ struct LinkSpec {
   LinkPriority priority = LinkPriority::kNormal;
   /// Whether the rest of it may be fetched when a job reads much of it.
   bool background_fill = true;
+  /// Which keys below the prefix it shows: globs of KeyFilter.
+  std::vector<std::string> includes = {};
+  std::vector<std::string> excludes = {};
   /// What is pinned: "" = the whole link, "train/" = a folder, "a.bin" = a file; from its root.
   std::vector<std::string> pins;
   /// Raised when other blocks may be pinned than before: other folders or files, or another

@@ -40,6 +40,8 @@ proto::LinkSpec ToProto(const LinkSpec& link) {
   message.set_no_background_fill(!link.background_fill);
   for (const std::string& pin : link.pins) message.add_pins(pin);
   message.set_pins_version(link.pins_version);
+  for (const std::string& glob : link.includes) message.add_includes(glob);
+  for (const std::string& glob : link.excludes) message.add_excludes(glob);
   message.set_refresh_seconds(link.refresh_seconds);
   return message;
 }
@@ -67,6 +69,8 @@ Result<LinkSpec> FromProto(const proto::LinkSpec& message) {
   link.background_fill = !message.no_background_fill();
   link.pins.assign(message.pins().begin(), message.pins().end());
   link.pins_version = message.pins_version();
+  link.includes.assign(message.includes().begin(), message.includes().end());
+  link.excludes.assign(message.excludes().begin(), message.excludes().end());
   link.refresh_seconds = message.refresh_seconds();
   const bool good = !link.id.IsZero() && !link.domain.IsZero() && !link.name.empty() &&
                     link.block_bytes != 0 &&

@@ -50,6 +50,35 @@ class Refresh(E2eTest):
         self.assertEqual({name: (mount / name).read_bytes() for name in expected}, expected)
         self.assertEqual(self.gets()["gets"], gets + 3)
 
+    def test_globs_choose_what_a_link_shows_now_and_later(self):
+        self.put({"d1/notes.txt": b"n", "d1/a.jpg": b"a", "tmp/b.jpg": b"b"})
+        words = ("--include", "*.jpg", "--include", "/d2/", "--exclude", "/tmp/")
+        self.link("some", "", *words)
+        link = next(row for row in self.cluster.json("links")["links"] if row["name"] == "some")
+        self.assertEqual((link["include"], link["exclude"]), (["*.jpg", "/d2/"], ["/tmp/"]))
+        shown = {name for name in self.files if name.startswith("d2/")} | {"d1/a.jpg"}
+        self.assertEqual(link["objects"], len(shown))
+        mount = pathlib.Path(self.cluster.mount("some", "m1"))
+        self.assertEqual(names_in(mount), sorted(shown))
+        self.assertEqual((mount / "d1/a.jpg").read_bytes(), b"a")
+
+        self.put({"d3/c.jpg": b"c", "d3/more.txt": b"m", "tmp/d.jpg": b"d"})
+        self.assertEqual(self.refreshed("some"), (1, 0, 0))
+        self.put({"d3/e.jpg": b"e", "d3/f.txt": b"f"})
+        self.assertEqual(self.refreshed("some/d3"), (1, 0, 0))
+        eventually(lambda: names_in(mount) == sorted(shown | {"d3/c.jpg", "d3/e.jpg"}), "what matches shows")
+
+        self.assertIn("is there already", self.link("some", "", *words).stdout)
+        other = self.cluster.cli("link", f"s3://{self.bucket}/", "--as", "some", "--include", "*.jpg", check=False)
+        self.assertEqual(other.returncode, 2)
+        self.assertIn("include '*.jpg' '/d2/', not '*.jpg'", other.stderr)
+        none = self.cluster.cli("link", f"s3://{self.bucket}/", "--as", "none", "--include", "*.png", check=False)
+        self.assertEqual(none.returncode, 1)
+        self.assertIn("--include and --exclude leave nothing of", none.stderr)
+        one = self.cluster.cli("link", f"s3://{self.bucket}/d1/a.jpg", "--include", "*", check=False)
+        self.assertEqual(one.returncode, 1)
+        self.assertIn("is one object", one.stderr)
+
     def test_pages_of_unchanged_files_outlive_the_refresh(self):
         self.link()
         mount = pathlib.Path(self.cluster.mount("data", "m1"))

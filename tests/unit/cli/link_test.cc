@@ -82,6 +82,27 @@ TEST(Link, SendsEachOption) {
   EXPECT_EQ(request.expected_owner(), "123456789012");
 }
 
+TEST(Link, GlobsMayBeGivenSeveralTimes) {
+  ScriptedSession session;
+  session.Answer(Method::kLink, Started(""));
+  const Ran ran = RunForebay(session, {"link", "s3://bkt/train", "--include", "*.jpg",
+                                       "--include=*.png", "--exclude", "/tmp/"});
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  const auto request = session.Asked<proto::LinkRequest>(0);
+  ASSERT_EQ(request.includes_size(), 2);
+  EXPECT_EQ(request.includes(0), "*.jpg");
+  EXPECT_EQ(request.includes(1), "*.png");
+  ASSERT_EQ(request.excludes_size(), 1);
+  EXPECT_EQ(request.excludes(0), "/tmp/");
+}
+
+TEST(Link, AGlobThatCannotBeIsAUsageError) {
+  ScriptedSession session;
+  const Ran ran = RunForebay(session, {"link", "s3://bkt/train", "--include", "a[b"});
+  EXPECT_EQ(ran.exit, 2);
+  EXPECT_THAT(ran.err, HasSubstr("glob 'a[b': a '[' is not closed"));
+}
+
 TEST(Link, AnOwnerThatIsNoAccountIsRefused) {
   ScriptedSession session;
   const Ran ran = RunForebay(session, {"link", "s3://bkt/x", "--expected-bucket-owner", "me"});

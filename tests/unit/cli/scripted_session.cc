@@ -171,6 +171,7 @@ proto::StatsReply SampleStats() {
   proto::LinkStats& link = *stats.add_links();
   link.set_name("imagenet");
   link.set_source("s3://bucket/imagenet/");
+  link.add_includes("*.jpg");
   link.set_state(1);
   link.mutable_generation()->set_generation(3);
   link.mutable_generation()->set_objects(5000);

@@ -44,6 +44,19 @@ TEST(LinkOptions, RefusesWhatCannotBe) {
   EXPECT_TRUE(refused([](auto& r) { r.set_block_bytes(kMinBlockBytes + 1); }));
   EXPECT_TRUE(refused([](auto& r) { r.set_refresh(9); }));
   EXPECT_TRUE(refused([](auto& r) { r.set_path_style(3); }));
+  EXPECT_TRUE(refused([](auto& r) { r.add_includes("[a"); }));
+  EXPECT_TRUE(refused([](auto& r) { r.add_excludes(""); }));
+}
+
+TEST(LinkOptions, KeepsTheGlobs) {
+  proto::LinkRequest request = Request();
+  request.add_includes("*.jpg");
+  request.add_includes("*.png");
+  request.add_excludes("/tmp/");
+  const Result<LinkOptions> options = ValidateLinkRequest(request);
+  ASSERT_TRUE(options.has_value());
+  EXPECT_EQ(options->spec.includes, (std::vector<std::string>{"*.jpg", "*.png"}));
+  EXPECT_EQ(options->spec.excludes, (std::vector<std::string>{"/tmp/"}));
 }
 
 TEST(LinkOptions, RefusesRatherThanIgnoresWhatThisVersionDoesNotDo) {

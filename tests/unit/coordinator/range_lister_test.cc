@@ -119,6 +119,38 @@ std::set<std::string> RandomKeys(std::mt19937_64& random) {
   return keys;
 }
 
+TEST(RangeLister, KeepsWhatTheFilterShowsAndCountsNoMore) {
+  MemoryObjectStore store("bucket", 1);
+  std::set<std::string> wanted;
+  for (int i = 0; i < 300; ++i) {
+    const std::string key = "p/" + std::to_string(i) + (i % 3 == 0 ? ".jpg" : ".txt");
+    store.Put(key, 10);
+    if (i % 3 == 0 && i < 200) wanted.insert(key);
+  }
+  asio::io_context context;
+  VectorSink sink;
+  RangeLister::Job job;
+  job.origin.bucket = "bucket";
+  job.prefix = "p/";
+  job.filter = *KeyFilter::Parse({"/*.jpg"}, {"2[0-9][0-9].*"});
+  job.root_bytes = 2;
+  std::uint64_t objects = 0;
+  std::uint64_t bytes = 0;
+  const auto lister = RangeLister::Create(store, std::move(job), Eager(), sink, {},
+                                          [&](std::uint64_t of_page, std::uint64_t bytes_of_page) {
+                                            objects += of_page;
+                                            bytes += bytes_of_page;
+                                          });
+  lister->AlsoList({"p/1.txt", "p/3.jpg"});
+  ASSERT_TRUE(RunTask(context, lister->Run()));
+  EXPECT_GT(lister->ranges_used(), 1U) << "ranges are cut as ever";
+  EXPECT_EQ(std::set<std::string>(sink.keys.begin(), sink.keys.end()), wanted);
+  ASSERT_EQ(lister->single_objects().size(), 1U);
+  EXPECT_EQ(lister->single_objects().front().key, "p/3.jpg");
+  EXPECT_EQ(objects, wanted.size() + 1);
+  EXPECT_EQ(bytes, 10 * objects);
+}
+
 TEST(RangeLister, GivesExactlyTheSetOfASequentialListing) {
   const std::uint64_t seed = Seed();
   std::mt19937_64 random(seed);

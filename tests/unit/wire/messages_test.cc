@@ -24,6 +24,8 @@ TEST(Messages, LinksNodesAndBlocksComeBackAsTheyWere) {
   link.quota_bytes = 5;
   link.priority = LinkPriority::kLow;
   link.background_fill = false;
+  link.includes = {"*.jpg", "\xff*"};
+  link.excludes = {"/tmp/"};
   link.pins = {"", "train/", "a.bin"};
   link.pins_version = 9;
   const Result<LinkSpec> back = FromProto(ToProto(link));
