@@ -67,6 +67,12 @@ void LinkWish::Declare(Options& options) {
   options.Texts("--exclude", "GLOB",
                 "leave out keys that match, also included ones; may be given several times",
                 excludes_);
+  options.Text("--manifest", "URL",
+               "link the objects that s3://bucket/key names: a manifest of SageMaker, or a list; "
+               "SOURCE may then be the link's name alone",
+               manifest_);
+  options.Switch("--skip-bad", "leave out what of a manifest cannot be linked, and report it",
+                 skip_bad_);
   options.Flag("--refresh", "POLICY",
                "immutable (never listed again), on-demand (default) or a time: 10m",
                [this](const std::string& text) { return TakeRefresh(text); });
@@ -119,9 +125,21 @@ void LinkWish::Declare(Options& options) {
 }
 
 Result<proto::LinkRequest> LinkWish::Request() const {
-  Result<S3Location> location = ParseS3Location(source_);
+  Result<S3Location> location = ParseS3Location(source());
   if (!location) return Fail(location.error());
-  const std::string name = name_.empty() ? DefaultLinkName(*location) : name_;
+  if (!manifest_.empty()) {
+    const Result<S3Location> manifest = ParseS3Location(manifest_);
+    if (!manifest) return Fail(manifest.error().Within("--manifest"));
+  }
+  if (skip_bad_ && manifest_.empty())
+    return Fail(Code::kInvalid, "--skip-bad is about the lines of a --manifest: give one");
+  if (names_say_where() && !name_.empty() && name_ != source_) {
+    return Fail(Code::kInvalid,
+                fmt::format("the link is named '{}' and '{}': leave --as out", source_, name_));
+  }
+  if (names_say_where()) location = S3Location{};
+  const std::string given = names_say_where() ? source_ : name_;
+  const std::string name = given.empty() ? DefaultLinkName(*location) : given;
   Status valid = ValidateLinkName(name);
   if (!valid) return Fail(valid.error());
   const Result<KeyFilter> filter = KeyFilter::Parse(includes_, excludes_);
@@ -135,6 +153,8 @@ Result<proto::LinkRequest> LinkWish::Request() const {
   if (path_style_) request.set_path_style(kPathStyleYes);
   request.set_requester_pays(requester_pays_);
   request.set_no_sign(no_sign_);
+  request.set_manifest(manifest_);
+  request.set_skip_bad(skip_bad_);
   request.set_no_background_fill(no_background_fill_);
   return request;
 }

@@ -17,9 +17,12 @@ class LinkWish {
 
   /// The request; the name is filled in, also when --as is not given. kInvalid.
   Result<proto::LinkRequest> Request() const;
-  const std::string& source() const { return source_; }
+  /// What is linked, as the user wrote it: a location, or the manifest.
+  const std::string& source() const { return names_say_where() ? manifest_ : source_; }
 
  private:
+  /// `link NAME --manifest s3://…`: no prefix is given.
+  bool names_say_where() const { return !manifest_.empty() && !source_.starts_with("s3://"); }
   Status TakeRefresh(const std::string& text);
   Status TakeBlockSize(const std::string& text);
 
@@ -27,6 +30,8 @@ class LinkWish {
   std::string name_;
   std::vector<std::string> includes_;
   std::vector<std::string> excludes_;
+  std::string manifest_;
+  bool skip_bad_ = false;
   proto::LinkRequest options_;
   bool path_style_ = false;
   bool requester_pays_ = false;

@@ -53,12 +53,38 @@ Result<std::optional<bool>> PathStyle(std::uint32_t asked) {
   }
 }
 
+/// Which of the objects below the prefix are to be shown.
+Status TakeChoice(const proto::LinkRequest& request, LinkSpec& spec) {
+  spec.includes.assign(request.includes().begin(), request.includes().end());
+  spec.excludes.assign(request.excludes().begin(), request.excludes().end());
+  const Result<KeyFilter> filter = KeyFilter::Parse(spec.includes, spec.excludes);
+  if (!filter) return Fail(filter.error());
+  if (request.manifest().empty()) return {};
+  const Result<S3Location> manifest = ParseS3Location(request.manifest());
+  if (!manifest) return Fail(manifest.error().Within("the manifest"));
+  if (manifest->prefix.empty() || manifest->prefix.ends_with('/')) {
+    return Fail(Code::kInvalid, fmt::format("the manifest {} is no object: write s3://bucket/key",
+                                            request.manifest()));
+  }
+  spec.manifest = {.location = request.manifest(),
+                   .behind_prefix = !request.bucket().empty(),
+                   .skip_bad = request.skip_bad()};
+  return {};
+}
+
 }  // namespace
 
 Result<LinkOptions> ValidateLinkRequest(const proto::LinkRequest& request) {
+  LinkSpec chosen;
+  Status choice = TakeChoice(request, chosen);
+  if (!choice) return Fail(choice.error());
+  const bool names_say_where = !chosen.manifest.location.empty() && !chosen.manifest.behind_prefix;
+  // Until the manifest has been read its own bucket stands for that of its names.
   Result<S3Location> location =
-      ParseS3Location("s3://" + request.bucket() + "/" + request.prefix());
+      names_say_where ? ParseS3Location(chosen.manifest.location)
+                      : ParseS3Location("s3://" + request.bucket() + "/" + request.prefix());
   if (!location) return Fail(location.error());
+  if (names_say_where) location->prefix.clear();
   std::string name = request.name().empty() ? DefaultLinkName(*location) : request.name();
   Status named = ValidateLinkName(name);
   if (!named) return Fail(named.error());
@@ -76,16 +102,10 @@ Result<LinkOptions> ValidateLinkRequest(const proto::LinkRequest& request) {
     return Fail(Code::kInvalid, "this version keeps one copy of a block: give --replicas 1");
   }
 
-  LinkSpec globs;
-  globs.includes.assign(request.includes().begin(), request.includes().end());
-  globs.excludes.assign(request.excludes().begin(), request.excludes().end());
-  const Result<KeyFilter> filter = KeyFilter::Parse(globs.includes, globs.excludes);
-  if (!filter) return Fail(filter.error());
-
   LinkOptions options;
   options.path_style = *path_style;
   LinkSpec& spec = options.spec;
-  spec = std::move(globs);
+  spec = std::move(chosen);
   spec.name = std::move(name);
   spec.origin = LinkOrigin{.bucket = std::move(location->bucket),
                            .prefix = std::move(location->prefix),

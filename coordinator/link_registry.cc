@@ -76,7 +76,16 @@ std::string DescribeDifference(const LinkSpec& existing, const LinkSpec& wanted)
   };
   const LinkOrigin& a = existing.origin;
   const LinkOrigin& b = wanted.origin;
-  compare("source", source(a), source(b));
+  // A manifest that has changed may lie in another folder now.
+  const bool names_say_where =
+      !existing.manifest.location.empty() && !existing.manifest.behind_prefix;
+  if (!names_say_where || existing.manifest != wanted.manifest)
+    compare("source", source(a), source(b));
+  compare("manifest", fmt::format("'{}'", existing.manifest.location),
+          fmt::format("'{}'", wanted.manifest.location));
+  compare("names behind the prefix", existing.manifest.behind_prefix,
+          wanted.manifest.behind_prefix);
+  compare("skip bad lines", existing.manifest.skip_bad, wanted.manifest.skip_bad);
   compare("endpoint", a.endpoint, b.endpoint);
   compare("region", fmt::format("'{}'", a.region), fmt::format("'{}'", b.region));
   compare("profile", fmt::format("'{}'", a.profile), fmt::format("'{}'", b.profile));
@@ -161,7 +170,10 @@ std::optional<Link> LinkRegistry::Locked(const Uuid& id) const {
 Status LinkRegistry::Store(const Link& link, const std::optional<proto::TaskState>& task) {
   StateBatch batch;
   batch.Put(LinkKey(link.spec.id), Encode(link));
-  if (task) TaskBook::Put(batch, *task);
+  if (task) {
+    TaskBook::Put(batch, *task);
+    tasks_.PutFailures(batch, task->id());
+  }
   Status written = Persist(std::move(batch));
   if (!written) return written;
   if (task) tasks_.Commit(*task);

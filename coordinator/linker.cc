@@ -175,18 +175,25 @@ Task<Status> Linker::Build(Link link, std::shared_ptr<Listing> listing) {
   auto prepare = [this, link] { return Prepare(link, UnixSeconds()); };
   Result<Plan> plan = co_await parts_.offload.Run(std::move(prepare));
   if (!plan) co_return Fail(plan.error());
-  Status listed = co_await ListInto(link, *plan, listing);
+  const bool is_named = !link.spec.manifest.location.empty();
+  Status listed;
+  if (is_named) {
+    listed = co_await ListNames(link, listing);
+  } else {
+    listed = co_await ListInto(link, *plan, listing);
+  }
   if (!listed) co_return listed;
   const double listed_s = std::chrono::duration<double>(Clock::now() - start).count();
   auto finish = [this, link, plan = *plan, listing] { return Finish(link, plan, *listing); };
   Status finished = co_await parts_.offload.Run(std::move(finish));
   if (!finished) co_return finished;
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  spdlog::info(
-      "link '{}': {} objects in {:.3f} s, listed in {:.3f} s over {} key ranges with {} "
-      "probes",
-      link.spec.name, listing->objects, seconds, listed_s, listing->lister->ranges_used(),
-      listing->lister->probes());
+  spdlog::info("link '{}': {} objects in {:.3f} s, listed in {:.3f} s{}", link.spec.name,
+               listing->objects, seconds, listed_s,
+               listing->lister
+                   ? fmt::format(" over {} key ranges with {} probes",
+                                 listing->lister->ranges_used(), listing->lister->probes())
+                   : "");
   co_return Status();
 }
 
@@ -199,7 +206,9 @@ Result<Linker::Plan> Linker::Prepare(const Link& link, std::int64_t now) {
     const auto current = parts_.index.Find(link.spec.id, link.generation->generation());
     if (current) plan.previous = current->snapshot();  // verified before this began
   }
-  if (plan.previous && CanRefreshPart(*plan.previous, link.refresh_path)) {
+  // What a manifest names is found at once.
+  const bool may_be_part = link.spec.manifest.location.empty();
+  if (may_be_part && plan.previous && CanRefreshPart(*plan.previous, link.refresh_path)) {
     plan.part = link.refresh_path;
   }
   Result<std::unique_ptr<ListingSpool>> spool = ListingSpool::Open(
@@ -230,9 +239,11 @@ Result<Linker::Plan> Linker::Prepare(const Link& link, std::int64_t now) {
 /// Publishes what was listed, unless the current generation says the same. Blocks.
 Status Linker::Finish(const Link& link, const Plan& plan, const Listing& listing) {
   const auto wanted = [&] { return !stopping_ && !listing.cancelled; };
-  ListingSpool* const spool =
-      IsSingleObjectPrefix(link.spec.origin.prefix) ? nullptr : plan.spool.get();
-  Status fed = FeedBuilder(spool, listing.lister->single_objects(), *plan.builder, wanted);
+  const bool is_single = IsSingleObjectPrefix(link.spec.origin.prefix);
+  ListingSpool* const spool = is_single || listing.names ? nullptr : plan.spool.get();
+  const std::vector<ListedObject> named =
+      listing.names ? listing.names->TakeObjects() : listing.lister->single_objects();
+  Status fed = FeedBuilder(spool, named, *plan.builder, wanted);
   if (!fed) return fed;
   Result<FinishedSnapshot> finished = plan.builder->Finish();
   if (!finished) return Fail(finished.error());
@@ -380,7 +391,7 @@ Task<Status> Linker::Cancel(std::string task_id) {
     co_return Fail(Code::kUnavailable, "task " + task_id + " is only beginning: ask again");
   const std::shared_ptr<Listing> listing = running->second;
   listing->cancelled = true;
-  if (listing->lister) listing->lister->Cancel();
+  listing->CancelRequests();
   const Deadline deadline = Deadline::After(kCancelPatience);
   for (;;) {
     Notifier::Ticket ticket = ended_.Enlist(context_.get_executor());
@@ -408,7 +419,7 @@ Task<Result<Link>> Linker::Remove(std::string name) {
 Task<void> Linker::Forget(Uuid link) {
   const auto running = running_.find(link);
   if (running != running_.end()) {
-    if (running->second->lister) running->second->lister->Cancel();
+    running->second->CancelRequests();
     co_return;  // List prunes when it has ended
   }
   Status pruned = co_await PruneFiles();
@@ -436,7 +447,7 @@ Task<Status> Linker::PruneFiles() {
 Task<void> Linker::Stop() {
   stopping_ = true;
   for (const auto& [id, listing] : running_) {
-    if (listing->lister) listing->lister->Cancel();
+    listing->CancelRequests();
   }
   for (;;) {
     Notifier::Ticket ticket = ended_.Enlist(context_.get_executor());

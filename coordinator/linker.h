@@ -14,10 +14,13 @@
 #include "common/base/notifier.h"
 #include "common/base/offload.h"
 #include "common/base/result.h"
+#include "common/s3/link_manifest.h"
 #include "common/s3/object_store.h"
 #include "common/snapshot/snapshot_builder.h"
+#include "coordinator/link_options.h"
 #include "coordinator/link_registry.h"
 #include "coordinator/listing_spool.h"
+#include "coordinator/name_lister.h"
 #include "coordinator/namespace_index.h"
 #include "coordinator/range_lister.h"
 #include "coordinator/task_book.h"
@@ -88,9 +91,15 @@ class Linker {
  private:
   struct Listing {
     std::shared_ptr<RangeLister> lister;
+    std::shared_ptr<NameLister> names;  // of a link with a manifest, in the lister's place
     std::uint64_t objects = 0;
     std::uint64_t bytes = 0;
     std::atomic<bool> cancelled{false};  // by Cancel; read on Offload's threads, too
+
+    void CancelRequests() const {
+      if (lister) lister->Cancel();
+      if (names) names->Cancel();
+    }
   };
   /// How a generation is made.
   struct Plan {
@@ -104,6 +113,12 @@ class Linker {
   Task<Result<LinkSpec>> SpecOf(proto::LinkRequest request);
   Task<Result<std::string>> FindPrefix(LinkOrigin origin, std::string asked, Deadline deadline);
   Task<Result<bool>> HasKey(LinkOrigin origin, std::string prefix, Deadline deadline);
+  Task<Result<std::string>> FetchManifest(LinkOrigin origin, S3Location at, Deadline deadline);
+  Task<Result<LinkManifest>> ReadManifest(ManifestSource source, LinkOrigin origin, S3Location root,
+                                          Deadline deadline);
+  Task<Result<LinkOrigin>> FindRoot(LinkOptions options, LinkOrigin partial, Deadline deadline);
+  Task<Status> ListNames(Link link, std::shared_ptr<Listing> listing);
+  Status ReportBad(const Link& link, const LinkManifest& manifest);
   void Begin(Link link);
   Task<void> List(Link link);
   Task<Status> Verify(Link link);

@@ -13,6 +13,15 @@ namespace {
 
 /// `link` answers within so long when S3 does not.
 constexpr std::chrono::seconds kReachabilityCheck{10};
+/// A manifest is fetched and read, up to 64 MiB of it.
+constexpr std::chrono::seconds kManifestCheck{60};
+
+LinkSpec Named(LinkSpec spec, LinkOrigin origin) {
+  spec.origin = std::move(origin);
+  spec.id = Uuid::Random();
+  spec.domain = Uuid::Random();
+  return spec;
+}
 
 }  // namespace
 
@@ -27,8 +36,13 @@ Task<Result<LinkSpec>> Linker::SpecOf(proto::LinkRequest request) {
   };
   Result<LinkOrigin> origin = co_await parts_.offload.Run(std::move(complete));
   if (!origin) co_return Fail(origin.error());
-  options->spec.origin = std::move(*origin);
+  LinkOrigin partial = std::exchange(options->spec.origin, std::move(*origin));
 
+  if (!options->spec.manifest.location.empty()) {
+    origin = co_await FindRoot(*options, std::move(partial), Deadline::After(kManifestCheck));
+    if (!origin) co_return Fail(origin.error());
+    co_return Named(std::move(options->spec), std::move(*origin));
+  }
   const std::string asked = options->spec.origin.prefix;
   Result<std::string> prefix = co_await FindPrefix(options->spec.origin, asked, deadline);
   if (!prefix) co_return Fail(prefix.error());
@@ -39,10 +53,9 @@ Task<Result<LinkSpec>> Linker::SpecOf(proto::LinkRequest request) {
                                "keys below a prefix",
                                options->spec.origin.bucket, *prefix));
   }
-  options->spec.origin.prefix = std::move(*prefix);
-  options->spec.id = Uuid::Random();
-  options->spec.domain = Uuid::Random();
-  co_return std::move(options->spec);
+  LinkOrigin found = options->spec.origin;
+  found.prefix = std::move(*prefix);
+  co_return Named(std::move(options->spec), std::move(found));
 }
 
 /// `s3://b/train` means the folder train/ when there is one, else the object "train". The looks at

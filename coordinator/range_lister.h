@@ -114,7 +114,7 @@ class RangeLister : public std::enable_shared_from_this<RangeLister> {
   };
   bool Shows(const std::string& key) const;
   Task<Result<Kept>> Keep(std::uint32_t range, std::vector<ListedObject> objects, bool done,
-                    std::optional<std::string> until);
+                          std::optional<std::string> until);
   void Take(Range& range, ListPage& page);
   void MaybeSplit(const std::shared_ptr<Range>& range);
   Task<void> Split(std::shared_ptr<Range> range, std::size_t wanted);

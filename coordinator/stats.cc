@@ -208,6 +208,7 @@ void ClusterStats::Describe(const std::vector<Link>& links, const std::vector<Me
     row.set_source(link.Source());
     for (const std::string& glob : link.spec.includes) row.add_includes(glob);
     for (const std::string& glob : link.spec.excludes) row.add_excludes(glob);
+    row.set_manifest(link.spec.manifest.location);
     if (link.generation) *row.mutable_generation() = *link.generation;
     row.set_state(static_cast<std::uint32_t>(link.phase()));
   }

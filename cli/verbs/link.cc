@@ -61,12 +61,20 @@ class LinkVerb final : public Verb {
       document["already"] = false;
       document["objects"] = objects;
       document["bytes"] = task.bytes();
+      document["skipped"] = task.failed();
       PrintDocument(console, document);
     } else {
       console.out << fmt::format(
                          "link '{}': {} objects, {}; mount it with `forebay-mount {} DIR`\n", name_,
                          HumanCount(objects), HumanBytes(task.bytes()), name_)
                   << std::flush;
+      if (task.failed() > 0) {
+        console.out << fmt::format(
+                           "{} lines of the manifest are left out: `forebay task show {}` "
+                           "says which\n",
+                           HumanCount(task.failed()), task_id_)
+                    << std::flush;
+      }
     }
   }
 

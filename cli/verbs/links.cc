@@ -39,6 +39,8 @@ class LinksVerb final : public Verb {
       PutBytes(row, "source", link.source());
       row["include"] = Globs(link.includes());
       row["exclude"] = Globs(link.excludes());
+      row["manifest"] = link.manifest().empty() ? boost::json::value()
+                                                : boost::json::value(ValidUtf8(link.manifest()));
       row["objects"] = generation.objects();
       row["bytes"] = generation.bytes();
       row["cached_bytes"] = link.total().cached_bytes();

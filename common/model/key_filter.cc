@@ -237,9 +237,8 @@ bool KeyGlob::MatchesTokens(const Tokens& tokens, std::u32string_view text, bool
 
 bool KeyGlob::Matches(std::string_view key) const {
   const std::u32string text = Characters(key);
-  return std::ranges::any_of(alternatives_, [&](const Tokens& tokens) {
-    return MatchesTokens(tokens, text, !anchored_);
-  });
+  return std::ranges::any_of(
+      alternatives_, [&](const Tokens& tokens) { return MatchesTokens(tokens, text, !anchored_); });
 }
 
 Result<KeyFilter> KeyFilter::Parse(const std::vector<std::string>& includes,

@@ -40,6 +40,15 @@ struct LinkOrigin {
   bool operator==(const LinkOrigin&) const = default;
 };
 
+/// A list of the objects that a link shows, in S3 (link_manifest.h).
+struct ManifestSource {
+  std::string location;        ///< "s3://bucket/key"; "" = none: the link shows its prefix.
+  bool behind_prefix = false;  ///< Names stand behind the link's prefix, else in the bucket.
+  bool skip_bad = false;       ///< What cannot be used is reported, and no reason to fail.
+
+  bool operator==(const ManifestSource&) const = default;
+};
+
 /// A link: an S3 prefix under a name, mountable. Made by the coordinator; known to every node.
 struct LinkSpec {
   Uuid id;
@@ -57,6 +66,7 @@ struct LinkSpec {
   /// Which keys below the prefix it shows: globs of KeyFilter.
   std::vector<std::string> includes = {};
   std::vector<std::string> excludes = {};
+  ManifestSource manifest = {};
   /// What is pinned: "" = the whole link, "train/" = a folder, "a.bin" = a file; from its root.
   std::vector<std::string> pins;
   /// Raised when other blocks may be pinned than before: other folders or files, or another

@@ -42,6 +42,12 @@ proto::LinkSpec ToProto(const LinkSpec& link) {
   message.set_pins_version(link.pins_version);
   for (const std::string& glob : link.includes) message.add_includes(glob);
   for (const std::string& glob : link.excludes) message.add_excludes(glob);
+  if (!link.manifest.location.empty()) {
+    proto::LinkManifest& manifest = *message.mutable_manifest();
+    manifest.set_location(link.manifest.location);
+    manifest.set_behind_prefix(link.manifest.behind_prefix);
+    manifest.set_skip_bad(link.manifest.skip_bad);
+  }
   message.set_refresh_seconds(link.refresh_seconds);
   return message;
 }
@@ -71,6 +77,9 @@ Result<LinkSpec> FromProto(const proto::LinkSpec& message) {
   link.pins_version = message.pins_version();
   link.includes.assign(message.includes().begin(), message.includes().end());
   link.excludes.assign(message.excludes().begin(), message.excludes().end());
+  link.manifest = {.location = message.manifest().location(),
+                   .behind_prefix = message.manifest().behind_prefix(),
+                   .skip_bad = message.manifest().skip_bad()};
   link.refresh_seconds = message.refresh_seconds();
   const bool good = !link.id.IsZero() && !link.domain.IsZero() && !link.name.empty() &&
                     link.block_bytes != 0 &&

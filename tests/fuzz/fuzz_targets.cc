@@ -7,12 +7,13 @@
 namespace forebay {
 namespace {
 
-constexpr std::array<FuzzTarget, 6> kTargets = {{
+constexpr std::array<FuzzTarget, 7> kTargets = {{
     {"wire", &RunWireInput, &WireSeeds},
     {"record_header", &RunRecordHeaderInput, &RecordHeaderSeeds},
     {"index_row", &RunIndexRowInput, &IndexRowSeeds},
     {"segment", &RunSegmentInput, &SegmentSeeds},
     {"list", &RunListInput, &ListSeeds},
+    {"manifest", &RunManifestInput, &ManifestSeeds},
     {"snapshot", &RunSnapshotInput, &SnapshotSeeds},
 }};
 

@@ -54,6 +54,11 @@ Seeds SegmentSeeds();
 void RunListInput(std::string_view input);
 Seeds ListSeeds();
 
+// manifest_input.cc. The first byte says what bounds the link (bit 0: a prefix is given; bit 1:
+// names stand behind it); the manifest follows.
+void RunManifestInput(std::string_view input);
+Seeds ManifestSeeds();
+
 // snapshot_input.cc. The first byte says whether the header's magic, format, lengths and checksum
 // are made right (bit 0); the file follows.
 void RunSnapshotInput(std::string_view input);

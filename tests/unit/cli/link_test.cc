@@ -96,6 +96,32 @@ TEST(Link, GlobsMayBeGivenSeveralTimes) {
   EXPECT_EQ(request.excludes(0), "/tmp/");
 }
 
+TEST(Link, AManifestIsLinkedUnderANameOrBelowAPrefix) {
+  ScriptedSession session;
+  session.Answer(Method::kLink, Started(""));
+  Ran ran = RunForebay(session, {"link", "train", "--manifest", "s3://lists/m.json", "--skip-bad"});
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("of s3://lists/m.json is there already"));
+  auto request = session.Asked<proto::LinkRequest>(0);
+  EXPECT_EQ(request.name(), "train");
+  EXPECT_EQ(request.bucket(), "");
+  EXPECT_EQ(request.manifest(), "s3://lists/m.json");
+  EXPECT_TRUE(request.skip_bad());
+  session.Answer(Method::kLink, Started(""));
+  ran = RunForebay(session, {"link", "s3://bkt/p", "--manifest", "s3://lists/m.txt"});
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  request = session.Asked<proto::LinkRequest>(1);
+  EXPECT_EQ(request.name(), "p");
+  EXPECT_EQ(request.bucket(), "bkt");
+}
+
+TEST(Link, WhatMakesNoSenseOfAManifestIsAUsageError) {
+  ScriptedSession session;
+  EXPECT_EQ(RunForebay(session, {"link", "s3://bkt/p", "--skip-bad"}).exit, 2);
+  EXPECT_EQ(RunForebay(session, {"link", "a", "--as", "b", "--manifest", "s3://lists/m"}).exit, 2);
+  EXPECT_EQ(RunForebay(session, {"link", "a", "--manifest", "lists/m"}).exit, 2);
+}
+
 TEST(Link, AGlobThatCannotBeIsAUsageError) {
   ScriptedSession session;
   const Ran ran = RunForebay(session, {"link", "s3://bkt/train", "--include", "a[b"});

@@ -59,6 +59,29 @@ TEST(LinkOptions, KeepsTheGlobs) {
   EXPECT_EQ(options->spec.excludes, (std::vector<std::string>{"/tmp/"}));
 }
 
+TEST(LinkOptions, AManifestSaysWhereUnlessAPrefixIsGiven) {
+  proto::LinkRequest request = Request();
+  request.set_manifest("s3://lists/train.manifest");
+  request.set_skip_bad(true);
+  Result<LinkOptions> options = ValidateLinkRequest(request);
+  ASSERT_TRUE(options.has_value());
+  EXPECT_TRUE(options->spec.manifest.behind_prefix);
+  EXPECT_TRUE(options->spec.manifest.skip_bad);
+  EXPECT_EQ(options->spec.origin.bucket, "bucket");
+  request.clear_bucket();
+  request.clear_prefix();
+  request.set_name("train");
+  options = ValidateLinkRequest(request);
+  ASSERT_TRUE(options.has_value());
+  EXPECT_FALSE(options->spec.manifest.behind_prefix);
+  EXPECT_EQ(options->spec.origin.bucket, "lists") << "until it has been read";
+  EXPECT_EQ(options->spec.origin.prefix, "");
+  for (const char* bad : {"lists/train", "s3://lists", "s3://lists/folder/"}) {
+    request.set_manifest(bad);
+    EXPECT_FALSE(ValidateLinkRequest(request).has_value()) << bad;
+  }
+}
+
 TEST(LinkOptions, RefusesRatherThanIgnoresWhatThisVersionDoesNotDo) {
   proto::LinkRequest request = Request();
   request.set_replicas(2);

@@ -82,7 +82,8 @@ TEST(KeyGlob, AQuestionMarkIsOneCharacterAndForeignBytesAreOneEach) {
 
 TEST(KeyGlob, WhatIsWrongIsSaidWithThePattern) {
   EXPECT_EQ(Refusal("a[b"), "glob 'a[b': a '[' is not closed: write \\[ for the character itself");
-  EXPECT_EQ(Refusal("{a,b"), "glob '{a,b': a '{' is not closed: write \\{ for the character itself");
+  EXPECT_EQ(Refusal("{a,b"),
+            "glob '{a,b': a '{' is not closed: write \\{ for the character itself");
   EXPECT_NE(Refusal("a\\"), "");
   EXPECT_NE(Refusal("[z-a]"), "");
   EXPECT_NE(Refusal(""), "");
@@ -110,8 +111,8 @@ TEST(KeyFilter, ExcludesWinAndWithoutIncludesAllElseIsShown) {
   EXPECT_FALSE(shows({"*.jpg"}, {"/tmp/"}, "tmp/a.jpg"));
   EXPECT_TRUE(shows({}, {"*.tmp"}, "a.jpg"));
   EXPECT_FALSE(shows({}, {"*.tmp"}, "a.tmp"));
-  EXPECT_FALSE(KeyFilter::Parse({std::vector<std::string>(60, "a")},
-                                {std::vector<std::string>(60, "b")}));
+  EXPECT_FALSE(
+      KeyFilter::Parse({std::vector<std::string>(60, "a")}, {std::vector<std::string>(60, "b")}));
   EXPECT_FALSE(KeyFilter::Parse({"a"}, {"["}));
 }
 

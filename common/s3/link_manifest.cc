@@ -1,0 +1,202 @@
+#include "common/s3/link_manifest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/monotonic_resource.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
+#include <boost/system/error_code.hpp>
+#include <optional>
+#include <utility>
+
+#include "common/model/limits.h"
+#include "common/s3/list_parser.h"
+
+namespace forebay {
+namespace {
+
+namespace json = boost::json;
+
+/// Shown of a line that is wrong: enough to find it.
+constexpr std::size_t kShownBytes = 200;
+/// A key with "s3://" and a bucket before it.
+constexpr std::size_t kMostOfAName = kMaxKeyBytes + 100;
+
+std::string Shown(std::string_view text) {
+  const bool is_long = text.size() > kShownBytes;
+  return Printable(text.substr(0, kShownBytes)) + (is_long ? "…" : "");
+}
+
+std::string FolderOf(std::string_view key) {
+  const std::size_t slash = key.rfind('/');
+  return slash == std::string_view::npos ? "" : std::string(key.substr(0, slash + 1));
+}
+
+/// Takes names one by one and judges each.
+class ManifestReader {
+ public:
+  ManifestReader(const S3Location& base, const S3Location& root) : base_(base), root_(root) {
+    manifest_.bucket = root.bucket;
+  }
+
+  void SetJson(const S3Location& prefix) {
+    manifest_.is_json = true;
+    base_ = prefix;
+  }
+
+  void Take(std::string_view name, std::uint64_t line) {
+    if (name.empty()) return Refuse(line, "names nothing", "take it out");
+    if (name.size() > kMostOfAName) return RefuseLong(name, line);
+    S3Location object{base_.bucket, base_.prefix};
+    if (!manifest_.is_json && name.starts_with("s3://")) {
+      Result<S3Location> location = ParseS3Location(name);
+      if (!location) return Refuse(line, Printable(location.error().message), "correct it");
+      object = *std::move(location);
+    } else {
+      object.prefix += name;
+    }
+    Add(std::move(object), name, line);
+  }
+
+  void RefuseEntry(std::uint64_t line) {
+    Refuse(line, "is no text", "write the name of an object behind the prefix");
+  }
+
+  Result<LinkManifest> Finish() {
+    auto& names = manifest_.names;
+    // Of two that are the same the first one counts.
+    std::ranges::sort(names, {}, [](const LinkManifest::Name& name) {
+      return std::pair<std::string_view, std::uint64_t>(name.key, name.line);
+    });
+    const auto again = std::ranges::unique(names, {}, &LinkManifest::Name::key);
+    names.erase(again.begin(), again.end());
+    if (names.empty() && manifest_.bad.empty())
+      return Fail(Code::kInvalid, "it names no object: write one name on each line");
+    if (!root_.bucket.empty()) {
+      manifest_.prefix = root_.prefix;
+    } else if (manifest_.is_json) {
+      manifest_.prefix = FolderOf(base_.prefix);
+    } else if (!names.empty()) {
+      const std::string& first = names.front().key;
+      const auto differ = std::ranges::mismatch(first, names.back().key);
+      manifest_.prefix = FolderOf(std::string_view(first.begin(), differ.in1));
+    }
+    return std::move(manifest_);
+  }
+
+ private:
+  void Add(S3Location object, std::string_view name, std::uint64_t line) {
+    const std::string& key = object.prefix;
+    if (key.empty()) return Refuse(line, Quoted(name) + " names a bucket", "name an object");
+    if (key.size() > kMaxKeyBytes) return RefuseLong(name, line);
+    if (manifest_.bucket.empty()) manifest_.bucket = object.bucket;
+    if (object.bucket != manifest_.bucket) {
+      return Refuse(line, fmt::format("{} is not in bucket {}", Quoted(name), manifest_.bucket),
+                    "a link reads one bucket: make a link for each");
+    }
+    if (!key.starts_with(root_.prefix)) {
+      return Refuse(line,
+                    fmt::format("{} is not below s3://{}/{}", Quoted(name), root_.bucket,
+                                Printable(root_.prefix)),
+                    "take it out, or link a shorter prefix");
+    }
+    manifest_.names.push_back({.key = std::move(object.prefix), .line = line});
+  }
+
+  void RefuseLong(std::string_view name, std::uint64_t line) {
+    Refuse(line, Quoted(name) + " is longer than a key of S3 can be",
+           "correct it: 1024 bytes at most");
+  }
+
+  static std::string Quoted(std::string_view name) { return "'" + Shown(name) + "'"; }
+
+  void Refuse(std::uint64_t line, std::string_view what, std::string_view to_do) {
+    manifest_.bad.push_back(
+        {.line = line, .reason = fmt::format("{} {}: {}", manifest_.Place(line), what, to_do)});
+  }
+
+  LinkManifest manifest_;
+  S3Location base_;
+  const S3Location root_;
+};
+
+/// The first entry of a manifest of SageMaker.
+Result<S3Location> PrefixOf(const json::array& entries) {
+  const json::value* prefix = nullptr;
+  if (!entries.empty() && entries.front().is_object())
+    prefix = entries.front().get_object().if_contains("prefix");
+  if (prefix == nullptr || !prefix->is_string()) {
+    return Fail(Code::kInvalid,
+                "it is JSON, but its first entry is not {\"prefix\": \"s3://bucket/prefix\"}, as a "
+                "manifest of SageMaker has it");
+  }
+  Result<S3Location> location = ParseS3Location(std::string_view(prefix->get_string()));
+  if (!location) return Fail(location.error().Within("its prefix"));
+  return location;
+}
+
+Status ReadJson(std::string_view text, ManifestReader& reader, const S3Location& root) {
+  json::monotonic_resource memory;
+  boost::system::error_code error;
+  const json::value document = json::parse(text, error, &memory);
+  if (error || !document.is_array()) {
+    return Fail(Code::kInvalid, fmt::format("it begins like JSON, but is no JSON array{}",
+                                            error ? ": " + error.message() : std::string()));
+  }
+  const json::array& entries = document.get_array();
+  const Result<S3Location> prefix = PrefixOf(entries);
+  if (!prefix) return Fail(prefix.error());
+  if (!root.bucket.empty() && prefix->bucket != root.bucket) {
+    return Fail(Code::kInvalid, fmt::format("its prefix is in bucket {}, and the link in {}",
+                                            prefix->bucket, root.bucket));
+  }
+  reader.SetJson(*prefix);
+  for (std::size_t i = 1; i < entries.size(); ++i) {
+    if (entries[i].is_string()) {
+      reader.Take(std::string_view(entries[i].get_string()), i + 1);
+    } else {
+      reader.RefuseEntry(i + 1);
+    }
+  }
+  return {};
+}
+
+void ReadLines(std::string_view text, ManifestReader& reader) {
+  for (std::uint64_t line = 1; !text.empty(); ++line) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view name = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (name.ends_with('\r')) name.remove_suffix(1);
+    if (!name.empty()) reader.Take(name, line);
+  }
+}
+
+}  // namespace
+
+std::string LinkManifest::Place(std::uint64_t line) const {
+  return fmt::format("{} {}", is_json ? "entry" : "line", line);
+}
+
+Result<LinkManifest> ParseLinkManifest(std::string_view text, const S3Location& base,
+                                       const S3Location& root) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  ManifestReader reader(base, root);
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const char begin = first == std::string_view::npos ? '\0' : text[first];
+  if (begin == '{') {
+    return Fail(Code::kInvalid,
+                "it is an augmented manifest (a JSON object on each line), which cannot be linked: "
+                "make a list of its \"source-ref\"s");
+  }
+  if (begin == '[') {
+    Status read = ReadJson(text, reader, root);
+    if (!read) return Fail(read.error());
+  } else {
+    ReadLines(text, reader);
+  }
+  return reader.Finish();
+}
+
+}  // namespace forebay

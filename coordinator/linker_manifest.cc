@@ -1,0 +1,173 @@
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/io_context.hpp>
+#include <utility>
+
+#include "common/model/key_filter.h"
+#include "common/s3/list_parser.h"
+#include "coordinator/linker.h"
+
+// Links of which a manifest says what they show.
+namespace forebay {
+namespace {
+
+/// Of so many bad lines the message tells; the rest is counted.
+constexpr std::size_t kToldOf = 3;
+
+class TextSink final : public BodySink {
+ public:
+  void OnAttempt() override { text_.clear(); }
+  void OnData(ByteView bytes) override {
+    text_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+Error BadManifest(const ManifestSource& source, const std::vector<LinkManifest::Bad>& bad) {
+  std::string text = "manifest " + source.location + ": ";
+  for (std::size_t i = 0; i < bad.size() && i < kToldOf; ++i)
+    text += (i == 0 ? "" : "; ") + bad[i].reason;
+  if (bad.size() > kToldOf) text += fmt::format("; and {} more like these", bad.size() - kToldOf);
+  text += source.skip_bad ? "; it leaves nothing to link" : "; or leave them out with --skip-bad";
+  return Error{Code::kInvalid, std::move(text)};
+}
+
+}  // namespace
+
+Task<Result<std::string>> Linker::FetchManifest(LinkOrigin origin, S3Location at,
+                                                Deadline deadline) {
+  origin.bucket = at.bucket;
+  origin.prefix.clear();
+  Result<ObjectHead> head = co_await parts_.store.Head(origin, at.prefix, deadline);
+  if (!head) co_return Fail(head.error());
+  if (head->size > kMaxManifestBytes) {
+    co_return Fail(Code::kInvalid, "it is larger than 64 MiB: link its prefix, or split it");
+  }
+  TextSink sink;
+  if (head->size == 0) co_return sink.Take();
+  GetRequest request{.origin = std::move(origin),
+                     .key = at.prefix,
+                     .etag = head->etag,
+                     .object_size = head->size,
+                     .offset = 0,
+                     .length = head->size};
+  Status got = co_await parts_.store.Get(std::move(request), sink, deadline);
+  if (!got) co_return Fail(got.error());
+  co_return sink.Take();
+}
+
+Task<Result<LinkManifest>> Linker::ReadManifest(ManifestSource source, LinkOrigin origin,
+                                                S3Location root, Deadline deadline) {
+  const std::string where = "manifest " + source.location;
+  Result<S3Location> at = ParseS3Location(source.location);
+  if (!at) co_return Fail(at.error());
+  Result<std::string> text = co_await FetchManifest(std::move(origin), *at, deadline);
+  if (!text) co_return Fail(text.error().Within(where));
+  auto parse = [source, root, at = *at, text = std::move(*text)] {
+    const S3Location base = source.behind_prefix ? root : S3Location{at.bucket, ""};
+    return ParseLinkManifest(text, base, root);
+  };
+  Result<LinkManifest> manifest = co_await parts_.offload.Run(std::move(parse));
+  if (!manifest) co_return Fail(manifest.error().Within(where));
+  if (!manifest->bad.empty() && (!source.skip_bad || manifest->names.empty()))
+    co_return Fail(BadManifest(source, manifest->bad));
+  co_return manifest;
+}
+
+/// Where the names of a manifest lie. The origin of `options` is complete for the bucket that was
+/// asked for, else for that of the manifest; `partial` is what was asked for.
+Task<Result<LinkOrigin>> Linker::FindRoot(LinkOptions options, LinkOrigin partial,
+                                          Deadline deadline) {
+  LinkSpec& spec = options.spec;
+  S3Location root;
+  if (spec.manifest.behind_prefix) {
+    if (!spec.origin.prefix.empty() && !spec.origin.prefix.ends_with('/'))
+      spec.origin.prefix += '/';
+    root = {.bucket = spec.origin.bucket, .prefix = spec.origin.prefix};
+  }
+  Result<LinkManifest> manifest = co_await ReadManifest(spec.manifest, spec.origin, root, deadline);
+  if (!manifest) co_return Fail(manifest.error());
+  if (manifest->bucket != spec.origin.bucket) {
+    partial.bucket = manifest->bucket;
+    auto complete = [this, partial, style = options.path_style] {
+      return parts_.complete_origin(partial, style);
+    };
+    Result<LinkOrigin> origin = co_await parts_.offload.Run(std::move(complete));
+    if (!origin) co_return Fail(origin.error());
+    spec.origin = std::move(*origin);
+  }
+  spec.origin.prefix = std::move(manifest->prefix);
+  co_return spec.origin;
+}
+
+/// Lists what the manifest names.
+Task<Status> Linker::ListNames(Link link, std::shared_ptr<Listing> listing) {
+  const LinkSpec& spec = link.spec;
+  const S3Location root{.bucket = spec.origin.bucket, .prefix = spec.origin.prefix};
+  Result<LinkManifest> manifest = co_await ReadManifest(spec.manifest, spec.origin, root,
+                                                        Deadline::After(parts_.listing.patience));
+  if (!manifest) co_return Fail(manifest.error());
+  Result<KeyFilter> filter = KeyFilter::Parse(spec.includes, spec.excludes);
+  if (!filter) co_return Fail(filter.error());
+  std::vector<LinkManifest::Name>& names = manifest->names;
+  std::erase_if(names, [&](const LinkManifest::Name& name) {
+    return !filter->Shows(std::string_view(name.key).substr(root.prefix.size()));
+  });
+  NameLister::Job job{.origin = spec.origin, .prefix = root.prefix, .keys = {}};
+  for (const LinkManifest::Name& name : names) job.keys.push_back(name.key);
+  Listing* const counted = listing.get();
+  const NameLister::Progress progress = [this, counted, task = link.task_id](std::uint64_t objects,
+                                                                             std::uint64_t bytes) {
+    counted->objects += objects;
+    counted->bytes += bytes;
+    parts_.tasks.Progress(task, counted->objects, counted->bytes);
+  };
+  NameListerOptions options;
+  options.page_keys = parts_.listing.page_keys;
+  options.patience = parts_.listing.patience;
+  listing->names = NameLister::Create(parts_.store, std::move(job), options, progress);
+  if (stopping_ || listing->cancelled)
+    co_return Fail(Code::kUnavailable, "the listing was interrupted");
+  if (!parts_.links.FindById(spec.id)) co_return Fail(Code::kNotFound, "the link was removed");
+  Status listed = co_await listing->names->Run();
+  if (!listed) co_return listed;
+  const std::vector<std::size_t> missing = listing->names->Missing();
+  for (const std::size_t place : missing) {
+    manifest->bad.push_back({.line = names[place].line,
+                             .reason = fmt::format("{} s3://{}/{} is not there: correct it",
+                                                   manifest->Place(names[place].line), root.bucket,
+                                                   Printable(names[place].key))});
+  }
+  // The same as for a prefix with nothing below it.
+  if (!names.empty() && missing.size() == names.size())
+    co_return Fail(BadManifest(spec.manifest, manifest->bad));
+  co_return ReportBad(link, *manifest);
+}
+
+/// Of what cannot be linked: fails with it, or shows it as the report of the task.
+Status Linker::ReportBad(const Link& link, const LinkManifest& manifest) {
+  if (manifest.bad.empty()) return {};
+  if (!link.spec.manifest.skip_bad) return Fail(BadManifest(link.spec.manifest, manifest.bad));
+  std::vector<proto::TaskFailure> failures;
+  for (const LinkManifest::Bad& bad : manifest.bad) {
+    if (failures.size() >= TaskBook::kFailuresKept) break;
+    proto::TaskFailure& failure = failures.emplace_back();
+    failure.set_key(manifest.Place(bad.line));
+    failure.set_reason(bad.reason);
+  }
+  parts_.tasks.AddFailures(link.task_id, failures);
+  std::optional<proto::TaskState> task = parts_.tasks.Find(link.task_id);
+  if (task) {
+    task->set_failed(manifest.bad.size());
+    parts_.tasks.Show(*task);
+  }
+  spdlog::warn("link '{}': {} lines of manifest {} are left out; the first: {}", link.spec.name,
+               manifest.bad.size(), link.spec.manifest.location, manifest.bad.front().reason);
+  return {};
+}
+
+}  // namespace forebay

@@ -1,0 +1,93 @@
+#!/usr/bin/python3
+"""A link shows what a manifest names: nothing of it until all of it can be read, and what it names now after a refresh."""
+
+import json
+import os
+import pathlib
+
+from e2e import E2eTest, eventually, main
+
+
+def names_in(mount):
+    return sorted(str(path.relative_to(mount)) for path in pathlib.Path(mount).rglob("*") if path.is_file())
+
+
+class Manifest(E2eTest):
+    def setUp(self):
+        super().setUp()
+        self.files = {f"data/c{i % 3}/{i:03d}.jpg": os.urandom(1000 + i) for i in range(150)}
+        self.put(self.files)
+        self.start()
+
+    def put_manifest(self, text, key="lists/train"):
+        self.put({key: text.encode()})
+        return f"s3://{self.bucket}/{key}"
+
+    def sagemaker(self, names, prefix="data/"):
+        return json.dumps([{"prefix": f"s3://{self.bucket}/{prefix}"}, *names])
+
+    def refused(self, *words):
+        before = self.cluster.json("links")["links"]
+        result = self.cluster.cli("link", *words, check=False)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertEqual(self.cluster.json("links")["links"], before, "nothing is linked")
+        return result.stderr
+
+    def test_a_manifest_of_sagemaker_is_linked_and_followed(self):
+        names = [f"c1/{i:03d}.jpg" for i in range(1, 150, 3)]
+        where = self.put_manifest(self.sagemaker(names))
+        self.cluster.cli("link", "train", "--manifest", where)
+        link = self.cluster.json("links")["links"][0]
+        self.assertEqual((link["source"], link["manifest"], link["objects"]),
+                         (f"s3://{self.bucket}/data/", where, len(names)))
+        mount = pathlib.Path(self.cluster.mount("train", "m1"))
+        self.assertEqual(names_in(mount), names)
+        for name in names:
+            self.assertEqual((mount / name).read_bytes(), self.files["data/" + name])
+
+        self.put_manifest(self.sagemaker(names[5:] + ["c0/000.jpg"]))
+        refreshed = self.cluster.json("refresh", "train")
+        self.assertEqual((refreshed["added"], refreshed["removed"], refreshed["changed"]), (1, 5, 0))
+        eventually(lambda: names_in(mount) == sorted(names[5:] + ["c0/000.jpg"]), "the mount follows")
+        self.assertIn("is there already", self.cluster.cli("link", "train", "--manifest", where).stdout)
+
+        self.put_manifest("[broken")
+        self.assertNotEqual(self.cluster.cli("refresh", "train", check=False).returncode, 0)
+        self.assertEqual(len(names_in(mount)), len(names) - 4, "what was linked stays")
+
+    def test_a_list_has_keys_or_locations_or_names_behind_a_prefix(self):
+        text = f"data/c0/000.jpg\r\n\ns3://{self.bucket}/data/c1/001.jpg\n"
+        self.cluster.cli("link", "some", "--manifest", self.put_manifest(text))
+        self.assertEqual(names_in(self.cluster.mount("some", "m1")), ["c0/000.jpg", "c1/001.jpg"])
+        where = self.put_manifest("c0/000.jpg\nc2/002.jpg\nc2/005.jpg\n", "lists/other")
+        self.cluster.cli("link", f"s3://{self.bucket}/data", "--as", "more", "--manifest", where, "--exclude", "005.*")
+        self.assertEqual(names_in(self.cluster.mount("more", "m2")), ["c0/000.jpg", "c2/002.jpg"])
+
+    def test_a_bad_line_links_nothing_unless_it_may_be_left_out(self):
+        text = "data/c0/000.jpg\ndata/gone.jpg\ns3://elsewhere/x\ndata/c1/001.jpg\n"
+        where = self.put_manifest(text)
+        message = self.refused("train", "--manifest", where)
+        self.assertIn("line 3 's3://elsewhere/x' is not in bucket", message)
+        self.put_manifest(text.replace("s3://elsewhere/x\n", ""))
+        message = self.refused("train", "--manifest", where)
+        self.assertIn(f"line 2 s3://{self.bucket}/data/gone.jpg is not there", message)
+        self.assertIn("--skip-bad", message)
+
+        self.put_manifest(text)
+        shown = self.cluster.json("link", "train", "--manifest", where, "--skip-bad")
+        self.assertEqual((shown["objects"], shown["skipped"]), (2, 2))
+        report = self.cluster.json("task", "show", shown["task"])["task"]["failures"]
+        self.assertEqual([row["key"] for row in report], ["line 3", "line 2"])
+        self.assertIn("is not there", report[1]["reason"])
+        self.assertEqual(names_in(self.cluster.mount("train", "m1")), ["c0/000.jpg", "c1/001.jpg"])
+
+    def test_what_is_no_manifest_is_refused_with_its_reason(self):
+        self.assertIn("names no object", self.refused("a", "--manifest", self.put_manifest("")))
+        self.assertIn("first entry", self.refused("a", "--manifest", self.put_manifest('["x"]')))
+        self.assertIn("augmented", self.refused("a", "--manifest", self.put_manifest('{"source-ref": "s3://b/x"}')))
+        self.assertIn("404", self.refused("a", "--manifest", f"s3://{self.bucket}/lists/none"))
+        self.assertIn("is not there", self.refused("a", "--skip-bad", "--manifest", self.put_manifest("nothing\n")))
+
+
+if __name__ == "__main__":
+    main()
