@@ -10,6 +10,7 @@ SAME = 0.002  # one standard deviation of 60,000 reads that hit or miss by chanc
 ONE_JOB_WRITES = 0.5
 SWITCH = "switch of"
 WHOLE_MIB = 8  # the least that a node takes; each read of a whole node costs a disk's time
+WHOLE_ROOM = 0.02  # of its disk, a node's own index takes so much now and then
 FEW_BLOCKS = 300  # of one node; with fewer it sees a switch too late for 0.99 of 0.9
 
 
@@ -51,10 +52,13 @@ def to_hold(row, whole=False):
 
     def line(what, found, sign, bound, decides=True):
         holds = found >= bound if sign == ">=" else found <= bound
-        return {"workload": "eviction", "what": f"{name}: {what}", "measured": f"{found:.3f}",
+        return {"workload": "evict", "what": f"{name}: {what}", "measured": f"{found:.3f}",
                 "wanted": f"{sign} {bound:.3f}", "holds": holds, "decides": decides}
 
-    yield line("hit rate, whole node" if whole else "hit rate", row["node"]["hit_rate"], ">=", least(row))
+    if whole:
+        yield line("hit rate, whole node", row["node"]["hit_rate"], ">=", least(row) - WHOLE_ROOM)
+    else:
+        yield line("hit rate", row["node"]["hit_rate"], ">=", least(row))
     if row["jobs"] == 1:
         yield line("blocks written a miss", row["node"]["rewrites"], "<=", ONE_JOB_WRITES)
     if whole:

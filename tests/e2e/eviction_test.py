@@ -66,7 +66,6 @@ class Eviction(E2eTest):
         in_memory = (16 << 20) / (FILES * SIZE) / 2
         print(f"hit ratio {hit_ratio:.3f}; kept {kept:.3f}; without eviction at most {kept + in_memory:.3f}")
         self.assertGreater(hit_ratio, kept + in_memory + 0.03)
-        self.assertGreaterEqual(hit_ratio, 0.60)
         self.assertGreater(self.cluster.nodes["n1"].metrics()["forebay_evicted_bytes_total", 'reason="capacity"'], 0)
 
 

@@ -3,7 +3,6 @@
 // (disk_mutants_test.py); the store itself has no code for that.
 //   FOREBAY_LYING_DISK=no-sync        nothing is made durable
 //                      no-data-sync   segments are not
-//                      no-index-sync  the index is not
 //                      late-data      segments are written a moment after the call has returned,
 //                                     and so behind the rows of the index that speak of them
 #include <dlfcn.h>
@@ -38,13 +37,11 @@ std::string PathOf(int fd) {
 }
 
 bool IsSegment(int fd) { return PathOf(fd).ends_with(".seg"); }
-bool IsIndex(int fd) { return PathOf(fd).find("/index/") != std::string::npos; }
 
 /// True: nothing is done, and the caller is told that it was.
 bool Lies(int fd) {
   const std::string_view mutant = Mutant();
-  return mutant == "no-sync" || (mutant == "no-data-sync" && IsSegment(fd)) ||
-         (mutant == "no-index-sync" && IsIndex(fd));
+  return mutant == "no-sync" || (mutant == "no-data-sync" && IsSegment(fd));
 }
 
 /// The C library's own.

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The disk of a cache node becomes slow while a job trains. A hundred times slower it serves on, at its pace. Slower than
-readers wait, it is left alone, and comes back by itself."""
+"""The disk of a cache node becomes slow while a job trains. A hundred times slower readers go on at its pace, or
+without it. Slower than they wait, it is left alone, and comes back by itself."""
 
 import pathlib
 import subprocess
@@ -113,7 +113,9 @@ class SlowDisk(E2eTest):
                     self.fetched() - fetched)
         self.assertTrue(0 < rate < raw / TIMES_SLOWER * 2, "void: the disk was not slow, or not used")
         self.assertGreater(served, 50, "the node serves on")
-        self.assertEqual(self.state(), "ok")
+        # Where reads queue up for more than a second three times in ten, the disk is left alone already.
+        self.throttle(0)
+        eventually(lambda: self.state() == "ok", "the disk is in service", 120)
 
     def too_slow_for_readers(self):
         load, fetched = self.load(), self.fetched()

@@ -15,12 +15,12 @@ namespace forebay::testing {
 namespace {
 
 constexpr std::uint32_t kBlocks = 1600;
-constexpr std::uint32_t kLoaderBlocks = 4000;
+constexpr std::uint32_t kLoaderBlocks = 4746;  // as eviction_bench has them
 constexpr std::uint32_t kManyNodes = 16;
-/// Of `workload.reads` hit rates differ by so much through which blocks came first: by one standard
-/// deviation of 60,000 reads that hit or miss by chance.
+/// Hit rates of two policies on one trace differ by so much through which blocks came first: one
+/// standard deviation of 60,000 reads that hit or miss by chance.
 constexpr double kSame = 0.002;
-/// An epoch for half of the first life, so that a test of all of a node ends soon.
+/// So that a test of all of a node ends soon.
 constexpr std::uint32_t kFewEpochs = 5;
 
 std::size_t PlacesOf(const Workload& workload, double part) {
