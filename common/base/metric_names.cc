@@ -110,10 +110,11 @@ const CounterMetric kS3Throttled{{
 const GaugeMetric kS3RequestLimit{{
     .name = "forebay_s3_request_limit",
     .kind = MetricKind::kGauge,
-    .unit = "1/s",
+    .unit = "1",
     .labels = {"link"},
     .programs = "node",
-    .help = "What this node asks of S3 for the link at most while S3 throttles its bucket and "
+    .help = "Requests a second that this node makes for the link at most while S3 throttles its "
+            "bucket and "
             "prefix: its part of the cluster's budget, which goes by what S3 takes. 0 = S3 does "
             "not throttle, and there is no limit.",
 }};

@@ -9,7 +9,7 @@ namespace forebay::testing {
 namespace {
 
 /// SegmentStore gives up after so many.
-constexpr std::size_t kRoomAttempts = 4;
+constexpr std::size_t kRoomAttempts = 16;
 
 }  // namespace
 
