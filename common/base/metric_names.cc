@@ -114,9 +114,8 @@ const GaugeMetric kS3RequestLimit{{
     .labels = {"link"},
     .programs = "node",
     .help = "Requests a second that this node makes for the link at most while S3 throttles its "
-            "bucket and "
-            "prefix: its part of the cluster's budget, which goes by what S3 takes. 0 = S3 does "
-            "not throttle, and there is no limit.",
+            "bucket and prefix: its part of the cluster's budget, which goes by what S3 takes. 0 = "
+            "S3 does not throttle, and there is no limit.",
 }};
 
 const GaugeMetric kS3BudgetRatio{{
