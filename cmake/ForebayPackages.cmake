@@ -9,7 +9,7 @@ foreach(shell bash zsh fish)
     COMMAND forebay completion ${shell} > ${completions}/${shell}
     DEPENDS forebay VERBATIM)
 endforeach()
-add_custom_target(completions DEPENDS ${completions}/bash ${completions}/zsh ${completions}/fish)
+add_custom_target(completions ALL DEPENDS ${completions}/bash ${completions}/zsh ${completions}/fish)
 
 install(TARGETS forebay RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT server)
 install(TARGETS forebay-coordinator forebay-node RUNTIME DESTINATION ${CMAKE_INSTALL_SBINDIR} COMPONENT server)
