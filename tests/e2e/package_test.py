@@ -33,6 +33,7 @@ class Packages(unittest.TestCase):
         cls.roots = {}
         for name, path in found.items():
             cls.roots[name] = cls.folder / "root" / name
+            cls.roots[name].parent.mkdir(exist_ok=True)
             run("dpkg-deb", "-x", path, cls.roots[name])
 
     def files(self, package):
@@ -79,7 +80,7 @@ class Packages(unittest.TestCase):
 
     def test_the_units_start_what_is_there_and_hide_the_rest(self):
         root = self.roots["forebay"]
-        units = sorted((root / "lib/systemd/system").glob("*.service"))
+        units = sorted((root / "usr/lib/systemd/system").glob("*.service"))
         self.assertEqual([unit.name for unit in units], ["forebay-coordinator.service", "forebay-node.service"])
         for unit in units:
             text = unit.read_text()
@@ -92,7 +93,9 @@ class Packages(unittest.TestCase):
         for unit in units:
             said = subprocess.run(["systemd-analyze", "verify", "--man=no", f"--root={root}", unit.name], capture_output=True,
                                   text=True, check=False)
-            faults = [line for line in said.stderr.splitlines() if unit.name in line and "not found" not in line]
+            # The root has our files alone: units and programs of the system are not there.
+            faults = [line for line in said.stderr.splitlines()
+                      if unit.name in line and "not found" not in line and "Command /bin/kill" not in line]
             self.assertEqual(faults, [])
 
 
