@@ -73,6 +73,7 @@ void OwnRequests::NoteThrottled(const LinkOrigin& origin) {
 std::vector<OwnUse> OwnRequests::Uses() const {
   std::vector<OwnUse> uses;
   const std::scoped_lock lock(mutex_);
+  uses.reserve(places_.size());
   for (const auto& [place, of] : places_)
     uses.push_back({place, of.requests, of.throttled, of.waiting});
   return uses;

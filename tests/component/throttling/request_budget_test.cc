@@ -28,6 +28,7 @@ TEST_P(RequestBudget, ALimitedOriginIsUsedWellAndAskedLittleMore) {
   EXPECT_GE(cluster_.answered(), 0.8 * 60 * 1000);
   EXPECT_LE(cluster_.requests(), 1.2 * static_cast<double>(cluster_.answered()));
   std::vector<std::uint64_t> answered;
+  answered.reserve(16);
   for (std::size_t i = 0; i < 16; ++i) answered.push_back(cluster_.answered(i));
   const auto [least, most] = std::ranges::minmax(answered);
   EXPECT_GE(static_cast<double>(least), 0.75 * static_cast<double>(most)) << "a fair share each";
@@ -65,6 +66,7 @@ TEST_P(RequestBudget, WhoWantsLittleGetsItAndTheRestIsForTheOthers) {
   for (std::size_t i = 0; i < 14; ++i) cluster_.SetWanted(i, 10);
   cluster_.Run(20s);
   std::vector<std::uint64_t> before;
+  before.reserve(16);
   for (std::size_t i = 0; i < 16; ++i) before.push_back(cluster_.answered(i));
   cluster_.Run(30s);
   const auto rate = [&](std::size_t i) {

@@ -12,6 +12,7 @@ const S3Location kNoRoot;
 
 std::vector<std::string> Keys(const LinkManifest& manifest) {
   std::vector<std::string> keys;
+  keys.reserve(manifest.names.size());
   for (const LinkManifest::Name& name : manifest.names) keys.push_back(name.key);
   return keys;
 }
