@@ -35,6 +35,7 @@ def flip(image, where, random):
 
 def main():
     disk_fault.skip_unless_loops_work()
+    disk_fault.take_own_mounts()
     random = disk_fault.seeded()
     wanted = disk_fault.count("FOREBAY_LOOP_FLIPS", 240)
     total = disk_fault.Sum()

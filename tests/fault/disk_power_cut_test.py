@@ -57,6 +57,7 @@ def one_life(disk, facts, copies, first, wanted, total, random):
 
 def main():
     disk_fault.skip_unless_loops_work()
+    disk_fault.take_own_mounts()
     random = disk_fault.seeded()
     wanted = disk_fault.count("FOREBAY_POWER_CUTS", 60)
     total = disk_fault.Sum()
