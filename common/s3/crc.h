@@ -6,6 +6,9 @@
 
 namespace forebay {
 
+// Our own, because no library of Debian 12 has all three (ISA-L has the last from 2.31 on), and but
+// for zlib, which has the first alone, none puts two checksums together.
+
 /// The checksums of a whole object that can be put together from those of its parts.
 enum class CrcKind : std::uint8_t {
   kCrc32 = 1,      ///< ISO-HDLC, as zlib's.
