@@ -170,7 +170,6 @@ Result<Disk::Removal> Disk::Remove(const std::vector<BlockIndex::Found>& leaving
     CancelRemoval(leaving);
     return Fail(std::move(deleted.error()));
   }
-  failpoint("store.before_punch");
   Removal removal;
   std::vector<Freed> freed;
   for (const BlockIndex::Found& found : leaving) {
@@ -189,6 +188,7 @@ Result<Disk::Removal> Disk::Remove(const std::vector<BlockIndex::Found>& leaving
       removal.waiting.push_back(found.place);
     }
   }
+  failpoint("store.before_punch");
   Free(freed);
   return removal;
 }
