@@ -1,7 +1,6 @@
 #include "common/s3/credentials.h"
 
 #include <fmt/format.h>
-#include <openssl/crypto.h>
 
 #include <algorithm>
 
@@ -14,8 +13,6 @@ bool FitsHeader(std::string_view text) {
 }
 
 }  // namespace
-
-Secret::~Secret() { OPENSSL_cleanse(text_.data(), text_.size()); }
 
 CredentialAnswer Checked(S3Credentials credentials) {
   if (credentials.key_id.empty() || credentials.secret_key.empty()) {

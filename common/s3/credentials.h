@@ -11,33 +11,10 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/base/secret.h"
 #include "common/s3/aws_settings.h"
 
 namespace forebay {
-
-/// Text that must not be seen: it has no stream operator and no formatter, so that printing or
-/// logging it does not compile, and its memory is wiped when it goes.
-class Secret {
- public:
-  Secret() = default;
-  explicit Secret(std::string text) : text_(std::move(text)) {}
-  Secret(const Secret&) = default;
-  Secret& operator=(const Secret&) = default;
-  Secret(Secret&&) = default;
-  Secret& operator=(Secret&&) = default;
-  ~Secret();
-
-  /// For the signer and the session-token header alone.
-  std::string_view Reveal() const { return text_; }
-  bool empty() const { return text_.empty(); }
-  bool operator==(const Secret&) const = default;
-
-  template <typename Stream>
-  friend Stream& operator<<(Stream&, const Secret&) = delete;
-
- private:
-  std::string text_;
-};
 
 struct S3Credentials {
   std::string key_id;  ///< Not a secret: messages name it.

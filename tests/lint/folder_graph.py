@@ -7,7 +7,7 @@ import sys
 import source_tree
 
 COMMON = ["common/base", "common/model", "common/config", "common/ring", "common/snapshot", "common/s3", "common/s3/auth",
-          "common/wire"]
+          "common/trust", "common/wire"]
 
 # folder: the folders that it may include besides itself. A file belongs to the longest folder that it lies in.
 ALLOWED = {
@@ -19,13 +19,14 @@ ALLOWED = {
     "common/snapshot": ["common/base", "common/model"],
     "common/s3": ["common/base", "common/model"],
     "common/s3/auth": ["common/base", "common/model", "common/s3"],
-    "common/wire": ["common/base", "common/model", "proto"],
+    "common/trust": ["common/base", "common/model", "proto"],
+    "common/wire": ["common/base", "common/model", "common/trust", "proto"],
     "cachenode/store": ["common/base", "common/model"],
     "cachenode": [*COMMON, "cachenode/store", "proto"],
     "coordinator": [*COMMON, "proto"],
     "fuse-client/supervisor": ["common/base"],
     "fuse-client": [*COMMON, "fuse-client/supervisor", "proto"],
-    "cli": ["common/base", "common/model", "common/wire", "common/config", "proto"],
+    "cli": ["common/base", "common/model", "common/trust", "common/wire", "common/config", "proto"],
 }
 ALLOWED["tests"] = list(ALLOWED)  # and nobody includes tests
 

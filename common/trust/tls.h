@@ -1,0 +1,81 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/base/result.h"
+#include "common/trust/identity.h"
+#include "common/trust/trust_folder.h"
+
+// OpenSSL's own names, so that its headers stay in the sources.
+struct ssl_st;
+struct ssl_ctx_st;
+
+namespace forebay {
+
+/// TLS 1.3, both ends with certificates, no sessions that could be taken up again: each connection
+/// proves anew who is there. Immutable; connections that were made of it keep what they need.
+class TlsContext {
+ public:
+  /// Servers of the role coordinator let in who has no certificate.
+  static Result<std::shared_ptr<const TlsContext>> Of(const MemberProof& member);
+  /// For a machine that joins: it has no certificate, and believes the authority with this key
+  /// hash alone.
+  static Result<std::shared_ptr<const TlsContext>> Joining(std::string authority_hash);
+
+  /// A new connection's state, owned by the caller; null when there is no memory.
+  ssl_st* NewClient() const;
+  ssl_st* NewServer() const;
+
+ private:
+  TlsContext() = default;
+  std::shared_ptr<ssl_ctx_st> client_;
+  std::shared_ptr<ssl_ctx_st> server_;
+};
+
+/// Who is at the other end; after the handshake. Nobody: a machine without a certificate, which may
+/// only ask to join.
+std::optional<Identity> PeerOf(const ssl_st* connection);
+/// 32 bytes that both ends of this connection know, and nobody else, not even who sits between two
+/// connections (RFC 9266). After the handshake.
+std::string TlsChannelBinding(ssl_st* connection);
+/// Why a handshake failed, as a sentence; `code` is OpenSSL's.
+Error TlsFailure(const ssl_st* connection, unsigned long code);
+/// Whether a handshake failed with this `code` because the other end speaks no TLS at all.
+bool SpeaksNoTls(unsigned long code);
+
+/// What a program proves itself with; thread-safe. New certificates are for new connections: those
+/// that are open go on.
+class Trust {
+ public:
+  /// Null when this machine belongs to no cluster.
+  static Result<std::shared_ptr<Trust>> Open(TrustFolder folder, proto::Role role);
+  /// Not from files: for a machine that joins, and for tests.
+  explicit Trust(std::shared_ptr<const TlsContext> context, Identity self = {});
+
+  /// Reads the files again. After an error what was in force stays so. kInvalid when they are of
+  /// another cluster or another member.
+  Status Reload();
+
+  std::shared_ptr<const TlsContext> Current() const;
+  const Identity& self() const { return self_; }
+  /// When the certificate in force ends; 0 without one.
+  std::int64_t ends_unix_s() const;
+
+ private:
+  Trust(TrustFolder folder, const MemberProof& member, std::shared_ptr<const TlsContext> context);
+
+  const std::optional<TrustFolder> folder_;
+  const Identity self_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const TlsContext> context_;  // guarded by mutex_
+  std::int64_t ends_unix_s_ = 0;               // guarded by mutex_
+};
+
+/// On SIGHUP: Reload, and a line in the log about a failure. Nothing without certificates.
+void ReloadTrust(Trust* trust);
+
+}  // namespace forebay
