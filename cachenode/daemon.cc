@@ -73,9 +73,13 @@ class NodeDaemon final : public Daemon {
   Status Start() override {
     Result<std::string> secret = LoadOrCreateSecret();
     if (!secret) return Fail(secret.error());
+    Result<std::shared_ptr<Trust>> trust = Trust::Open(TrustFolder(trust_.dir), proto::ROLE_NODE);
+    if (!trust) return Fail(trust.error());
+    proof_ = *trust;
     s3_.Start();
     NodeOptions options = NodeOptionsOf(config_, s3_config_);
     options.secret = std::move(*secret);
+    options.trust = proof_;
     options.reach = trust_.insecure_plain_tcp ? Reach::kEveryone : Reach::kThisMachine;
     NodeOrigin origin{.store = s3_, .interrupt = [this] { s3_.Stop(); }};
     Result<std::unique_ptr<Node>> node =
@@ -97,7 +101,10 @@ class NodeDaemon final : public Daemon {
 
   bool HangsOn() const override { return node_ && node_->HangsOn(); }
 
-  void Reload() override { s3_.ReloadCredentials(); }
+  void Reload() override {
+    s3_.ReloadCredentials();
+    ReloadTrust(proof_.get());
+  }
 
   std::vector<std::pair<std::string, std::string>> Addresses() const override {
     return {{"listen", node_->address()}, {"id", node_->id()}};
@@ -110,6 +117,7 @@ class NodeDaemon final : public Daemon {
   ProgramServices& services_;
   const AwsEnvironment environment_;
   const std::string ca_bundle_;
+  std::shared_ptr<Trust> proof_;
   S3Client s3_;
   std::unique_ptr<Node> node_;
   Metrics::Registration s3_metrics_;

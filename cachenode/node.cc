@@ -120,14 +120,17 @@ Status Node::Identify() {
   if (!made) return made;
   Result<std::string> stored = StoredId(dirs_);
   if (!stored && stored.error().code != Code::kNotFound) return Fail(stored.error());
-  id_ = !options_.node_id.empty() ? options_.node_id
-        : stored                  ? *stored
-                                  : "n-" + Uuid::Random().ToString().substr(0, 8);
+  id_ = options_.trust              ? options_.trust->self().id
+        : !options_.node_id.empty() ? options_.node_id
+        : stored                    ? *stored
+                                    : "n-" + Uuid::Random().ToString().substr(0, 8);
   Status good = CheckId(id_);
   if (!good) return good;
   Status known = cluster_.KeepIn(home + "/cluster_state");
   if (!known && known.error().code != Code::kCorrupt) return known;
   if (!known) spdlog::warn("{}; the coordinator is asked again", known.error().message);
+  Status trusted = CheckTrust();
+  if (!trusted) return trusted;
   local_socket_ = options_.local_socket;
   if (!local_socket_.empty()) return {};
   Result<std::string> runtime = RuntimeDir();
@@ -162,6 +165,22 @@ Status Node::RememberDirectories() {
   return {};
 }
 
+Status Node::CheckTrust() const {
+  if (!options_.trust) return {};
+  const Identity& self = options_.trust->self();
+  if (!options_.node_id.empty() && options_.node_id != self.id) {
+    return Fail(Code::kInvalid, "the certificate of this machine is of node '" + self.id +
+                                    "', and --node-id says '" + options_.node_id +
+                                    "': leave that out, or join with --id " + options_.node_id);
+  }
+  const Uuid cached = cluster_.cluster();
+  if (cached.IsZero() || cached == self.cluster) return {};
+  return Fail(Code::kInvalid, options_.store.dirs.front().path + " caches for cluster " +
+                                  cached.ToString() + ", and the certificate is of cluster " +
+                                  self.cluster.ToString() +
+                                  ": name another --cache-dir, or the right --trust-dir");
+}
+
 // With the cluster, as soon as it is known.
 Credentials Node::OwnCredentials() const {
   Credentials credentials;
@@ -170,6 +189,7 @@ Credentials Node::OwnCredentials() const {
   credentials.program = options_.program;
   credentials.cluster = cluster_.cluster();
   credentials.secret = options_.secret;
+  credentials.trust = options_.trust;
   return credentials;
 }
 
@@ -311,6 +331,10 @@ void Node::Observe() {
     }
     for (const std::string& path : missing_) samples.Set(metric::kDiskInService, {path}, 0.0);
     ReportRpc(server_->counters(), samples);
+    if (options_.trust) {
+      samples.Set(metric::kCertificateExpiry, {},
+                  static_cast<double>(options_.trust->ends_unix_s()));
+    }
     const BlockStore::Counters& counters = store_->counters();
     samples.Set(metric::kEvictedBytes, {"capacity"},
                 static_cast<double>(counters.evicted_bytes.load()));

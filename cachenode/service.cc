@@ -67,29 +67,24 @@ Service::Service(Parts parts)
 
 // The table of DESIGN section 10.
 std::vector<MethodEntry> Service::Methods() {
-  const std::vector<proto::Role> readers = {proto::ROLE_CLIENT, proto::ROLE_NODE,
-                                            proto::ROLE_ADMIN};
-  const std::vector<proto::Role> masters = {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN};
   std::vector<MethodEntry> methods;
   methods.push_back(
-      {Method::kReadBlock, readers, [this](RpcCall call) { return ReadBlock(std::move(call)); }});
-  methods.push_back({Method::kPrefetchBlock, readers,
-                     [this](RpcCall call) { return PrefetchBlock(std::move(call)); }});
-  methods.push_back({Method::kCheckBlocks,
-                     {proto::ROLE_CLIENT, proto::ROLE_COORDINATOR, proto::ROLE_ADMIN},
-                     [this](RpcCall call) { return CheckBlocks(std::move(call)); }});
+      {Method::kReadBlock, [this](RpcCall call) { return ReadBlock(std::move(call)); }});
   methods.push_back(
-      {Method::kFillBlocks, masters, [this](RpcCall call) { return FillBlocks(std::move(call)); }});
-  methods.push_back({Method::kDescribeBlocks, masters,
-                     [this](RpcCall call) { return DescribeBlocks(std::move(call)); }});
-  methods.push_back({Method::kVerifyBlocks, masters,
-                     [this](RpcCall call) { return VerifyBlocks(std::move(call)); }});
+      {Method::kPrefetchBlock, [this](RpcCall call) { return PrefetchBlock(std::move(call)); }});
   methods.push_back(
-      {Method::kPinBlocks, masters, [this](RpcCall call) { return PinBlocks(std::move(call)); }});
-  methods.push_back({Method::kEvictBlocks, masters,
-                     [this](RpcCall call) { return EvictBlocks(std::move(call)); }});
+      {Method::kCheckBlocks, [this](RpcCall call) { return CheckBlocks(std::move(call)); }});
   methods.push_back(
-      {Method::kGetRing, readers, [this](RpcCall call) { return GetRing(std::move(call)); }});
+      {Method::kFillBlocks, [this](RpcCall call) { return FillBlocks(std::move(call)); }});
+  methods.push_back(
+      {Method::kDescribeBlocks, [this](RpcCall call) { return DescribeBlocks(std::move(call)); }});
+  methods.push_back(
+      {Method::kVerifyBlocks, [this](RpcCall call) { return VerifyBlocks(std::move(call)); }});
+  methods.push_back(
+      {Method::kPinBlocks, [this](RpcCall call) { return PinBlocks(std::move(call)); }});
+  methods.push_back(
+      {Method::kEvictBlocks, [this](RpcCall call) { return EvictBlocks(std::move(call)); }});
+  methods.push_back({Method::kGetRing, [this](RpcCall call) { return GetRing(std::move(call)); }});
   return methods;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cli/dispatch.h"
+#include "cli/membership.h"
 
 namespace forebay {
 namespace {
@@ -49,6 +50,7 @@ int RunCli(int argc, char** argv) {
                        .local = {},
                        .coordinators = FromEnvironment("FOREBAY_COORDINATOR"),
                        .connect = [](RpcSession::Options options) -> std::unique_ptr<Session> {
+                         options.trust_dir = TrustDirOfEnvironment();
                          return std::make_unique<RpcSession>(std::move(options));
                        }});
   return static_cast<int>(exit);

@@ -48,7 +48,11 @@ std::string RpcSession::Address() const {
 std::expected<void, Failure> RpcSession::MakePool() {
   Result<std::string> secret = LoadOrCreateSecret();
   if (!secret) return std::unexpected(Failure(secret.error(), "", Exit::kFailed));
+  Result<std::shared_ptr<Trust>> trust =
+      Trust::Open(TrustFolder(options_.trust_dir), proto::ROLE_ADMIN);
+  if (!trust) return std::unexpected(Failure(trust.error()));
   ClientPoolOptions options;
+  options.credentials.trust = *trust;
   options.credentials.role = proto::ROLE_ADMIN;
   options.credentials.program = "forebay " + std::string(Version());
   options.credentials.secret = std::move(*secret);

@@ -34,6 +34,9 @@ const std::vector<VerbRow>& VerbTable() {
       {"limit", "bounds what the nodes ask of S3", MakeLimit},
       {"pause", "nodes ask S3 for nothing: pause fills", MakePause},
       {"resume", "ends a pause: resume fills", MakeResume},
+      {"init", "makes a cluster: its certificates, and a token for other machines", MakeInit},
+      {"join", "makes this machine a member of a cluster", MakeJoin},
+      {"token", "lets machines join: create, list or revoke tokens", MakeToken},
       {"version", "the version of this program", MakeVersion},
   };
   return table;

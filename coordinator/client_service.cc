@@ -25,15 +25,12 @@ proto::LinkState StateOf(const Link& link) {
 }  // namespace
 
 std::vector<MethodEntry> ClientService::Methods() {
-  const std::vector<proto::Role> readers = {proto::ROLE_CLIENT, proto::ROLE_NODE,
-                                            proto::ROLE_ADMIN};
   std::vector<MethodEntry> methods;
+  methods.push_back({Method::kGetRing, [this](RpcCall call) { return GetRing(std::move(call)); }});
   methods.push_back(
-      {Method::kGetRing, readers, [this](RpcCall call) { return GetRing(std::move(call)); }});
+      {Method::kGetLinks, [this](RpcCall call) { return GetLinks(std::move(call)); }});
   methods.push_back(
-      {Method::kGetLinks, readers, [this](RpcCall call) { return GetLinks(std::move(call)); }});
-  methods.push_back({Method::kReadSnapshot, readers,
-                     [this](RpcCall call) { return ReadSnapshot(std::move(call)); }});
+      {Method::kReadSnapshot, [this](RpcCall call) { return ReadSnapshot(std::move(call)); }});
   return methods;
 }
 

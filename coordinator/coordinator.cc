@@ -39,6 +39,7 @@ Credentials CredentialsOf(const CoordinatorOptions& options, const Uuid& cluster
   credentials.program = options.program;
   credentials.cluster = cluster;
   credentials.secret = options.secret;
+  credentials.trust = options.trust;
   return credentials;
 }
 
@@ -103,7 +104,10 @@ Status Coordinator::Load() {
                           .refresh = [this](LinkSpec link, std::string path) {
                             return ListAgain(std::move(link), std::move(path));
                           }});
-  Status loaded = membership_->Load();
+  tokens_ = std::make_unique<TokenBook>(*store_, fence_, cluster_, options_.authority);
+  Status loaded =
+      options_.first_token_file.empty() ? Status() : tokens_->TakeFirst(options_.first_token_file);
+  if (loaded) loaded = membership_->Load();
   if (loaded) loaded = tasks_.Load(*store_);
   if (loaded) loaded = links_->Load();
   if (loaded) loaded = budget_->Load();
@@ -113,19 +117,30 @@ Status Coordinator::Load() {
   return loaded;
 }
 
-/// The cluster's name is born with its first coordinator.
+/// The cluster's name is born with its first coordinator, or with its certificates.
 Status Coordinator::LoadCluster() {
   Result<std::optional<std::string>> stored = store_->Get(kClusterKey);
   if (!stored) return Fail(stored.error());
   if (stored->has_value()) {
     cluster_ = Uuid::Parse(**stored);
-    if (!cluster_.IsZero()) return {};
+    if (!cluster_.IsZero()) return CheckTrust();
     return Fail(Code::kCorrupt, "the cluster's uuid in " + options_.state_dir + " is damaged");
   }
-  cluster_ = Uuid::Random();
+  cluster_ = options_.trust ? options_.trust->self().cluster : Uuid::Random();
   StateBatch batch;
   batch.Put(kClusterKey, cluster_.ToString());
   return store_->Write(batch, fence_);
+}
+
+Status Coordinator::CheckTrust() const {
+  if (!options_.trust || options_.trust->self().cluster == cluster_) return {};
+  return Fail(Code::kInvalid,
+              options_.state_dir + " is of cluster " + cluster_.ToString() +
+                  ", and the certificates are of cluster " +
+                  options_.trust->self().cluster.ToString() +
+                  ": name the right --trust-dir, or make the certificates with 'forebay init "
+                  "--cluster " +
+                  cluster_.ToString() + "'");
 }
 
 Status Coordinator::Serve() {
@@ -210,6 +225,7 @@ void Coordinator::MakeServices() {
                                                                       .explainer = *explainer_,
                                                                       .stats = *stats_,
                                                                       .offload = offload_});
+  trust_service_ = std::make_unique<TrustService>(*tokens_, offload_);
   policy_service_ = std::make_unique<PolicyService>(PolicyService::Parts{.membership = *membership_,
                                                                          .budget = *budget_,
                                                                          .links = *links_,
@@ -228,6 +244,7 @@ std::vector<MethodEntry> Coordinator::AllMethods() const {
   for (MethodEntry& entry : admin_service_->Methods()) all.push_back(std::move(entry));
   for (MethodEntry& entry : task_service_->Methods()) all.push_back(std::move(entry));
   for (MethodEntry& entry : policy_service_->Methods()) all.push_back(std::move(entry));
+  for (MethodEntry& entry : trust_service_->Methods()) all.push_back(std::move(entry));
   return all;
 }
 
@@ -369,6 +386,10 @@ Task<Result<RpcReply>> Coordinator::CallNode(
 Metrics::Registration Coordinator::Observe(Metrics& metrics) const {
   return metrics.AddCollector([this](MetricSamples& samples) {
     samples.Set(metric::kCoordinatorIsLeader, {}, 1);
+    if (options_.trust) {
+      samples.Set(metric::kCertificateExpiry, {},
+                  static_cast<double>(options_.trust->ends_unix_s()));
+    }
     ReportRpc(server_->counters(), samples);
     std::map<NodeState, double> states = {{NodeState::kUp, 0},
                                           {NodeState::kSuspect, 0},

@@ -40,15 +40,20 @@
 #include "coordinator/stats.h"
 #include "coordinator/task_book.h"
 #include "coordinator/task_service.h"
+#include "coordinator/token_book.h"
+#include "coordinator/trust_service.h"
 
 namespace forebay {
 
 struct CoordinatorOptions {
   std::string state_dir;
-  std::string listen;                 ///< "127.0.0.1:7440"; port 0 picks one.
-  Reach reach = Reach::kThisMachine;  ///< Of `listen`.
-  std::string program;                ///< "forebay-coordinator 0.1.0".
-  std::string secret;                 ///< Of the handshake (LoadOrCreateSecret).
+  std::string listen;                                    ///< "127.0.0.1:7440"; port 0 picks one.
+  Reach reach = Reach::kThisMachine;                     ///< Of `listen`.
+  std::string program;                                   ///< "forebay-coordinator 0.1.0".
+  std::string secret;                                    ///< Of the handshake (LoadOrCreateSecret).
+  std::shared_ptr<const Trust> trust = nullptr;          ///< Null: no certificates.
+  std::shared_ptr<const Authority> authority = nullptr;  ///< Null: nobody can join.
+  std::string first_token_file;                          ///< TokenBook::TakeFirst; "" = none.
   MembershipTimes membership;
   RangeListerOptions listing;
   /// How long a preload asks for a block that a node or S3 does not answer.
@@ -98,6 +103,7 @@ class Coordinator {
   Status Load();
   Status Serve();
   Status LoadCluster();
+  Status CheckTrust() const;
   void MakeServices();
   std::vector<MethodEntry> AllMethods() const;
   /// Runs `task` on the event loop and waits for it; kTimeout when it takes longer than `patience`.
@@ -129,6 +135,7 @@ class Coordinator {
   std::unique_ptr<LinkRegistry> links_;
   std::unique_ptr<FillBudget> budget_;
   std::unique_ptr<PinBook> pins_;
+  std::unique_ptr<TokenBook> tokens_;
   std::unique_ptr<NamespaceIndex> index_;
   RequestBudgets requests_;
   std::unique_ptr<ChangedFiles> changed_;
@@ -147,6 +154,7 @@ class Coordinator {
   std::unique_ptr<JobService> job_service_;
   std::unique_ptr<TaskService> task_service_;
   std::unique_ptr<PolicyService> policy_service_;
+  std::unique_ptr<TrustService> trust_service_;
   std::unique_ptr<RpcServer> server_;
   std::atomic<std::uint64_t> newest_epoch_{0};  // that a peer was ever seen at
   bool stopped_ = false;

@@ -19,6 +19,7 @@
 #include "common/s3/endpoint.h"
 #include "common/s3/s3_client.h"
 #include "common/s3/s3_metrics.h"
+#include "common/trust/token_record.h"
 #include "common/wire/handshake.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/own_requests.h"
@@ -55,6 +56,10 @@ class CoordinatorDaemon final : public Daemon {
   Status Start() override {
     Result<std::string> secret = LoadOrCreateSecret();
     if (!secret) return Fail(secret.error());
+    Result<std::shared_ptr<Trust>> trust =
+        Trust::Open(TrustFolder(trust_.dir), proto::ROLE_COORDINATOR);
+    if (!trust) return Fail(trust.error());
+    proof_ = *trust;
     s3_.Start();
     CoordinatorOptions options;
     options.state_dir = config_.state_dir;
@@ -64,6 +69,15 @@ class CoordinatorDaemon final : public Daemon {
     options.background_fill = config_.background_fill;
     options.fill_bytes_per_second = config_.fill_limit;
     options.secret = std::move(*secret);
+    options.trust = proof_;
+    if (proof_) {
+      const TrustFolder folder(trust_.dir);
+      options.first_token_file = trust_.dir + "/" + kFirstTokenFile;
+      Result<Authority> authority = folder.LoadAuthority();
+      // Kept elsewhere for safety's sake, perhaps: then nobody joins.
+      if (!authority && authority.error().code != Code::kNotFound) return Fail(authority.error());
+      if (authority) options.authority = std::make_shared<const Authority>(std::move(*authority));
+    }
     CoordinatorOrigin origin{.store = s3_,
                              .requests = requests_,
                              .complete =
@@ -92,7 +106,10 @@ class CoordinatorDaemon final : public Daemon {
 
   std::vector<IoPool*> Loops() override { return coordinator_->Loops(); }
 
-  void Reload() override { s3_.ReloadCredentials(); }
+  void Reload() override {
+    s3_.ReloadCredentials();
+    ReloadTrust(proof_.get());
+  }
 
   std::vector<std::pair<std::string, std::string>> Addresses() const override {
     return {{"listen", coordinator_->address()}};
@@ -105,6 +122,7 @@ class CoordinatorDaemon final : public Daemon {
   const AwsEnvironment environment_;
   const std::string ca_bundle_;
   OwnRequests requests_;
+  std::shared_ptr<Trust> proof_;
   S3Client s3_;
   std::unique_ptr<Coordinator> coordinator_;
   Metrics::Registration coordinator_metrics_;

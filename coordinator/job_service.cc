@@ -5,13 +5,11 @@
 namespace forebay {
 
 std::vector<MethodEntry> JobService::Methods() {
-  const std::vector<proto::Role> mounts = {proto::ROLE_CLIENT};
-  const std::vector<proto::Role> admins = {proto::ROLE_ADMIN};
   std::vector<MethodEntry> methods;
   methods.push_back(
-      {Method::kReportJobs, mounts, [this](RpcCall call) { return ReportJobs(std::move(call)); }});
-  methods.push_back({Method::kDescribeJob, admins,
-                     [this](RpcCall call) { return DescribeJob(std::move(call)); }});
+      {Method::kReportJobs, [this](RpcCall call) { return ReportJobs(std::move(call)); }});
+  methods.push_back(
+      {Method::kDescribeJob, [this](RpcCall call) { return DescribeJob(std::move(call)); }});
   return methods;
 }
 

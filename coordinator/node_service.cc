@@ -9,12 +9,11 @@
 namespace forebay {
 
 std::vector<MethodEntry> NodeService::Methods() {
-  const std::vector<proto::Role> nodes = {proto::ROLE_NODE};
   std::vector<MethodEntry> methods;
   methods.push_back(
-      {Method::kRegisterNode, nodes, [this](RpcCall call) { return Register(std::move(call)); }});
+      {Method::kRegisterNode, [this](RpcCall call) { return Register(std::move(call)); }});
   methods.push_back(
-      {Method::kHeartbeat, nodes, [this](RpcCall call) { return Heartbeat(std::move(call)); }});
+      {Method::kHeartbeat, [this](RpcCall call) { return Heartbeat(std::move(call)); }});
   return methods;
 }
 

@@ -23,12 +23,10 @@ constexpr std::chrono::seconds kToldWithin{4};
 }  // namespace
 
 std::vector<MethodEntry> PolicyService::Methods() {
-  const std::vector<proto::Role> admins = {proto::ROLE_ADMIN};
   std::vector<MethodEntry> methods;
   const auto add = [&](Method method, auto handler) {
-    methods.push_back({method, admins, [this, handler](RpcCall call) {
-                         return (this->*handler)(std::move(call));
-                       }});
+    methods.push_back(
+        {method, [this, handler](RpcCall call) { return (this->*handler)(std::move(call)); }});
   };
   add(Method::kSetFillLimits, &PolicyService::SetFillLimits);
   add(Method::kPin, &PolicyService::Pin);

@@ -53,9 +53,10 @@ constexpr std::size_t kSlowWaiting = 64;
 }  // namespace
 
 MountDaemon::MountDaemon(const MountConfig& config, std::string device, ProgramServices& services,
-                         Keeper* keeper)
+                         Keeper* keeper, std::string trust_dir)
     : config_(config),
       device_(std::move(device)),
+      trust_dir_(std::move(trust_dir)),
       services_(services),
       keeper_(keeper),
       host_id_(MachineId()),
@@ -116,6 +117,10 @@ Status MountDaemon::Prepare() {
   if (!place) return place;
   Result<std::string> secret = LoadOrCreateSecret();
   if (!secret) return Fail(secret.error());
+  Result<std::shared_ptr<Trust>> trust = Trust::Open(TrustFolder(trust_dir_), proto::ROLE_CLIENT);
+  if (!trust) return Fail(trust.error());
+  trust_ = *trust;
+  credentials_.trust = trust_;
   credentials_.role = proto::ROLE_CLIENT;
   credentials_.id = "mount:" + mountpoint_;
   credentials_.program = "forebay-mount " + std::string(Version());

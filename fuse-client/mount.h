@@ -37,13 +37,14 @@ namespace forebay {
 class MountDaemon final : public Daemon {
  public:
   /// `device` is what the mount table shows as the source. Without a `keeper` nobody survives this
-  /// process.
+  /// process. `trust_dir` holds its certificates; "" = none.
   MountDaemon(const MountConfig& config, std::string device, ProgramServices& services,
-              Keeper* keeper = nullptr);
+              Keeper* keeper = nullptr, std::string trust_dir = "");
   ~MountDaemon() override;
 
   Status Start() override;
   void Stop(Deadline drain) override;
+  void Reload() override { ReloadTrust(trust_.get()); }
   std::vector<std::pair<std::string, std::string>> Addresses() const override;
 
   /// Any thread: Stop() will not unmount, but end this process and leave the mount to a successor.
@@ -67,11 +68,13 @@ class MountDaemon final : public Daemon {
 
   const MountConfig config_;
   const std::string device_;
+  const std::string trust_dir_;
   ProgramServices& services_;
   std::unique_ptr<Keeper> own_keeper_;
   Keeper* keeper_;
   std::vector<InheritedMount> inherited_;  // until they are gone on with
   std::string mountpoint_;                 // absolute
+  std::shared_ptr<Trust> trust_;
   Credentials credentials_;
   std::string host_id_;
 

@@ -63,6 +63,7 @@ int HelperExitCode(int code) {
 /// What forebay-mount is configured with, in each of its processes.
 struct MountOptions {
   MountConfig mount;
+  TrustConfig trust;
   LogConfig log;
   AllConfigs all;
   ProgramSpec spec{.name = std::string(kMountProgram.name),
@@ -70,6 +71,7 @@ struct MountOptions {
 
   MountOptions() {
     spec.own.push_back(MountSection(mount));
+    spec.own.push_back(TrustSection(trust));
     spec.own.push_back(LogSection(log));
     spec.others = all.SectionsBeside(spec.own);
     spec.log = &log;
@@ -101,7 +103,8 @@ WorkerCommand CommandOf(const MountOptions& options, const std::string& device,
   command.arguments = {options.spec.name, device, options.mount.mountpoint};
   command.config = PrintConfig(options.spec.own);
   for (const auto& [name, value] : environment) {
-    const bool configures = name.starts_with("FOREBAY_MOUNT_") || name.starts_with("FOREBAY_LOG_");
+    const bool configures = name.starts_with("FOREBAY_MOUNT_") ||
+                            name.starts_with("FOREBAY_TRUST_") || name.starts_with("FOREBAY_LOG_");
     if (!configures) command.environment.emplace(name, value);
   }
   return command;
@@ -168,7 +171,8 @@ int RunWorker(const std::string& device) {
                                },
                            .terminated = [&] { (*keeper)->Terminated(); }};
   options.spec.make = [&](ProgramServices& services) {
-    auto daemon = std::make_unique<MountDaemon>(options.mount, device, services, keeper->get());
+    auto daemon = std::make_unique<MountDaemon>(options.mount, device, services, keeper->get(),
+                                                options.trust.dir);
     (*keeper)->Obey({.stop = services.request_stop,
                      .leave = [mount = daemon.get()] { mount->LeaveToSuccessor(); }});
     return daemon;

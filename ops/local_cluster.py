@@ -164,7 +164,8 @@ class Cluster:
         self.folder, self.programs = pathlib.Path(folder), pathlib.Path(programs)
         (self.folder / "run").mkdir(parents=True, exist_ok=True, mode=0o700)
         os.chmod(self.folder / "run", 0o700)
-        self.client_env = {**without_settings(os.environ), "FOREBAY_RUNTIME_DIR": str(self.folder / "run")}
+        self.client_env = {**without_settings(os.environ), "FOREBAY_RUNTIME_DIR": str(self.folder / "run"),
+                           "FOREBAY_TRUST_DIR": str(self.folder / "trust")}
         self.server_env = {**self.client_env, **s3_environment}
         self.coordinator, self.nodes, self.mounts = None, {}, {}
 

@@ -326,10 +326,19 @@ const GaugeMetric kCoordinatorIsLeader{{
     .help = "1 on the coordinator that decides, 0 on one that stands by.",
 }};
 
+const GaugeMetric kCertificateExpiry{{
+    .name = "forebay_certificate_expiry_timestamp_seconds",
+    .kind = MetricKind::kGauge,
+    .unit = "seconds",
+    .labels = {},
+    .programs = "coordinator, node",
+    .help = "When this program's certificate ends, in seconds since 1970; not there without one.",
+}};
+
 }  // namespace metric
 
 std::span<const MetricDefinition* const> AllMetrics() {
-  static const std::array<const MetricDefinition*, 32> all = {
+  static const std::array<const MetricDefinition*, 33> all = {
       &metric::kBuildInfo,
       &metric::kReadBytes,
       &metric::kReadDuration,
@@ -362,6 +371,7 @@ std::span<const MetricDefinition* const> AllMetrics() {
       &metric::kLinkLastRefresh,
       &metric::kRingMembers,
       &metric::kCoordinatorIsLeader,
+      &metric::kCertificateExpiry,
   };
   return all;
 }

@@ -69,6 +69,7 @@ extern const GaugeMetric kPreloadBytes;
 extern const GaugeMetric kLinkLastRefresh;
 extern const GaugeMetric kRingMembers;
 extern const GaugeMetric kCoordinatorIsLeader;
+extern const GaugeMetric kCertificateExpiry;
 }  // namespace metric
 
 /// Every definition, in the order of the documentation.

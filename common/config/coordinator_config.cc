@@ -18,7 +18,7 @@ ConfigSection CoordinatorSection(CoordinatorConfig& config) {
   section.Add("listen", Address(config.listen),
               "Where nodes, mounts and the forebay command reach the coordinator. Port 0 takes any "
               "free port; the ready line says which. One that other machines reach is only "
-              "accepted with --insecure-plain-tcp.");
+              "accepted with certificates, or with --insecure-plain-tcp.");
   section.Add("metrics_listen", LoopbackAddress(config.metrics_listen),
               "Where Prometheus finds /metrics, with /livez and /readyz beside it. An empty "
               "address switches it off.");

@@ -103,7 +103,7 @@ void AddNetwork(ConfigSection& section, NodeConfig& config) {
   section.Add("listen", Address(config.listen),
               "Where mounts and other nodes reach this node. Port 0 takes any free port; the ready "
               "line says which. One that other machines reach is only accepted with "
-              "--insecure-plain-tcp.");
+              "certificates, or with --insecure-plain-tcp.");
   section
       .Add("advertise", Address(config.advertise),
            "The address that others are told to use for this node, when it is not the one that the "

@@ -32,6 +32,6 @@ inline constexpr ProgramText kMountProgram{
     "The mount survives the death of the process that serves it. `forebay-mount --upgrade "
     "MOUNTPOINT` lets this program serve a mount that another version serves; what uses it sees a "
     "short pause.",
-    {"mount", "log", "", ""}};
+    {"mount", "trust", "log", ""}};
 
 }  // namespace forebay

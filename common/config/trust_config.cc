@@ -1,5 +1,7 @@
 #include "common/config/trust_config.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "common/base/config_values.h"
@@ -16,12 +18,14 @@ bool ReachesBeyond(const std::string& address) {
 std::vector<std::string> Exposed(const TrustConfig& config,
                                  const std::vector<ListenOption>& listens) {
   std::vector<std::string> faults;
+  std::error_code unseen;
+  if (!config.dir.empty() && std::filesystem::exists(config.dir + "/ca.pem", unseen)) return faults;
   for (const ListenOption& listen : listens) {
     if (config.insecure_plain_tcp || !ReachesBeyond(*listen.address)) continue;
     faults.push_back(std::string(listen.flag) + ": \"" + *listen.address +
                      "\" is not a loopback address: without certificates everybody on the network "
-                     "could read and change what goes over it; use 127.0.0.1 or [::1], or accept "
-                     "that with --insecure-plain-tcp");
+                     "could read and change what goes over it; make a cluster with 'forebay init', "
+                     "use 127.0.0.1, or accept that with --insecure-plain-tcp");
   }
   return faults;
 }
@@ -30,6 +34,13 @@ std::vector<std::string> Exposed(const TrustConfig& config,
 
 ConfigSection TrustSection(TrustConfig& config, std::vector<ListenOption> listens) {
   ConfigSection section("trust", "Whom the programs believe, and what they risk.");
+  section
+      .Add("dir", Path(config.dir, "DIR"),
+           "The certificates of this machine, as `forebay init` and `forebay join` write them. "
+           "Where there are some, all TCP connections are encrypted, both ends prove who they "
+           "are, and nobody else is let in; docs/SECURITY.md says who may do what. SIGHUP reads "
+           "them again.")
+      .Flag("--trust-dir");
   section
       .Add("insecure_plain_tcp", Switch(config.insecure_plain_tcp),
            "Accepts that others on the network read and change what goes between machines: "

@@ -8,9 +8,13 @@ namespace forebay {
 
 struct ConfigSection;
 
+/// Also of the forebay command.
+inline constexpr const char* kDefaultTrustDir = "/etc/forebay/trust";
+
 /// Whom a program believes, [trust] in the file. What each means is in TrustSection
 /// (trust_config.cc) and docs/CONFIGURATION.md; the whole of it is in docs/SECURITY.md.
 struct TrustConfig {
+  std::string dir = kDefaultTrustDir;  ///< "" = no certificates.
   bool insecure_plain_tcp = false;
 };
 
@@ -21,7 +25,7 @@ struct ListenOption {
 };
 
 /// The table of the members of `config`, which must outlive it. An address of `listens` that other
-/// machines reach is a fault unless the risk was accepted.
+/// machines reach is a fault without certificates, unless the risk was accepted.
 ConfigSection TrustSection(TrustConfig& config, std::vector<ListenOption> listens = {});
 
 }  // namespace forebay

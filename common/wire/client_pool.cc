@@ -62,6 +62,12 @@ Task<Result<RpcReply>> ClientPool::Call(std::string address, Method method,
   co_return reply;
 }
 
+Task<Result<std::string>> ClientPool::Channel(std::string address, Deadline deadline) {
+  const std::shared_ptr<PeerLink> link = impl_->LinkTo(address);
+  Result<std::string> channel = co_await link->Channel(deadline);
+  co_return channel;
+}
+
 void ClientPool::Close() { impl_->Close(); }
 
 }  // namespace forebay

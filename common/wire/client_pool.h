@@ -40,6 +40,10 @@ class ClientPool {
   Task<Result<RpcReply>> Call(std::string address, Method method,
                               const google::protobuf::MessageLite& request, Deadline deadline);
 
+  /// TlsChannelBinding of the connection that the next Call to `address` will use, if it is not
+  /// lost in between; "" without TLS. For pools with one connection to a peer. Errors: as Call.
+  Task<Result<std::string>> Channel(std::string address, Deadline deadline);
+
   /// Drops the connections; calls in flight end with kUnavailable.
   void Close();
 

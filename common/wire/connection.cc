@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "common/base/executors.h"
+#include "common/wire/wire_stream.h"
 
 namespace forebay {
 namespace {
@@ -43,8 +44,9 @@ Error LostConnection(const boost::system::error_code& error) {
 
 }  // namespace
 
-Connection::Connection(StreamSocket socket, Side side, Duration first_frame)
-    : socket_(std::move(socket)),
+Connection::Connection(std::unique_ptr<WireStream> stream, Side side, Duration first_frame)
+    : stream_(std::move(stream)),
+      socket_(stream_->socket()),
       tick_(socket_.get_executor()),
       room_(socket_.get_executor()),
       side_(side),
@@ -56,6 +58,8 @@ Connection::Connection(StreamSocket socket, Side side, Duration first_frame)
       last_received_(opened_),
       last_sent_(opened_),
       taken_mark_(opened_) {}
+
+Connection::~Connection() = default;
 
 void Connection::Start(Events events) {
   events_ = std::move(events);
@@ -115,7 +119,7 @@ void Connection::WriteQueued() {
     return error ? 0 : kBytesPerCall;
   };
   asio::async_write(
-      socket_, buffers, progress,
+      *stream_, buffers, progress,
       [self = shared_from_this()](boost::system::error_code error, std::size_t taken) {
         self->OnTaken(taken);
         self->OnWritten(error);
@@ -190,7 +194,7 @@ Task<Status> Connection::Gather(std::size_t count) {
     boost::system::error_code error;
     const asio::mutable_buffer room(inbox_.data() + inbox_end_, inbox_.size() - inbox_end_);
     const std::size_t got =
-        co_await socket_.async_read_some(room, asio::redirect_error(asio::use_awaitable, error));
+        co_await stream_->async_read_some(room, asio::redirect_error(asio::use_awaitable, error));
     if (error) co_return Fail(LostConnection(error));
     inbox_end_ += got;
     received_bytes_ += got;
@@ -210,7 +214,7 @@ Task<Result<Slice>> Connection::ReadPayload(std::size_t size) {
     boost::system::error_code error;
     asio::mutable_buffer room(buffer->data() + have, size - have);
     const std::size_t got =
-        co_await socket_.async_read_some(room, asio::redirect_error(asio::use_awaitable, error));
+        co_await stream_->async_read_some(room, asio::redirect_error(asio::use_awaitable, error));
     if (error) co_return Fail(LostConnection(error));
     have += got;
     received_bytes_ += got;

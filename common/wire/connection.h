@@ -20,6 +20,7 @@
 namespace forebay {
 
 using StreamSocket = asio::generic::stream_protocol::socket;
+class WireStream;
 
 /// A frame that has come in, its checksum right.
 struct InFrame {
@@ -38,7 +39,7 @@ struct OutFrame {
 /// Which end of a connection this is: the client asks, the server answers.
 enum class Side { kClient, kServer };
 
-/// Frames over one socket whose handshake is done; the part that client and server share. Lives on
+/// Frames over one stream whose handshake is done; the part that client and server share. Lives on
 /// the socket's io_context: every method is called there, every callback comes there. Kept alive by
 /// its own pending operations until it is closed.
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -54,7 +55,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   /// A client keeps an idle connection alive with pings. A server closes one over which the first
   /// frame has not come in `first_frame`.
-  Connection(StreamSocket socket, Side side, Duration first_frame = kFirstFrameTimeout);
+  Connection(std::unique_ptr<WireStream> stream, Side side,
+             Duration first_frame = kFirstFrameTimeout);
+  ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
@@ -106,7 +109,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::uint64_t BytesAtPeer();
   void SendControl(FrameKind kind);
 
-  StreamSocket socket_;
+  const std::unique_ptr<WireStream> stream_;
+  StreamSocket& socket_;  // of stream_
   asio::steady_timer tick_;
   asio::steady_timer room_;  // cancelled when the write queue has room again
   Events events_;

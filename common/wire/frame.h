@@ -72,6 +72,11 @@ enum class Method : std::uint16_t {
   kListPins = 73,
   kSetQuota = 74,
   kSetPriority = 75,
+  // …to machines that are no members yet, and to the CLI about them.
+  kJoin = 110,
+  kCreateToken = 111,
+  kListTokens = 112,
+  kRevokeToken = 113,
 };
 
 inline constexpr std::uint32_t kFrameMagic = 0x31594246;  ///< "FBY1"

@@ -11,9 +11,10 @@
 
 namespace forebay {
 
-/// The accepted sockets of one server whose handshake is under way, by the address they come from.
-/// One address has at most kMaxHalfOpenPerAddress; one more closes its oldest, so that a crowd that
-/// says nothing can keep out neither other addresses nor an honest program of its own. Thread-safe.
+/// The accepted sockets of one server whose handshake is under way, and those of strangers, who
+/// have no certificate, by the address they come from. One address has at most
+/// kMaxHalfOpenPerAddress; one more closes its oldest, so that a crowd that says nothing can keep
+/// out neither other addresses nor an honest program of its own. Thread-safe.
 class HalfOpen {
  public:
   /// A socket's place in the table, given up at the end of its scope.

@@ -2,22 +2,26 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "common/base/result.h"
 #include "common/model/object_version.h"
+#include "common/trust/tls.h"
 #include "proto/handshake.pb.h"
 
 namespace forebay {
 
-/// What one program says of itself when a connection opens, and the secret that both sides prove to
-/// hold.
+/// What one program says of itself when a connection opens, and what it proves.
 struct Credentials {
   proto::Role role = proto::ROLE_UNKNOWN;
   std::string id;       ///< Node id, mount id; for the peer's logs.
   std::string program;  ///< "forebay-node 0.1.0".
   Uuid cluster;         ///< Zero = not known yet: any cluster is accepted.
-  std::string secret;   ///< 32 bytes; see LoadOrCreateSecret.
+  /// That both sides prove to hold, where there is no TLS: 32 bytes, see LoadOrCreateSecret.
+  std::string secret;
+  /// Null: TCP without certificates. UNIX sockets never have TLS.
+  std::shared_ptr<const Trust> trust = nullptr;
 };
 
 /// Where this user's programs meet before `init`: $FOREBAY_RUNTIME_DIR, else /run/forebay for root,

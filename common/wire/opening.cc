@@ -13,41 +13,39 @@
 #include "common/model/limits.h"
 #include "common/wire/messages.h"
 #include "common/wire/status_map.h"
+#include "common/wire/tls_opening.h"
+#include "common/wire/wire_stream.h"
 
 namespace forebay {
 namespace {
 
-Task<Status> WriteFrame(StreamSocket& socket, FrameHeader header, std::string message) {
+Task<Status> WriteFrame(WireStream& stream, FrameHeader header, std::string message) {
   header.message_bytes = static_cast<std::uint32_t>(message.size());
   const auto fixed = EncodeFrameHeader(header, message);
   std::string bytes(reinterpret_cast<const char*>(fixed.data()), fixed.size());
   bytes += message;
   boost::system::error_code error;
   const asio::const_buffer buffer(bytes.data(), bytes.size());
-  co_await asio::async_write(socket, buffer, asio::redirect_error(asio::use_awaitable, error));
-  if (error)
-    co_return Fail(Code::kUnavailable,
-                   "the connection was lost in the handshake: " + error.message());
+  co_await asio::async_write(stream, buffer, asio::redirect_error(asio::use_awaitable, error));
+  if (error) co_return Fail(StreamFailure(error));
   co_return Status();
 }
 
-Task<Status> WriteMessage(StreamSocket& socket, const google::protobuf::MessageLite& message) {
+Task<Status> WriteMessage(WireStream& stream, const google::protobuf::MessageLite& message) {
   FrameHeader header;
   header.kind = FrameKind::kHandshake;
   std::string bytes = message.SerializeAsString();
-  co_return co_await WriteFrame(socket, header, std::move(bytes));
+  co_return co_await WriteFrame(stream, header, std::move(bytes));
 }
 
 // Exactly one frame and not a byte more, so that nothing is left over for the connection that
 // follows.
-Task<Status> ReadMessage(StreamSocket& socket, google::protobuf::MessageLite& message) {
+Task<Status> ReadMessage(WireStream& stream, google::protobuf::MessageLite& message) {
   std::array<std::byte, kFrameHeaderBytes> fixed;
   boost::system::error_code error;
   const asio::mutable_buffer head(fixed.data(), fixed.size());
-  co_await asio::async_read(socket, head, asio::redirect_error(asio::use_awaitable, error));
-  if (error)
-    co_return Fail(Code::kUnavailable,
-                   "the connection was lost in the handshake: " + error.message());
+  co_await asio::async_read(stream, head, asio::redirect_error(asio::use_awaitable, error));
+  if (error) co_return Fail(StreamFailure(error));
   Result<FrameHeader> header = DecodeFrameHeader(fixed);
   if (!header) co_return Fail(header.error());
   const bool refused = header->kind == FrameKind::kReply && header->code != 0;
@@ -60,10 +58,8 @@ Task<Status> ReadMessage(StreamSocket& socket, google::protobuf::MessageLite& me
   }
   std::string bytes(header->message_bytes, '\0');
   const asio::mutable_buffer body(bytes.data(), bytes.size());
-  co_await asio::async_read(socket, body, asio::redirect_error(asio::use_awaitable, error));
-  if (error)
-    co_return Fail(Code::kUnavailable,
-                   "the connection was lost in the handshake: " + error.message());
+  co_await asio::async_read(stream, body, asio::redirect_error(asio::use_awaitable, error));
+  if (error) co_return Fail(StreamFailure(error));
   if (!FrameChecksumMatches(fixed, bytes))
     co_return Fail(Code::kCorrupt, "a frame's checksum does not match");
   if (refused) {
@@ -75,14 +71,14 @@ Task<Status> ReadMessage(StreamSocket& socket, google::protobuf::MessageLite& me
   co_return ParseMessage(bytes, message);
 }
 
-Task<void> Refuse(StreamSocket& socket, Error why) {
+Task<void> Refuse(WireStream& stream, Error why) {
   proto::ErrorDetail detail;
   detail.set_message(why.message.substr(0, kMaxHandshakeBytes / 2));
   FrameHeader header;
   header.kind = FrameKind::kReply;
   header.code = WireCodeOf(why.code);
   std::string bytes = detail.SerializeAsString();
-  Status ignored = co_await WriteFrame(socket, header, std::move(bytes));
+  Status ignored = co_await WriteFrame(stream, header, std::move(bytes));
   (void)ignored;
 }
 
@@ -126,6 +122,35 @@ Error WrongSecret(const std::string& program) {
                                   "with the same runtime directory"};
 }
 
+/// Over TLS the secret that both ends prove to hold is that of their connection: nobody can sit
+/// between two of them.
+void BindProofs(const SecuredStream& secured, Credentials& credentials) {
+  if (secured.tls) credentials.secret = secured.binding;
+}
+
+/// The role comes from the certificate; what a message says must be the same.
+Status CheckRole(const SecuredStream& secured, proto::Role said, const std::string& program) {
+  if (!secured.tls) return {};
+  const proto::Role proved = secured.member ? secured.member->role : proto::ROLE_STRANGER;
+  if (said == proved) return {};
+  if (!secured.member) {
+    return Fail(Code::kDenied, program +
+                                   " has no certificate of this cluster: get one with "
+                                   "'forebay join HOST:PORT --token T'");
+  }
+  return Fail(Code::kDenied, program + " says that it is another than its certificate, of " +
+                                 NameOf(*secured.member) + ", says");
+}
+
+PeerIdentity IdentityOf(const SecuredStream& secured, proto::Role role, std::string id,
+                        std::string program) {
+  PeerIdentity peer{.role = role, .id = std::move(id), .program = std::move(program)};
+  peer.proved = secured.member.has_value();
+  if (secured.member) peer.id = secured.member->id;
+  peer.channel = secured.binding;
+  return peer;
+}
+
 }  // namespace
 
 SocketLimit::SocketLimit(StreamSocket& socket, Deadline deadline)
@@ -137,9 +162,12 @@ SocketLimit::SocketLimit(StreamSocket& socket, Deadline deadline)
   });
 }
 
-Task<Result<OpenedSocket>> OpenAsClient(StreamSocket& socket, Credentials credentials,
+Task<Result<OpenedSocket>> OpenAsClient(WireStream& stream, Credentials credentials,
                                         Deadline deadline) {
-  const SocketLimit limit(socket, deadline);
+  const SocketLimit limit(stream.socket(), deadline);
+  Result<SecuredStream> secured = co_await SecureAs(Side::kClient, stream, credentials);
+  if (!secured) co_return Fail(secured.error());
+  BindProofs(*secured, credentials);
   proto::ClientHello hello;
   hello.set_version_min(kWireVersion);
   hello.set_version_max(kWireVersion);
@@ -148,14 +176,16 @@ Task<Result<OpenedSocket>> OpenAsClient(StreamSocket& socket, Credentials creden
   if (!credentials.cluster.IsZero()) hello.set_cluster(BytesOf(credentials.cluster));
   hello.set_program(credentials.program);
   hello.set_peer_id(credentials.id);
-  Status sent = co_await WriteMessage(socket, hello);
+  Status sent = co_await WriteMessage(stream, hello);
   if (!sent) co_return Fail(sent.error());
   proto::ServerHello answer;
-  Status got = co_await ReadMessage(socket, answer);
+  Status got = co_await ReadMessage(stream, answer);
   if (!got) co_return Fail(got.error());
   if (!ProofMatches(ServerProof(credentials, hello, answer), answer.proof())) {
     co_return Fail(WrongSecret(answer.program()));
   }
+  Status role = CheckRole(*secured, answer.role(), answer.program());
+  if (!role) co_return Fail(role.error());
   if (answer.version() != kWireVersion) {
     co_return Fail(Code::kInvalid,
                    answer.program() + " chose wire version " + std::to_string(answer.version()) +
@@ -168,26 +198,37 @@ Task<Result<OpenedSocket>> OpenAsClient(StreamSocket& socket, Credentials creden
   }
   proto::ClientProof proof;
   proof.set_proof(ClientProof(credentials, hello, answer));
-  sent = co_await WriteMessage(socket, proof);
+  sent = co_await WriteMessage(stream, proof);
   if (!sent) co_return Fail(sent.error());
   proto::ServerAccept accepted;
-  got = co_await ReadMessage(socket, accepted);
+  got = co_await ReadMessage(stream, accepted);
   if (!got) co_return Fail(got.error());
   OpenedSocket opened;
-  opened.peer = PeerIdentity{.role = answer.role(), .id = "", .program = answer.program()};
+  opened.peer = IdentityOf(*secured, answer.role(), "", answer.program());
   opened.peer_ring_epoch = accepted.ring_epoch();
   co_return opened;
 }
 
-Task<Result<OpenedSocket>> OpenAsServer(StreamSocket& socket, Credentials credentials,
+Task<Result<OpenedSocket>> OpenAsServer(WireStream& stream, Credentials credentials,
                                         std::uint64_t ring_epoch, Deadline deadline) {
-  const SocketLimit limit(socket, deadline);
+  const SocketLimit limit(stream.socket(), deadline);
+  Result<SecuredStream> secured = co_await SecureAs(Side::kServer, stream, credentials);
+  if (!secured) {
+    const Error invited{Code::kDenied, credentials.program +
+                                           " lets in who has a certificate alone: get one with "
+                                           "'forebay join HOST:PORT --token T'"};
+    if (secured.error().code == Code::kDenied && !stream.secured())
+      co_await Refuse(stream, invited);
+    co_return Fail(secured.error());
+  }
+  BindProofs(*secured, credentials);
   proto::ClientHello hello;
-  Status got = co_await ReadMessage(socket, hello);
+  Status got = co_await ReadMessage(stream, hello);
   if (!got) co_return Fail(got.error());
   Status acceptable = CheckHello(credentials, hello);
+  if (acceptable) acceptable = CheckRole(*secured, hello.role(), hello.program());
   if (!acceptable) {
-    co_await Refuse(socket, acceptable.error());
+    co_await Refuse(stream, acceptable.error());
     co_return Fail(acceptable.error());
   }
   proto::ServerHello answer;
@@ -197,24 +238,23 @@ Task<Result<OpenedSocket>> OpenAsServer(StreamSocket& socket, Credentials creden
   if (!credentials.cluster.IsZero()) answer.set_cluster(BytesOf(credentials.cluster));
   answer.set_program(credentials.program);
   answer.set_proof(ServerProof(credentials, hello, answer));
-  Status sent = co_await WriteMessage(socket, answer);
+  Status sent = co_await WriteMessage(stream, answer);
   if (!sent) co_return Fail(sent.error());
   proto::ClientProof proof;
-  got = co_await ReadMessage(socket, proof);
+  got = co_await ReadMessage(stream, proof);
   if (!got) co_return Fail(got.error());
   if (!ProofMatches(ClientProof(credentials, hello, answer), proof.proof())) {
     const Error why = WrongSecret(hello.program());
-    co_await Refuse(socket, why);
+    co_await Refuse(stream, why);
     co_return Fail(why);
   }
   proto::ServerAccept accepted;
   accepted.set_cluster(answer.cluster());
   accepted.set_ring_epoch(ring_epoch);
-  sent = co_await WriteMessage(socket, accepted);
+  sent = co_await WriteMessage(stream, accepted);
   if (!sent) co_return Fail(sent.error());
   OpenedSocket opened;
-  opened.peer =
-      PeerIdentity{.role = hello.role(), .id = hello.peer_id(), .program = hello.program()};
+  opened.peer = IdentityOf(*secured, hello.role(), hello.peer_id(), hello.program());
   co_return opened;
 }
 

@@ -33,12 +33,13 @@ class SocketLimit {
   asio::steady_timer timer_;
 };
 
-// The exchange of docs/WIRE.md, "Opening", over a connected socket. The socket is closed at the
-// deadline. kDenied: the other side does not hold the secret, belongs to another cluster, or
+// The exchange of docs/WIRE.md, "Opening", over a connected socket: TLS where there are
+// certificates, then who is who. The socket is closed at the deadline. kDenied: the other side does
+// not hold the secret or no good certificate, is not what it says, belongs to another cluster, or
 // refused us (its own sentence).
-Task<Result<OpenedSocket>> OpenAsClient(StreamSocket& socket, Credentials credentials,
+Task<Result<OpenedSocket>> OpenAsClient(WireStream& stream, Credentials credentials,
                                         Deadline deadline);
-Task<Result<OpenedSocket>> OpenAsServer(StreamSocket& socket, Credentials credentials,
+Task<Result<OpenedSocket>> OpenAsServer(WireStream& stream, Credentials credentials,
                                         std::uint64_t ring_epoch, Deadline deadline);
 
 }  // namespace forebay

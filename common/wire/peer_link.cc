@@ -11,7 +11,9 @@
 #include "common/base/executors.h"
 #include "common/wire/address.h"
 #include "common/wire/opening.h"
+#include "common/wire/rpc_rules.h"
 #include "common/wire/status_map.h"
+#include "common/wire/wire_stream.h"
 #include "proto/common.pb.h"
 
 namespace forebay {
@@ -53,6 +55,8 @@ Task<Result<RpcReply>> PeerLink::Call(Method method, std::string message, Deadli
     Status connected = co_await EnsureConnected(deadline);
     if (!connected) co_return Fail(connected.error());
   }
+  Status answerer = CheckAnswerer(method);
+  if (!answerer) co_return Fail(answerer.error());
   const std::uint64_t id = next_id_++;
   auto waiting = std::make_shared<Waiting>(executor_, deadline);
   waiting_.emplace(id, waiting);
@@ -71,6 +75,13 @@ Task<Result<RpcReply>> PeerLink::Call(Method method, std::string message, Deadli
   if (!waiting->done)
     co_await waiting->woken.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
   co_return std::move(waiting->reply);
+}
+
+Task<Result<std::string>> PeerLink::Channel(Deadline deadline) {
+  const std::shared_ptr<PeerLink> self = shared_from_this();
+  Status connected = co_await EnsureConnected(deadline);
+  if (!connected) co_return Fail(connected.error());
+  co_return peer_.channel;
 }
 
 Task<Status> PeerLink::EnsureConnected(Deadline deadline) {
@@ -97,55 +108,65 @@ Task<Status> PeerLink::EnsureConnected(Deadline deadline) {
 Task<void> PeerLink::Connect() {
   const std::shared_ptr<PeerLink> self = shared_from_this();
   const Deadline deadline = Deadline::After(options_->client.connect_timeout);
-  Result<StreamSocket> socket = co_await OpenSocket(deadline);
+  Result<std::unique_ptr<WireStream>> stream = co_await OpenStream(deadline);
   connecting_ = false;
-  if (socket && !closed_) {
+  if (stream && !closed_) {
     pause_ = Duration::zero();
-    Adopt(std::move(*socket));
+    Adopt(std::move(*stream));
   } else {
-    last_failure_ = socket ? Error{Code::kUnavailable, "this program is stopping"}
-                           : socket.error().Within(address_);
+    last_failure_ = stream ? Error{Code::kUnavailable, "this program is stopping"}
+                           : stream.error().Within(address_);
     pause_ = std::clamp<Duration>(2 * pause_, kFirstPause, kLongestPause);
     retry_at_ = Clock::now() + pause_;
   }
   connect_done_.cancel();
 }
 
-Task<Result<StreamSocket>> PeerLink::ConnectTo(
+Task<Result<std::shared_ptr<StreamSocket>>> PeerLink::ConnectTo(
     std::vector<asio::generic::stream_protocol::endpoint> places, Deadline deadline) {
   boost::system::error_code error;
   for (const auto& place : places) {
-    StreamSocket socket(executor_);
+    auto socket = std::make_shared<StreamSocket>(executor_);
     error.clear();
     {
-      const SocketLimit limit(socket, deadline);
-      co_await socket.async_connect(place, asio::redirect_error(asio::use_awaitable, error));
+      const SocketLimit limit(*socket, deadline);
+      co_await socket->async_connect(place, asio::redirect_error(asio::use_awaitable, error));
     }
     // A deadline that fired in the same turn has closed the socket.
-    if (error || !socket.is_open()) continue;
+    if (error || !socket->is_open()) continue;
     if (place.protocol().family() != AF_UNIX)
-      socket.set_option(asio::ip::tcp::no_delay(true), error);
-    co_return std::move(socket);
+      socket->set_option(asio::ip::tcp::no_delay(true), error);
+    co_return socket;
   }
   const std::string why = error ? error.message() : std::string("timed out");
   co_return Fail(Code::kUnavailable, "nobody answers: " + why);
 }
 
-Task<Result<StreamSocket>> PeerLink::OpenSocket(Deadline deadline) {
+Task<Result<std::unique_ptr<WireStream>>> PeerLink::OpenStream(Deadline deadline) {
   auto places = co_await ResolveAddress(address_, deadline);
   if (!places) co_return Fail(places.error());
-  Result<StreamSocket> socket = co_await ConnectTo(std::move(*places), deadline);
+  Result<std::shared_ptr<StreamSocket>> socket = co_await ConnectTo(std::move(*places), deadline);
   if (!socket) co_return Fail(socket.error());
+  auto stream = std::make_unique<WireStream>(std::move(*socket));
   const Credentials credentials = options_->client.credentials;
-  Result<OpenedSocket> opened = co_await OpenAsClient(*socket, credentials, deadline);
+  Result<OpenedSocket> opened = co_await OpenAsClient(*stream, credentials, deadline);
   if (!opened) co_return Fail(opened.error());
+  peer_ = opened->peer;
   if (opened->peer_ring_epoch > options_->epoch())
     options_->on_newer_epoch(opened->peer_ring_epoch);
-  co_return std::move(*socket);
+  co_return stream;
 }
 
-void PeerLink::Adopt(StreamSocket socket) {
-  connection_ = std::make_shared<Connection>(std::move(socket), Side::kClient);
+/// A member that poses as another: a certificate says who may answer what.
+Status PeerLink::CheckAnswerer(Method method) const {
+  const RpcRule* rule = RuleOf(method);
+  if (!peer_.proved || (rule != nullptr && rule->servers.Has(peer_.role))) return {};
+  return Fail(Code::kDenied, address_ + " is " + std::string(RoleWord(peer_.role)) + " " +
+                                 peer_.id + ", which does not answer this");
+}
+
+void PeerLink::Adopt(std::unique_ptr<WireStream> stream) {
+  connection_ = std::make_shared<Connection>(std::move(stream), Side::kClient);
   Connection::Events events;
   const std::shared_ptr<PeerLink> self = shared_from_this();
   const Connection* mine = connection_.get();

@@ -32,6 +32,8 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
            std::shared_ptr<const PeerLinkOptions> options);
 
   Task<Result<RpcReply>> Call(Method method, std::string message, Deadline deadline);
+  /// TlsChannelBinding of its connection, which is opened when there is none.
+  Task<Result<std::string>> Channel(Deadline deadline);
   /// Ends everything with kUnavailable; no call after it.
   void Close();
 
@@ -49,10 +51,11 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
 
   Task<Status> EnsureConnected(Deadline deadline);
   Task<void> Connect();
-  Task<Result<StreamSocket>> OpenSocket(Deadline deadline);
-  Task<Result<StreamSocket>> ConnectTo(std::vector<asio::generic::stream_protocol::endpoint> places,
-                                       Deadline deadline);
-  void Adopt(StreamSocket socket);
+  Task<Result<std::unique_ptr<WireStream>>> OpenStream(Deadline deadline);
+  Task<Result<std::shared_ptr<StreamSocket>>> ConnectTo(
+      std::vector<asio::generic::stream_protocol::endpoint> places, Deadline deadline);
+  void Adopt(std::unique_ptr<WireStream> stream);
+  Status CheckAnswerer(Method method) const;
   void OnFrame(InFrame frame);
   void OnClosed(const Error& why);
   void OnTick(TimePoint now);
@@ -63,6 +66,7 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   const std::string address_;
   const std::shared_ptr<const PeerLinkOptions> options_;
   std::shared_ptr<Connection> connection_;
+  PeerIdentity peer_;  // of the connection that was opened last
   bool connecting_ = false;
   bool closed_ = false;
   asio::steady_timer connect_done_;  // cancelled when an attempt to connect has ended

@@ -20,8 +20,10 @@ namespace forebay {
 /// What a peer proved in its handshake.
 struct PeerIdentity {
   proto::Role role = proto::ROLE_UNKNOWN;
-  std::string id;       ///< Node or mount id as it says; for logs until certificates carry it.
+  std::string id;       ///< Node or mount id: its certificate's, or as it says where it has none.
   std::string program;  ///< "forebay-mount 0.1.0".
+  bool proved = false;  ///< Role and id come from a certificate.
+  std::string channel = {};  ///< TlsChannelBinding of its connection; "" without TLS.
 };
 
 /// A request as a server's handler sees it.

@@ -15,6 +15,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -22,7 +23,9 @@
 #include "common/wire/address.h"
 #include "common/wire/half_open.h"
 #include "common/wire/opening.h"
+#include "common/wire/rpc_rules.h"
 #include "common/wire/server_connection.h"
+#include "common/wire/wire_stream.h"
 
 namespace forebay {
 namespace {
@@ -136,10 +139,17 @@ class RpcServer::Impl : public std::enable_shared_from_this<RpcServer::Impl> {
 };
 
 Status RpcServer::Impl::Start() {
+  for (const auto& [method, entry] : shared_->methods) {
+    if (RuleOf(method) != nullptr) continue;
+    return Fail(Code::kInternal, "request " + std::to_string(static_cast<unsigned>(method)) +
+                                     " has no row in the table of who may make it");
+  }
+  const bool proves = shared_->options.credentials.trust != nullptr;
+  const Reach reach = proves ? Reach::kEveryone : shared_->options.reach;
   std::vector<Listener> bound;
   std::vector<StreamEndpoint> endpoints;
   for (const std::string& address : shared_->options.listen) {
-    Result<StreamEndpoint> endpoint = ListenEndpoint(address, shared_->options.reach);
+    Result<StreamEndpoint> endpoint = ListenEndpoint(address, reach);
     if (!endpoint) return Fail(endpoint.error());
     endpoints.push_back(*endpoint);
   }
@@ -190,13 +200,15 @@ bool RpcServer::Impl::Full() const {
 }
 
 // `place` is given up where the frame ends: a connection is counted before that, never in between.
+// Who has no certificate keeps it: a crowd of strangers keeps out neither members nor each other.
 Task<void> RpcServer::Impl::Open(std::shared_ptr<StreamSocket> socket, HalfOpen::Place place) {
-  const HalfOpen::Place held = std::move(place);
+  std::optional<HalfOpen::Place> held(std::move(place));
   const std::shared_ptr<Impl> self = shared_from_this();
   const Deadline deadline = Deadline::After(shared_->options.handshake_timeout);
   const Credentials credentials = shared_->options.credentials;
+  auto stream = std::make_unique<WireStream>(socket);
   Result<OpenedSocket> opened =
-      co_await OpenAsServer(*socket, credentials, shared_->epoch(), deadline);
+      co_await OpenAsServer(*stream, credentials, shared_->epoch(), deadline);
   if (!opened) {
     shared_->counters.handshakes_refused.fetch_add(1, std::memory_order_relaxed);
     // A connection that ends without a word is a port probe.
@@ -209,7 +221,13 @@ Task<void> RpcServer::Impl::Open(std::shared_ptr<StreamSocket> socket, HalfOpen:
   if (socket->local_endpoint(ignored).protocol().family() != AF_UNIX) {
     socket->set_option(asio::ip::tcp::no_delay(true), ignored);
   }
-  auto connection = std::make_shared<ServerConnection>(shared_, opened->peer, std::move(*socket));
+  std::optional<HalfOpen::Place> kept;
+  if (opened->peer.role == proto::ROLE_STRANGER) {
+    kept.emplace(std::move(*held));
+    held.reset();
+  }
+  auto connection =
+      std::make_shared<ServerConnection>(shared_, opened->peer, std::move(stream), std::move(kept));
   {
     const std::scoped_lock lock(mutex_);
     if (stopped_) co_return;

@@ -16,17 +16,17 @@
 
 namespace forebay {
 
-/// Which roles may call a method. A method that is not in the table does not exist at this server.
+/// What a server answers; who may ask for it stands in rpc_rules.h. A method that is not among a
+/// server's does not exist there.
 struct MethodEntry {
   Method method = Method::kNone;
-  std::vector<proto::Role> roles;
   RpcHandler handler;
 };
 
 struct RpcServerOptions {
   std::vector<std::string>
       listen;  ///< "127.0.0.1:7441", "[::1]:0", "unix:/run/forebay/n1.sock" (0600).
-  Reach reach = Reach::kThisMachine;  ///< Of the addresses of `listen`.
+  Reach reach = Reach::kThisMachine;  ///< Of `listen`; without certificates.
   Credentials credentials;
   std::size_t max_connections = kMaxConnections;  ///< Those whose handshake is under way included.
   Duration handshake_timeout = kHandshakeTimeout;

@@ -10,7 +10,9 @@
 #include <exception>
 #include <utility>
 
+#include "common/wire/rpc_rules.h"
 #include "common/wire/status_map.h"
+#include "common/wire/wire_stream.h"
 #include "proto/common.pb.h"
 
 namespace forebay {
@@ -19,6 +21,8 @@ namespace {
 // Calls of one connection that may be in work at once; a mount keeps some hundred.
 constexpr std::size_t kMaxCallsPerConnection = 4096;
 constexpr std::chrono::hours kLongestDeadline{48};
+// A machine that joins asks once.
+constexpr std::chrono::seconds kStrangerStays{30};
 
 Error Escaped(const std::exception_ptr& escaped) {
   try {
@@ -36,11 +40,13 @@ Error Escaped(const std::exception_ptr& escaped) {
 }  // namespace
 
 ServerConnection::ServerConnection(std::shared_ptr<ServerShared> shared, PeerIdentity peer,
-                                   StreamSocket socket)
+                                   std::unique_ptr<WireStream> stream,
+                                   std::optional<HalfOpen::Place> place)
     : shared_(std::move(shared)),
       peer_(std::move(peer)),
-      executor_(socket.get_executor()),
-      connection_(std::make_shared<Connection>(std::move(socket), Side::kServer,
+      place_(std::move(place)),
+      executor_(stream->get_executor()),
+      connection_(std::make_shared<Connection>(std::move(stream), Side::kServer,
                                                shared_->options.first_frame_timeout)) {}
 
 void ServerConnection::Start() {
@@ -65,7 +71,9 @@ void ServerConnection::Shutdown() {
 }
 
 void ServerConnection::OnFrame(InFrame frame) {
-  if (frame.header.ring_epoch > shared_->epoch()) shared_->on_newer_epoch(frame.header.ring_epoch);
+  // What a stranger says of the ring is not believed.
+  if (frame.header.ring_epoch > shared_->epoch() && !IsStranger())
+    shared_->on_newer_epoch(frame.header.ring_epoch);
   if (frame.header.kind == FrameKind::kRequest) {
     OnRequest(std::move(frame));
     return;
@@ -87,7 +95,8 @@ Task<Result<RpcReply>> ServerConnection::Handle(const FrameHeader& header, std::
     return Refuse(Error{Code::kOverloaded, "too many calls on this connection wait for an answer"});
   }
   auto entry = shared_->methods.find(header.method);
-  if (entry == shared_->methods.end() || !std::ranges::count(entry->second.roles, peer_.role)) {
+  const RpcRule* rule = RuleOf(header.method);
+  if (entry == shared_->methods.end() || rule == nullptr || !rule->callers.Has(peer_.role)) {
     shared_->counters.calls_denied.fetch_add(1, std::memory_order_relaxed);
     const std::string number = std::to_string(static_cast<unsigned>(header.method));
     const bool known = entry != shared_->methods.end();
@@ -159,6 +168,10 @@ void ServerConnection::Answer(std::uint64_t id, const Result<RpcReply>& result) 
 }
 
 void ServerConnection::OnTick(TimePoint now) {
+  if (IsStranger() && now - opened_ > kStrangerStays) {
+    connection_->Close(Error{Code::kTimeout, "a machine without a certificate stayed too long"});
+    return;
+  }
   for (const auto& [id, call] : calls_) {
     if (now < call->next_pending) continue;
     call->next_pending = now + kPendingEvery;
@@ -171,6 +184,7 @@ void ServerConnection::OnTick(TimePoint now) {
 
 void ServerConnection::OnClosed(const Error& why) {
   shared_->counters.connections.fetch_sub(1, std::memory_order_relaxed);
+  place_.reset();
   if (why.code == Code::kCorrupt) {
     shared_->counters.protocol_errors.fetch_add(1, std::memory_order_relaxed);
     spdlog::warn("closed the connection of {}: {}", peer_.program, why.message);

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
 #include "common/base/deadline.h"
 #include "common/wire/connection.h"
+#include "common/wire/half_open.h"
 #include "common/wire/server.h"
 
 namespace forebay {
@@ -26,7 +28,9 @@ struct ServerShared {
 /// The calls of one connection. On its io_context only, but for Finish and Shutdown.
 class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
  public:
-  ServerConnection(std::shared_ptr<ServerShared> shared, PeerIdentity peer, StreamSocket socket);
+  /// A stranger, who has proved nothing, stays in `place`, and is closed after a while.
+  ServerConnection(std::shared_ptr<ServerShared> shared, PeerIdentity peer,
+                   std::unique_ptr<WireStream> stream, std::optional<HalfOpen::Place> place);
 
   void Start();
   /// Any thread: takes no more requests, closes when the client has had the answers so far.
@@ -46,11 +50,14 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   void OnEnd(std::uint64_t id, std::exception_ptr escaped, Result<RpcReply> result);
   void OnTick(TimePoint now);
   void OnClosed(const Error& why);
+  bool IsStranger() const { return peer_.role == proto::ROLE_STRANGER; }
   static Task<Result<RpcReply>> Refuse(Error why);
   Task<Result<RpcReply>> Handle(const FrameHeader& header, std::string message);
 
   const std::shared_ptr<ServerShared> shared_;
   const PeerIdentity peer_;
+  const TimePoint opened_ = Clock::now();
+  std::optional<HalfOpen::Place> place_;  // a stranger's, until it is closed
   const asio::any_io_executor executor_;
   std::shared_ptr<Connection> connection_;
   std::unordered_map<std::uint64_t, std::shared_ptr<ActiveCall>> calls_;

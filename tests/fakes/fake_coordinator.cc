@@ -24,16 +24,15 @@ FakeCoordinator::FakeCoordinator(std::string secret, std::string listen) {
   options.credentials.program = "fake-coordinator";
   options.credentials.cluster = cluster_;
   options.credentials.secret = std::move(secret);
-  const std::vector<proto::Role> readers = {proto::ROLE_CLIENT};
   std::vector<MethodEntry> methods;
   methods.push_back(
-      {Method::kGetLinks, readers, [this](RpcCall call) { return AnswerLinks(std::move(call)); }});
-  methods.push_back({Method::kReadSnapshot, readers,
-                     [this](RpcCall call) { return AnswerSnapshot(std::move(call)); }});
+      {Method::kGetLinks, [this](RpcCall call) { return AnswerLinks(std::move(call)); }});
   methods.push_back(
-      {Method::kGetRing, readers, [this](RpcCall call) { return AnswerRing(std::move(call)); }});
+      {Method::kReadSnapshot, [this](RpcCall call) { return AnswerSnapshot(std::move(call)); }});
   methods.push_back(
-      {Method::kReportJobs, readers, [this](RpcCall call) { return AnswerJobs(std::move(call)); }});
+      {Method::kGetRing, [this](RpcCall call) { return AnswerRing(std::move(call)); }});
+  methods.push_back(
+      {Method::kReportJobs, [this](RpcCall call) { return AnswerJobs(std::move(call)); }});
   pool_.Start();
   server_ = std::make_unique<RpcServer>(
       pool_, std::move(options), std::move(methods), [this] { return epoch_.load(); },

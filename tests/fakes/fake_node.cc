@@ -20,16 +20,15 @@ FakeNode::FakeNode(std::string id, std::string secret, std::string listen) : id_
   options.credentials.id = id_;
   options.credentials.program = "fake-node";
   options.credentials.secret = std::move(secret);
-  const std::vector<proto::Role> readers = {proto::ROLE_CLIENT, proto::ROLE_NODE};
   std::vector<MethodEntry> methods;
   methods.push_back(
-      {Method::kReadBlock, readers, [this](RpcCall call) { return AnswerRead(std::move(call)); }});
-  methods.push_back({Method::kPrefetchBlock, readers,
-                     [this](RpcCall call) { return AnswerPrefetch(std::move(call)); }});
+      {Method::kReadBlock, [this](RpcCall call) { return AnswerRead(std::move(call)); }});
   methods.push_back(
-      {Method::kGetRing, readers, [this](RpcCall call) { return AnswerRing(std::move(call)); }});
-  methods.push_back({Method::kCheckBlocks, readers,
-                     [this](RpcCall call) { return AnswerCheck(std::move(call)); }});
+      {Method::kPrefetchBlock, [this](RpcCall call) { return AnswerPrefetch(std::move(call)); }});
+  methods.push_back(
+      {Method::kGetRing, [this](RpcCall call) { return AnswerRing(std::move(call)); }});
+  methods.push_back(
+      {Method::kCheckBlocks, [this](RpcCall call) { return AnswerCheck(std::move(call)); }});
   pool_.Start();
   server_ = std::make_unique<RpcServer>(
       pool_, std::move(options), std::move(methods), [this] { return epoch_.load(); },

@@ -27,16 +27,15 @@ NodeCoordinator::NodeCoordinator(std::string secret, std::string listen) {
   options.credentials.program = "node-coordinator";
   options.credentials.cluster = cluster_;
   options.credentials.secret = std::move(secret);
-  const std::vector<proto::Role> nodes = {proto::ROLE_NODE};
   std::vector<MethodEntry> methods;
   methods.push_back(
-      {Method::kGetLinks, nodes, [this](RpcCall call) { return AnswerLinks(std::move(call)); }});
-  methods.push_back({Method::kRegisterNode, nodes,
-                     [this](RpcCall call) { return AnswerRegister(std::move(call)); }});
-  methods.push_back({Method::kHeartbeat, nodes,
-                     [this](RpcCall call) { return AnswerHeartbeat(std::move(call)); }});
+      {Method::kGetLinks, [this](RpcCall call) { return AnswerLinks(std::move(call)); }});
   methods.push_back(
-      {Method::kGetRing, nodes, [this](RpcCall call) { return AnswerRing(std::move(call)); }});
+      {Method::kRegisterNode, [this](RpcCall call) { return AnswerRegister(std::move(call)); }});
+  methods.push_back(
+      {Method::kHeartbeat, [this](RpcCall call) { return AnswerHeartbeat(std::move(call)); }});
+  methods.push_back(
+      {Method::kGetRing, [this](RpcCall call) { return AnswerRing(std::move(call)); }});
   pool_.Start();
   server_ = std::make_unique<RpcServer>(
       pool_, std::move(options), std::move(methods), [this] { return epoch_.load(); },

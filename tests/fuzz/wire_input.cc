@@ -18,6 +18,7 @@
 #include "common/wire/connection.h"
 #include "common/wire/messages.h"
 #include "common/wire/rpc.h"
+#include "common/wire/wire_stream.h"
 #include "proto/common.pb.h"
 #include "proto/coordinator.pb.h"
 #include "proto/coordinator_state.pb.h"
@@ -127,7 +128,8 @@ void RunConnection(Side side, std::string_view bytes) {
   asio::io_context context(1);
   int closed = 0;
   StreamSocket socket(context, asio::generic::stream_protocol(AF_UNIX, 0), ends[0]);
-  const auto connection = std::make_shared<Connection>(std::move(socket), side);
+  auto stream = std::make_unique<WireStream>(std::make_shared<StreamSocket>(std::move(socket)));
+  const auto connection = std::make_shared<Connection>(std::move(stream), side);
   Connection::Events events;
   events.on_frame = [side](const InFrame& frame) {
     const FrameKind kind = frame.header.kind;

@@ -68,16 +68,15 @@ FakeNode::FakeNode(std::string node_id, std::string secret)
   RpcServerOptions options;
   options.listen = {"127.0.0.1:0"};
   options.credentials = CredentialsOf(proto::ROLE_NODE, id, secret, {});
-  const std::vector<proto::Role> coordinators = {proto::ROLE_COORDINATOR};
   std::vector<MethodEntry> methods;
-  methods.push_back({Method::kCheckBlocks, coordinators,
-                     [this](RpcCall call) { return CheckBlocks(std::move(call)); }});
-  methods.push_back({Method::kDescribeBlocks, coordinators,
-                     [this](RpcCall call) { return DescribeBlocks(std::move(call)); }});
-  methods.push_back({Method::kEvictBlocks, coordinators,
-                     [this](RpcCall call) { return EvictBlocks(std::move(call)); }});
-  methods.push_back({Method::kFillBlocks, coordinators,
-                     [this](RpcCall call) { return FillBlocks(std::move(call)); }});
+  methods.push_back(
+      {Method::kCheckBlocks, [this](RpcCall call) { return CheckBlocks(std::move(call)); }});
+  methods.push_back(
+      {Method::kDescribeBlocks, [this](RpcCall call) { return DescribeBlocks(std::move(call)); }});
+  methods.push_back(
+      {Method::kEvictBlocks, [this](RpcCall call) { return EvictBlocks(std::move(call)); }});
+  methods.push_back(
+      {Method::kFillBlocks, [this](RpcCall call) { return FillBlocks(std::move(call)); }});
   server_ = std::make_unique<RpcServer>(io_, options, std::move(methods), NoEpoch, IgnoreEpoch);
   io_.Start();
   const Status started = server_->Start();

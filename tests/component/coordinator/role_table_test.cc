@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "common/wire/rpc_rules.h"
 #include "tests/component/coordinator/cluster_fixture.h"
 
 namespace forebay {
@@ -14,22 +17,37 @@ struct Row {
 };
 
 constexpr Row kTable[] = {
-    {Method::kGetRing, true, true, true},        {Method::kGetLinks, true, true, true},
-    {Method::kReadSnapshot, true, true, true},   {Method::kRegisterNode, false, true, false},
-    {Method::kHeartbeat, false, true, false},    {Method::kLink, false, false, true},
-    {Method::kUnlink, false, false, true},       {Method::kGetTask, false, false, true},
-    {Method::kListTarget, false, false, true},   {Method::kCheckTarget, false, false, true},
-    {Method::kEvictTarget, false, false, true},  {Method::kStats, false, false, true},
-    {Method::kListTasks, false, false, true},    {Method::kCancelTask, false, false, true},
-    {Method::kRetryTask, false, false, true},    {Method::kUploadNames, false, false, true},
-    {Method::kPreload, false, false, true},      {Method::kFillBlocks, false, false, false},
-    {Method::kReadBlock, false, false, false},   {Method::kCheckBlocks, false, false, false},
-    {Method::kReportJobs, true, false, false},   {Method::kDescribeJob, false, false, true},
-    {Method::kEvictBlocks, false, false, false}, {Method::kDescribeBlocks, false, false, false},
-    {Method::kExplain, false, false, true},
+    {Method::kGetRing, true, true, true},         {Method::kGetLinks, true, true, true},
+    {Method::kReadSnapshot, true, true, true},    {Method::kRegisterNode, false, true, false},
+    {Method::kHeartbeat, false, true, false},     {Method::kLink, false, false, true},
+    {Method::kUnlink, false, false, true},        {Method::kGetTask, false, false, true},
+    {Method::kListTarget, false, false, true},    {Method::kCheckTarget, false, false, true},
+    {Method::kEvictTarget, false, false, true},   {Method::kStats, false, false, true},
+    {Method::kListTasks, false, false, true},     {Method::kCancelTask, false, false, true},
+    {Method::kRetryTask, false, false, true},     {Method::kUploadNames, false, false, true},
+    {Method::kPreload, false, false, true},       {Method::kFillBlocks, false, false, false},
+    {Method::kReadBlock, false, false, false},    {Method::kCheckBlocks, false, false, false},
+    {Method::kReportJobs, true, false, false},    {Method::kDescribeJob, false, false, true},
+    {Method::kEvictBlocks, false, false, false},  {Method::kDescribeBlocks, false, false, false},
+    {Method::kExplain, false, false, true},       {Method::kRefresh, false, false, true},
+    {Method::kSetFillLimits, false, false, true}, {Method::kPin, false, false, true},
+    {Method::kUnpin, false, false, true},         {Method::kListPins, false, false, true},
+    {Method::kSetPriority, false, false, true},   {Method::kCreateToken, false, false, true},
+    {Method::kListTokens, false, false, true},    {Method::kRevokeToken, false, false, true},
+    {Method::kSetQuota, false, false, true},      {Method::kPrefetchBlock, false, false, false},
+    {Method::kVerifyBlocks, false, false, false}, {Method::kPinBlocks, false, false, false},
+    {Method::kJoin, false, false, false},
 };
 
 class RoleTableTest : public ClusterTest {};
+
+TEST_F(RoleTableTest, NoRequestIsForgotten) {
+  for (const RpcRule& rule : AllRules()) {
+    EXPECT_TRUE(std::ranges::any_of(kTable, [&](const Row& row) {
+      return row.method == rule.method;
+    })) << rule.name;
+  }
+}
 
 TEST_F(RoleTableTest, EveryCellIsAsDesigned) {
   StartCoordinator();
@@ -38,7 +56,9 @@ TEST_F(RoleTableTest, EveryCellIsAsDesigned) {
     bool Row::* allowed;
   } kRoles[] = {{proto::ROLE_CLIENT, &Row::client},
                 {proto::ROLE_NODE, &Row::node},
-                {proto::ROLE_ADMIN, &Row::admin}};
+                {proto::ROLE_ADMIN, &Row::admin},
+                {proto::ROLE_COORDINATOR, nullptr},
+                {proto::ROLE_STRANGER, nullptr}};
   for (const auto& role : kRoles) {
     Caller caller(role.role, "someone", secret);
     for (const Row& row : kTable) {
@@ -51,9 +71,11 @@ TEST_F(RoleTableTest, EveryCellIsAsDesigned) {
       // A node that may register is still told that its empty message names nobody.
       const bool other_id = !reply && reply.error().message.find("may not re") != std::string::npos;
       const bool denied = refused && !other_id;
-      EXPECT_EQ(denied, !(row.*role.allowed))
-          << "role " << role.role << ", method " << static_cast<int>(row.method) << ": "
-          << (reply ? "answered" : reply.error().message);
+      const bool joins = role.role == proto::ROLE_STRANGER && row.method == Method::kJoin;
+      const bool allowed = joins || (role.allowed != nullptr && row.*role.allowed);
+      EXPECT_EQ(denied, !allowed) << "role " << role.role << ", method "
+                                  << static_cast<int>(row.method) << ": "
+                                  << (reply ? "answered" : reply.error().message);
     }
   }
 }

@@ -122,7 +122,7 @@ TEST_F(Rpc, AReasonMayQuoteBytesThatAreNoText) {
 
 TEST_F(Rpc, OnlyTheRolesOfAMethodMayCallIt) {
   Serve(EchoCall);
-  Connect(Who(proto::ROLE_ADMIN));
+  Connect(Who(proto::ROLE_COORDINATOR));
   EXPECT_EQ(Call(1).error().code, Code::kDenied);
   EXPECT_EQ(Call(1, Method::kStats).error().code, Code::kInvalid);
   EXPECT_EQ(server_->counters().calls_denied.load(), 2u);

@@ -89,7 +89,7 @@ class WireFixture : public ::testing::Test {
     options.listen = std::move(listen);
     if (options.credentials.program.empty()) options.credentials = Who(proto::ROLE_NODE);
     std::vector<MethodEntry> methods;
-    methods.push_back({Method::kReadBlock, {proto::ROLE_CLIENT}, std::move(handler)});
+    methods.push_back({Method::kReadBlock, std::move(handler)});
     server_ = std::make_unique<RpcServer>(
         server_io_, options, std::move(methods), [this] { return server_epoch_.load(); },
         [](std::uint64_t) {});

@@ -58,12 +58,11 @@ class RpcSessionTest : public ::testing::Test {
     options.credentials.role = proto::ROLE_COORDINATOR;
     options.credentials.program = "test";
     options.credentials.secret = secret;
-    const std::vector<proto::Role> admins = {proto::ROLE_ADMIN};
     std::vector<MethodEntry> methods;
-    methods.push_back({Method::kGetRing, admins, RingAnswer});
-    methods.push_back({Method::kStats, admins, RefusedStats});
-    methods.push_back({Method::kUnlink, admins, SlowAnswer});
-    methods.push_back({Method::kGetTask, admins, CtrlC});
+    methods.push_back({Method::kGetRing, RingAnswer});
+    methods.push_back({Method::kStats, RefusedStats});
+    methods.push_back({Method::kUnlink, SlowAnswer});
+    methods.push_back({Method::kGetTask, CtrlC});
     server_ = std::make_unique<RpcServer>(
         io_, options, std::move(methods), [] { return std::uint64_t{1}; }, [](std::uint64_t) {});
     const Status started = server_->Start();

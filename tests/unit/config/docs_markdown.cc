@@ -2,8 +2,11 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <utility>
+
 #include "common/base/metric_names.h"
 #include "common/config/sections.h"
+#include "common/wire/rpc_rules.h"
 
 namespace forebay {
 
@@ -65,11 +68,35 @@ std::string MetricsMarkdown() {
   return text;
 }
 
+std::string RulesMarkdown() {
+  const std::pair<proto::Role, std::string_view> roles[] = {
+      {proto::ROLE_CLIENT, "client"},
+      {proto::ROLE_NODE, "node"},
+      {proto::ROLE_COORDINATOR, "coordinator"},
+      {proto::ROLE_ADMIN, "admin"},
+      {proto::ROLE_STRANGER, "nobody"}};
+  std::string text = "| Request | Answered by |";
+  for (const auto& [role, word] : roles) text += fmt::format(" {} |", word);
+  text += "\n|---|---|---|---|---|---|---|\n";
+  for (const RpcRule& rule : AllRules()) {
+    const bool node = rule.servers.Has(proto::ROLE_NODE);
+    const bool coordinator = rule.servers.Has(proto::ROLE_COORDINATOR);
+    text += fmt::format("| `{}` | {} |", rule.name,
+                        node && coordinator ? "node, coordinator"
+                        : node              ? "node"
+                                            : "coordinator");
+    for (const auto& [role, word] : roles) text += rule.callers.Has(role) ? " yes |" : " – |";
+    text += "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<GeneratedDoc> GeneratedDocs() {
   return {{"docs/CONFIGURATION.md", ConfigurationMarkdown()},
-          {"docs/METRICS.md", MetricsMarkdown()}};
+          {"docs/METRICS.md", MetricsMarkdown()},
+          {"docs/SECURITY.md", RulesMarkdown()}};
 }
 
 std::string WithGenerated(std::string_view text, std::string_view content) {

@@ -12,7 +12,8 @@ struct GeneratedDoc {
   std::string content;    ///< What belongs between the markers.
 };
 
-/// docs/CONFIGURATION.md from the option tables and docs/METRICS.md from the metric definitions.
+/// docs/CONFIGURATION.md from the option tables, docs/METRICS.md from the metric definitions,
+/// docs/SECURITY.md from the table of who may ask what.
 std::vector<GeneratedDoc> GeneratedDocs();
 
 /// `text` with `content` between its markers; "" when it lacks them.

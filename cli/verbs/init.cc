@@ -1,0 +1,195 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <ostream>
+#include <system_error>
+
+#include "cli/json.h"
+#include "cli/membership.h"
+#include "cli/text.h"
+#include "cli/verb_table.h"
+#include "common/base/files.h"
+#include "common/base/host_port.h"
+#include "common/base/wall_clock.h"
+#include "common/trust/token_record.h"
+
+namespace forebay {
+namespace {
+
+/// A new cluster: its authority, the certificates of its coordinator and of its administrator, and
+/// the first token. Complete in a folder beside the trust folder, then renamed into its place. In a
+/// cluster that exists: those two certificates anew, once a third of their time is over.
+class InitVerb final : public Verb {
+ public:
+  void Declare(Options& options) override {
+    DeclareTrustDir(options, trust_dir_);
+    options.Text("--cluster", "UUID",
+                 "the name of a cluster that exists already, for which certificates are to be made "
+                 "(default: a new one)",
+                 cluster_text_);
+    options.Text("--advertise", "HOST:PORT",
+                 "where other machines reach the coordinator (default: this host, port 7440)",
+                 advertise_);
+  }
+
+  Outcome Run(VerbContext& context) override {
+    Status checked = Check();
+    if (!checked) return std::unexpected(Failure(checked.error()));
+    const TrustFolder folder(trust_dir_);
+    Result<bool> exists = folder.Exists();
+    if (!exists) return std::unexpected(Failure(exists.error()));
+    if (*exists) return ShowExisting(context.console, folder);
+    std::error_code unseen;
+    if (std::filesystem::exists(trust_dir_, unseen) &&
+        !std::filesystem::is_empty(trust_dir_, unseen)) {
+      return UsageError(trust_dir_ +
+                        " is not empty, and holds no cluster: name another --trust-dir");
+    }
+    const TrustFolder draft(trust_dir_ + ".new");
+    Result<Secret> token = Make(draft);
+    if (token) token = MoveIntoPlace(draft, std::move(*token));
+    if (!token) {
+      std::filesystem::remove_all(draft.path(), unseen);
+      return std::unexpected(Failure(token.error()));
+    }
+    Print(context.console, true, std::string(token->Reveal()));
+    return Exit::kDone;
+  }
+
+ private:
+  Status Check() {
+    if (!trust_dir_.starts_with('/'))
+      return Fail(Code::kInvalid, "--trust-dir needs an absolute path");
+    cluster_ = cluster_text_.empty() ? Uuid::Random() : Uuid::Parse(cluster_text_);
+    if (cluster_.IsZero())
+      return Fail(Code::kInvalid, "\"" + cluster_text_ + "\" is no cluster's uuid");
+    if (advertise_.empty())
+      advertise_ = (HostAsId().empty() ? std::string("localhost") : HostAsId()) + ":7440";
+    const Result<HostPort> place = HostPort::Parse(advertise_);
+    return place ? Status() : Fail(place.error().Within("--advertise"));
+  }
+
+  Outcome ShowExisting(const Console& console, const TrustFolder& folder) {
+    Result<MemberProof> admin = folder.Load(proto::ROLE_ADMIN);
+    if (!admin) return std::unexpected(Failure(admin.error()));
+    if (!cluster_text_.empty() && admin->self.cluster != cluster_) {
+      return UsageError(trust_dir_ + " is of cluster " + admin->self.cluster.ToString() +
+                        " already; nothing was changed");
+    }
+    cluster_ = admin->self.cluster;
+    Result<Authority> authority = folder.LoadAuthority();
+    // Kept elsewhere, or this is only an administrator's machine.
+    if (!authority && authority.error().code != Code::kNotFound)
+      return std::unexpected(Failure(authority.error()));
+    bool renewed = false;
+    for (const proto::Role role : {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}) {
+      Result<bool> now = authority ? Renew(*authority, folder, role) : Result<bool>(false);
+      if (!now) return std::unexpected(Failure(now.error()));
+      renewed = renewed || *now;
+    }
+    if (!renewed || console.json()) {
+      Print(console, renewed, "");
+      return Exit::kDone;
+    }
+    console.out
+        << fmt::format(
+               "the certificates of the coordinator and of its administrator in {} are new: "
+               "the coordinator takes them on SIGHUP\n",
+               Escaped(trust_dir_))
+        << std::flush;
+    return Exit::kDone;
+  }
+
+  /// Whether it was time to.
+  Result<bool> Renew(const Authority& authority, const TrustFolder& folder,
+                     proto::Role role) const {
+    Result<MemberProof> member = folder.Load(role);
+    if (!member) return Fail(member.error());
+    const std::int64_t left = member->certificate.ends_unix_s() - UnixSeconds();
+    if (left > std::chrono::seconds(kMemberLifetime).count() * 2 / 3) return false;
+    Status issued = Issue(authority, folder, role, member->self.id);
+    if (!issued) return Fail(issued.error());
+    return true;
+  }
+
+  Status Issue(const Authority& authority, const TrustFolder& folder, proto::Role role,
+               std::string id) const {
+    Result<PrivateKey> key = PrivateKey::Generate();
+    if (!key) return Fail(key.error());
+    Result<std::string> request = MakeRequest(*key);
+    if (!request) return Fail(request.error());
+    const Identity self{.cluster = cluster_, .role = role, .id = std::move(id)};
+    Result<Certificate> certificate =
+        authority.Issue(*request, self, Validity::From(UnixSeconds(), kMemberLifetime));
+    if (!certificate) return Fail(certificate.error());
+    return folder.Save({.authorities = {authority.certificate()},
+                        .certificate = *certificate,
+                        .key = *key,
+                        .self = self});
+  }
+
+  Result<Secret> Make(const TrustFolder& draft) const {
+    std::error_code ignored;
+    std::filesystem::remove_all(draft.path(), ignored);
+    Result<Authority> authority = Authority::Make(cluster_, UnixSeconds());
+    if (!authority) return Fail(authority.error());
+    Status saved = draft.SaveAuthority(*authority);
+    if (saved) saved = Issue(*authority, draft, proto::ROLE_COORDINATOR, "coordinator");
+    if (saved) saved = Issue(*authority, draft, proto::ROLE_ADMIN, "admin");
+    if (!saved) return Fail(saved.error());
+    proto::CreateTokenRequest request;
+    request.set_role("node");
+    request.set_uses(kDefaultTokenUses);
+    request.set_valid_s(kDefaultTokenSeconds);
+    Result<NewToken> token =
+        MakeJoinToken(request, authority->certificate().KeyHash(), UnixSeconds());
+    if (!token) return Fail(token.error());
+    saved = WriteFileAtomically(draft.path() + "/" + kFirstTokenFile,
+                                token->record.SerializeAsString());
+    if (!saved) return Fail(saved.error());
+    return std::move(token->text);
+  }
+
+  Result<Secret> MoveIntoPlace(const TrustFolder& draft, Secret token) const {
+    std::error_code error;
+    std::filesystem::rename(draft.path(), trust_dir_, error);
+    if (!error) return token;
+    return Fail(Code::kInternal, "renaming " + draft.path() + ": " + error.message());
+  }
+
+  void Print(const Console& console, bool changed, const std::string& token) const {
+    const std::string line =
+        token.empty() ? "" : fmt::format("forebay join {} --token {}", advertise_, token);
+    if (console.json()) {
+      boost::json::object document = NewDocument();
+      document["cluster"] = cluster_.ToString();
+      document["trust_dir"] = ValidUtf8(trust_dir_);
+      document["changed"] = changed;
+      document["join"] = token.empty() ? boost::json::value() : boost::json::value(line);
+      PrintDocument(console, document);
+    } else if (changed) {
+      console.err << fmt::format(
+          "cluster {} is made in {}: start forebay-coordinator anew, with a --listen address that "
+          "the other machines reach. {} machines become cache nodes within a day with\n",
+          cluster_.ToString(), Escaped(trust_dir_), kDefaultTokenUses);
+      console.out << line << "\n" << std::flush;
+    } else {
+      console.out << fmt::format(
+                         "{} is of cluster {} already; `forebay token create` lets machines join\n",
+                         Escaped(trust_dir_), cluster_.ToString())
+                  << std::flush;
+    }
+  }
+
+  std::string trust_dir_;
+  std::string cluster_text_;
+  std::string advertise_;
+  Uuid cluster_;
+};
+
+}  // namespace
+
+std::unique_ptr<Verb> MakeInit() { return std::make_unique<InitVerb>(); }
+
+}  // namespace forebay

@@ -1,0 +1,70 @@
+#include "common/wire/rpc_rules.h"
+
+#include <algorithm>
+#include <array>
+
+namespace forebay {
+namespace {
+
+constexpr Roles kNode = {proto::ROLE_NODE};
+constexpr Roles kCoordinator = {proto::ROLE_COORDINATOR};
+constexpr Roles kBoth = {proto::ROLE_NODE, proto::ROLE_COORDINATOR};
+constexpr Roles kMounts = {proto::ROLE_CLIENT};
+constexpr Roles kAdmins = {proto::ROLE_ADMIN};
+constexpr Roles kReaders = {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_ADMIN};
+constexpr Roles kStrangers = {proto::ROLE_STRANGER};
+constexpr Roles kMasters = {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN};
+constexpr Roles kAsking = {proto::ROLE_CLIENT, proto::ROLE_COORDINATOR, proto::ROLE_ADMIN};
+
+constexpr auto kRules = std::to_array<RpcRule>({
+    {Method::kReadBlock, "ReadBlock", kReaders, kNode},
+    {Method::kPrefetchBlock, "PrefetchBlock", kReaders, kNode},
+    {Method::kCheckBlocks, "CheckBlocks", kAsking, kNode},
+    {Method::kEvictBlocks, "EvictBlocks", kMasters, kNode},
+    {Method::kFillBlocks, "FillBlocks", kMasters, kNode},
+    {Method::kVerifyBlocks, "VerifyBlocks", kMasters, kNode},
+    {Method::kPinBlocks, "PinBlocks", kMasters, kNode},
+    {Method::kDescribeBlocks, "DescribeBlocks", kMasters, kNode},
+    {Method::kGetRing, "GetRing", kReaders, kBoth},
+    {Method::kRegisterNode, "RegisterNode", kNode, kCoordinator},
+    {Method::kHeartbeat, "Heartbeat", kNode, kCoordinator},
+    {Method::kGetLinks, "GetLinks", kReaders, kCoordinator},
+    {Method::kReadSnapshot, "ReadSnapshot", kReaders, kCoordinator},
+    {Method::kReportJobs, "ReportJobs", kMounts, kCoordinator},
+    {Method::kDescribeJob, "DescribeJob", kAdmins, kCoordinator},
+    {Method::kLink, "Link", kAdmins, kCoordinator},
+    {Method::kUnlink, "Unlink", kAdmins, kCoordinator},
+    {Method::kGetTask, "GetTask", kAdmins, kCoordinator},
+    {Method::kListTarget, "ListTarget", kAdmins, kCoordinator},
+    {Method::kCheckTarget, "CheckTarget", kAdmins, kCoordinator},
+    {Method::kEvictTarget, "EvictTarget", kAdmins, kCoordinator},
+    {Method::kStats, "Stats", kAdmins, kCoordinator},
+    {Method::kRefresh, "Refresh", kAdmins, kCoordinator},
+    {Method::kExplain, "Explain", kAdmins, kCoordinator},
+    {Method::kSetFillLimits, "SetFillLimits", kAdmins, kCoordinator},
+    {Method::kPin, "Pin", kAdmins, kCoordinator},
+    {Method::kUnpin, "Unpin", kAdmins, kCoordinator},
+    {Method::kListPins, "ListPins", kAdmins, kCoordinator},
+    {Method::kSetQuota, "SetQuota", kAdmins, kCoordinator},
+    {Method::kSetPriority, "SetPriority", kAdmins, kCoordinator},
+    {Method::kListTasks, "ListTasks", kAdmins, kCoordinator},
+    {Method::kCancelTask, "CancelTask", kAdmins, kCoordinator},
+    {Method::kRetryTask, "RetryTask", kAdmins, kCoordinator},
+    {Method::kUploadNames, "UploadNames", kAdmins, kCoordinator},
+    {Method::kPreload, "Preload", kAdmins, kCoordinator},
+    {Method::kCreateToken, "CreateToken", kAdmins, kCoordinator},
+    {Method::kListTokens, "ListTokens", kAdmins, kCoordinator},
+    {Method::kRevokeToken, "RevokeToken", kAdmins, kCoordinator},
+    {Method::kJoin, "Join", kStrangers, kCoordinator},
+});
+
+}  // namespace
+
+const RpcRule* RuleOf(Method method) {
+  const auto* found = std::ranges::find(kRules, method, &RpcRule::method);
+  return found == kRules.end() ? nullptr : found;
+}
+
+std::span<const RpcRule> AllRules() { return kRules; }
+
+}  // namespace forebay

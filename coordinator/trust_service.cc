@@ -1,0 +1,71 @@
+#include "coordinator/trust_service.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "common/base/wall_clock.h"
+
+namespace forebay {
+
+std::vector<MethodEntry> TrustService::Methods() {
+  std::vector<MethodEntry> methods;
+  const auto add = [&](Method method, auto handler) {
+    methods.push_back(
+        {method, [this, handler](RpcCall call) { return (this->*handler)(std::move(call)); }});
+  };
+  add(Method::kJoin, &TrustService::Join);
+  add(Method::kCreateToken, &TrustService::CreateToken);
+  add(Method::kListTokens, &TrustService::ListTokens);
+  add(Method::kRevokeToken, &TrustService::RevokeToken);
+  return methods;
+}
+
+Task<Result<RpcReply>> TrustService::Join(RpcCall call) {
+  proto::JoinRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  auto redeem = [this, request, channel = call.peer.channel] {
+    return tokens_.Redeem(request, channel, UnixSeconds());
+  };
+  Result<proto::JoinReply> reply = co_await offload_.Run(std::move(redeem));
+  if (!reply) {
+    spdlog::warn("a machine may not join: {}", reply.error().message);
+    co_return Fail(reply.error());
+  }
+  co_return ReplyWith(*reply);
+}
+
+Task<Result<RpcReply>> TrustService::CreateToken(RpcCall call) {
+  proto::CreateTokenRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  auto create = [this, request] { return tokens_.Create(request, UnixSeconds()); };
+  Result<proto::CreateTokenReply> reply = co_await offload_.Run(std::move(create));
+  if (!reply) co_return Fail(reply.error());
+  co_return ReplyWith(*reply);
+}
+
+Task<Result<RpcReply>> TrustService::ListTokens(RpcCall call) {
+  proto::ListTokensRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  auto list = [this] { return tokens_.All(UnixSeconds()); };
+  Result<std::vector<proto::TokenState>> all = co_await offload_.Run(std::move(list));
+  if (!all) co_return Fail(all.error());
+  proto::ListTokensReply reply;
+  for (proto::TokenState& token : *all) *reply.add_tokens() = std::move(token);
+  co_return ReplyWith(reply);
+}
+
+Task<Result<RpcReply>> TrustService::RevokeToken(RpcCall call) {
+  proto::RevokeTokenRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  auto revoke = [this, id = request.id()] { return tokens_.Revoke(id); };
+  Result<proto::RevokeTokenReply> reply = co_await offload_.Run(std::move(revoke));
+  if (!reply) co_return Fail(reply.error());
+  co_return ReplyWith(*reply);
+}
+
+}  // namespace forebay

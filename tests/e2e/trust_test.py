@@ -1,0 +1,153 @@
+#!/usr/bin/python3
+"""A cluster with certificates: init, join, reads over TLS, and who is not let in."""
+
+import json
+import os
+import shutil
+import subprocess
+
+from e2e import E2eTest, eventually, main
+
+
+class Trust(E2eTest):
+    def run_cli(self, *words, trust=None, code=0):
+        """`forebay WORD…` with the certificates of `trust`; of the administrator by default."""
+        env = {**self.cluster.client_env, "FOREBAY_TRUST_DIR": str(trust or self.folder / "trust")}
+        result = subprocess.run([str(word) for word in (self.cluster.programs / "forebay", *words)], env=env,
+                                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(result.returncode, code, (words, result.stdout, result.stderr))
+        return result
+
+    def token(self, role, *options):
+        made = json.loads(self.run_cli("--coordinator", self.cluster.address, "-o", "json", "token", "create",
+                                       "--role", role, *options).stdout)
+        return made["join"].split(" --token ")[1], made["token"]["id"]
+
+    def join(self, token, trust, *options, code=0):
+        return self.run_cli("join", self.cluster.address, "--token", token, *options, trust=trust, code=code)
+
+    def refused(self, token, sentence, *options, trust=None, code=1):
+        """The join fails with one sentence, and leaves nothing."""
+        target = trust or self.folder / "stranger.trust"
+        before = sorted(os.listdir(target)) if target.exists() else None
+        result = self.join(token, target, *options, code=code)
+        self.assertIn(sentence, result.stderr)
+        self.assertEqual(sorted(os.listdir(target)) if target.exists() else None, before)
+
+    def begin(self):
+        """init and a coordinator; answers the token of the join line."""
+        line = self.run_cli("init", "--advertise", "127.0.0.1:7440").stdout
+        self.assertEqual(len(line.splitlines()), 1)
+        self.cluster.start_coordinator()
+        return line.split(" --token ")[1].strip()
+
+    def start_node(self, name, token):
+        trust = self.folder / f"{name}.trust"
+        self.join(token, trust, "--id", name)
+        self.cluster.start_node(name, "256MiB", "--trust-dir", trust)
+        # As on another machine: a mount has TCP alone, and so TLS.
+        (self.folder / "run" / f"node-{name}.sock").unlink()
+
+    def test_machines_join_and_a_mount_reads_over_tls(self):
+        files = {f"train/{i:03d}": os.urandom(150_000) for i in range(40)}
+        self.put(files)
+        first = self.begin()
+        for name in ("n1", "n2"):
+            self.start_node(name, first)
+        client, _ = self.token("client")
+        self.join(client, self.folder / "trust")
+        self.link("data", "", "--no-background-fill", "--refresh", "immutable")
+        mount = self.cluster.mount("data", "m")
+        for epoch in range(2):
+            for name, body in files.items():
+                self.assertEqual((mount / name).read_bytes(), body, (epoch, name))
+        self.assertEqual(self.gets()["gets"], len(files), "S3 was read once")
+        # New certificates, without a restart and under an open mount.
+        again, _ = self.token("node")
+        ends = self.metrics(self.cluster.nodes["n1"])["forebay_certificate_expiry_timestamp_seconds", ""]
+        self.join(again, self.folder / "n1.trust", "--id", "n1")
+        self.cluster.nodes["n1"].kill(1)  # SIGHUP
+        eventually(lambda: self.metrics(self.cluster.nodes["n1"])[
+            "forebay_certificate_expiry_timestamp_seconds", ""] >= ends and self.reads(mount, files), "reads go on", 20)
+        with open(self.cluster.nodes["n1"].log, encoding="utf-8") as log:
+            self.assertNotIn("stay in force", log.read())
+
+    def reads(self, mount, files):
+        return all((mount / name).read_bytes() == body for name, body in files.items())
+
+    def test_strangers_are_not_let_in(self):
+        first = self.begin()
+        self.start_node("n1", first)
+        node = self.cluster.nodes["n1"].addresses["listen"]
+        # Without a certificate, and with another cluster's.
+        result = self.run_cli("--coordinator", self.cluster.address, "nodes", trust=self.folder / "none", code=1)
+        self.assertIn("certificate", result.stderr)
+        foreign = self.folder / "foreign"
+        self.run_cli("init", "--advertise", "127.0.0.1:7440", trust=foreign)
+        result = self.run_cli("--coordinator", self.cluster.address, "nodes", trust=foreign, code=1)
+        self.assertIn("authority", result.stderr)
+        # A member in another role: a client's certificate is no administrator's, a node no coordinator.
+        client, _ = self.token("client")
+        disguised = self.folder / "disguised"
+        self.join(client, disguised)
+        for ending in ("pem", "key"):
+            shutil.copy(disguised / f"client.{ending}", disguised / f"admin.{ending}")
+        result = self.run_cli("--coordinator", self.cluster.address, "nodes", trust=disguised, code=2)
+        self.assertIn("is the certificate of client", result.stderr)
+        result = self.run_cli("--coordinator", node, "links", code=1)
+        self.assertIn("is node n1", result.stderr)
+        # A node whose machine has a client's certificate alone does not start.
+        env = {**self.cluster.server_env, "FOREBAY_TRUST_DIR": str(disguised)}
+        daemon = subprocess.run([self.cluster.programs / "forebay-node", "--cache-dir", self.folder / "x", "--coordinator",
+                                 self.cluster.address, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"],
+                                env=env, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(daemon.returncode, 2, daemon.stderr)
+        self.assertIn("forebay join", daemon.stderr)
+        self.assertEqual([row["id"] for row in json.loads(self.run_cli(
+            "--coordinator", self.cluster.address, "-o", "json", "stats").stdout)["nodes"]], ["n1"])
+
+    def test_a_token_that_is_not_good_is_refused_with_a_sentence(self):
+        self.begin()
+        used, _ = self.token("node", "--uses", "1")
+        self.refused(used, "is for a node, and not for a client", "--role", "client")
+        self.join(used, self.folder / "n1.trust", "--id", "n1")
+        self.refused(used, "is used up")
+        revoked, name = self.token("node")
+        self.run_cli("--coordinator", self.cluster.address, "token", "revoke", name)
+        self.refused(revoked, "was revoked")
+        short, name = self.token("client", "--ttl", "1s")
+        rows = lambda: json.loads(self.run_cli(  # noqa: E731
+            "--coordinator", self.cluster.address, "-o", "json", "token", "list").stdout)["tokens"]
+        self.assertIn(name, [row["id"] for row in rows()])
+
+        def ended():
+            result = subprocess.run([self.cluster.programs / "forebay", "join", self.cluster.address, "--token", short,
+                                     "--role", "admin"], env={**self.cluster.client_env, "FOREBAY_TRUST_DIR": str(
+                                         self.folder / "stranger.trust")}, capture_output=True, text=True, check=False)
+            return "ended at" in result.stderr  # until then: it is for another role
+
+        eventually(ended, "the token ends", 10)
+        self.refused(short, "ended at")
+        # Another cluster's token.
+        line = self.run_cli("init", "--advertise", "127.0.0.1:7440", trust=self.folder / "foreign").stdout
+        self.refused(line.split(" --token ")[1].strip(), "not of the cluster that the token is of")
+        self.refused(used[:-1], "no join token", code=2)
+        # A machine of this cluster keeps what it has.
+        self.refused(line.split(" --token ")[1].strip(), "another cluster", trust=self.folder / "n1.trust", code=2)
+
+    def test_a_coordinator_beyond_loopback_needs_certificates_or_the_word_insecure(self):
+        command = [self.cluster.programs / "forebay-coordinator", "--state-dir", self.folder / "state", "--listen",
+                   "0.0.0.0:0", "--metrics-listen", "", "--check-config"]
+        alone = {**self.cluster.client_env, "FOREBAY_TRUST_DIR": str(self.folder / "none")}
+        bare = subprocess.run(command, env=alone, capture_output=True, text=True, check=False)
+        self.assertEqual(bare.returncode, 2)
+        self.assertIn("--insecure-plain-tcp", bare.stderr)
+        self.assertEqual(subprocess.run([*command, "--insecure-plain-tcp"], env=alone, capture_output=True,
+                                        check=False).returncode, 0)
+        self.run_cli("init", "--advertise", "127.0.0.1:7440")
+        self.assertEqual(subprocess.run(command, env=self.cluster.client_env, capture_output=True,
+                                        check=False).returncode, 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+// init and token.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+#include <filesystem>
+
+#include "common/base/wall_clock.h"
+#include "common/trust/join_token.h"
+#include "common/trust/trust_folder.h"
+#include "tests/fakes/temp_dir.h"
+#include "tests/unit/cli/json_doc.h"
+#include "tests/unit/cli/scripted_session.h"
+
+namespace forebay::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Init : public ::testing::Test {
+ protected:
+  Ran RunInit(std::vector<std::string> words = {}) {
+    words.insert(words.begin(), {"init", "--trust-dir", folder_.path(), "--advertise", "c1:7440"});
+    return RunForebay(session_, words);
+  }
+
+  const fakes::TempDir temp_;
+  const TrustFolder folder_{temp_ / "trust"};
+  ScriptedSession session_;
+};
+
+TEST_F(Init, MakesAClusterAndPrintsOneLineToJoinIt) {
+  const Ran ran = RunInit();
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const std::string begin = "forebay join c1:7440 --token ";
+  ASSERT_TRUE(ran.out.starts_with(begin)) << ran.out;
+  EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 1);
+  const Result<JoinToken> token =
+      JoinToken::Parse(ran.out.substr(begin.size(), ran.out.size() - begin.size() - 1));
+  ASSERT_TRUE(token.has_value()) << token.error().message;
+  const Result<Authority> authority = folder_.LoadAuthority();
+  ASSERT_TRUE(authority.has_value()) << authority.error().message;
+  EXPECT_EQ(token->authority_hash, authority->certificate().KeyHash());
+  for (const proto::Role role : {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}) {
+    const Result<MemberProof> member = folder_.Load(role);
+    ASSERT_TRUE(member.has_value()) << member.error().message;
+    const Belief belief{.authorities = {authority->certificate()}, .cluster = member->self.cluster};
+    EXPECT_TRUE(VerifyMember(member->certificate, belief, Purpose::kConnects, UnixSeconds()));
+  }
+  EXPECT_EQ(session_.calls(), 0u);
+}
+
+TEST_F(Init, ASecondTimeChangesNothing) {
+  ASSERT_EQ(RunInit().exit, 0);
+  const MemberProof first = folder_.Load(proto::ROLE_ADMIN).value();
+  const Ran again = RunInit();
+  EXPECT_EQ(again.exit, 0);
+  EXPECT_THAT(again.out, HasSubstr(first.self.cluster.ToString()));
+  EXPECT_EQ(folder_.Load(proto::ROLE_ADMIN)->certificate.ToPem(), first.certificate.ToPem());
+  EXPECT_EQ(RunInit({"--cluster", Uuid::Random().ToString()}).exit, 2);
+}
+
+TEST_F(Init, RenewsCertificatesAThirdOfWhoseTimeIsOver) {
+  ASSERT_EQ(RunInit().exit, 0);
+  const Authority authority = folder_.LoadAuthority().value();
+  MemberProof old = folder_.Load(proto::ROLE_COORDINATOR).value();
+  const std::int64_t now = UnixSeconds();
+  const std::int64_t life = std::chrono::seconds(kMemberLifetime).count();
+  old.certificate = authority
+                        .Issue(MakeRequest(old.key).value(), old.self,
+                               {now - life / 3 - 1, now + life * 2 / 3 - 1})
+                        .value();
+  ASSERT_TRUE(folder_.Save(old).has_value());
+  const std::string admin = folder_.Load(proto::ROLE_ADMIN)->certificate.ToPem();
+  const Ran again = RunInit();
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("SIGHUP"));
+  const MemberProof renewed = folder_.Load(proto::ROLE_COORDINATOR).value();
+  EXPECT_EQ(renewed.self, old.self);
+  EXPECT_GE(renewed.certificate.ends_unix_s(), now + life);
+  EXPECT_EQ(folder_.Load(proto::ROLE_ADMIN)->certificate.ToPem(), admin) << "it was young";
+}
+
+TEST_F(Init, GivesAClusterThatExistsItsCertificates) {
+  const Uuid cluster = Uuid::Random();
+  ASSERT_EQ(RunInit({"--cluster", cluster.ToString()}).exit, 0);
+  EXPECT_EQ(folder_.Load(proto::ROLE_COORDINATOR)->self.cluster, cluster);
+}
+
+TEST_F(Init, WhatIsWrongChangesNothing) {
+  EXPECT_EQ(RunInit({"--cluster", "mine"}).exit, 2);
+  EXPECT_EQ(RunForebay(session_, {"init", "--trust-dir", "relative"}).exit, 2);
+  EXPECT_EQ(RunInit({"--advertise", "nowhere"}).exit, 2);
+  EXPECT_TRUE(std::filesystem::is_empty(temp_.path()));
+  std::filesystem::create_directories(folder_.path() + "/something");
+  const Ran full = RunInit();
+  EXPECT_EQ(full.exit, 2);
+  EXPECT_THAT(full.err, HasSubstr("not empty"));
+}
+
+TEST_F(Init, PrintsADocument) {
+  const boost::json::value made = boost::json::parse(RunInit({"-o", "json"}).out);
+  EXPECT_TRUE(made.at("changed").as_bool());
+  EXPECT_THAT(std::string(made.at("join").as_string()), HasSubstr("forebay join c1:7440 --token"));
+  EXPECT_EQ(std::string(made.at("trust_dir").as_string()), folder_.path());
+  const boost::json::value again = boost::json::parse(RunInit({"-o", "json"}).out);
+  EXPECT_FALSE(again.at("changed").as_bool());
+  EXPECT_TRUE(again.at("join").is_null());
+  EXPECT_EQ(again.at("cluster"), made.at("cluster"));
+}
+
+TEST(JoinVerb, WhatIsNoTokenIsRefusedBeforeAnybodyIsAsked) {
+  ScriptedSession session;
+  const fakes::TempDir temp;
+  const auto exit = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"join", "--trust-dir", temp / "trust"});
+    return RunForebay(session, words).exit;
+  };
+  EXPECT_EQ(exit({"127.0.0.1:1"}), 2) << "no token";
+  EXPECT_EQ(exit({"127.0.0.1:1", "--token", "abc"}), 2);
+  const std::string good(JoinToken::New(std::string(32, 'h')).ToText().Reveal());
+  EXPECT_EQ(exit({"127.0.0.1", "--token", good}), 2) << "no port";
+  EXPECT_EQ(exit({"127.0.0.1:1", "--token", good, "--role", "root"}), 2);
+  EXPECT_FALSE(std::filesystem::exists(temp / "trust"));
+}
+
+TEST(Token, IsMadeForARole) {
+  ScriptedSession session;
+  EXPECT_EQ(RunForebay(session, {"token", "create"}).exit, 2) << "without a role";
+  EXPECT_EQ(RunForebay(session, {"token", "create", "--role", "node", "--ttl", "31d"}).exit, 2);
+  EXPECT_EQ(RunForebay(session, {"token", "create", "--role", "node", "--uses", "0"}).exit, 2);
+  EXPECT_EQ(RunForebay(session, {"token", "revoke"}).exit, 2) << "without an id";
+  EXPECT_EQ(RunForebay(session, {"token", "list", "0123"}).exit, 2);
+  EXPECT_EQ(session.calls(), 0u);
+  proto::CreateTokenReply reply;
+  reply.set_text("TOKEN");
+  session.Answer(Method::kCreateToken, reply);
+  const Ran ran =
+      RunForebay(session, {"token", "create", "--role", "client", "--uses", "4", "--ttl", "2h"});
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_TRUE(ran.out.ends_with(":7440 --token TOKEN\n")) << ran.out;
+  const auto asked = session.Asked<proto::CreateTokenRequest>(0);
+  EXPECT_EQ(asked.role(), "client");
+  EXPECT_EQ(asked.uses(), 4u);
+  EXPECT_EQ(asked.valid_s(), 7200u);
+}
+
+proto::TokenState SampleToken(std::uint32_t uses_left) {
+  proto::TokenState token;
+  token.set_id("0123456789ab");
+  token.set_role("client");
+  token.set_uses(4);
+  token.set_uses_left(uses_left);
+  token.set_ends_unix_s(1'767'409'435);
+  return token;
+}
+
+TEST_F(JsonDoc, Tokens) {
+  proto::CreateTokenReply created;
+  *created.mutable_token() = SampleToken(4);
+  created.set_text("TOKEN");
+  session_.Answer(Method::kCreateToken, created);
+  auto printed = boost::json::parse(
+      RunForebay(session_, {"-o", "json", "token", "create", "--role", "client"}).out);
+  EXPECT_TRUE(printed.at("join").as_string().ends_with(":7440 --token TOKEN"));
+  printed.at("join") = "forebay join gpu-1:7440 --token TOKEN";  // this host's name
+  Expect("token create", JsonText(printed) + "\n");
+  proto::ListTokensReply tokens;
+  *tokens.add_tokens() = SampleToken(3);
+  session_.Answer(Method::kListTokens, tokens);
+  Run("token list", {"token", "list"});
+  proto::RevokeTokenReply revoked;
+  *revoked.mutable_token() = SampleToken(3);
+  revoked.mutable_token()->set_revoked(true);
+  revoked.set_changed(true);
+  session_.Answer(Method::kRevokeToken, revoked);
+  Run("token revoke", {"token", "revoke", "0123456789ab"});
+}
+
+}  // namespace
+}  // namespace forebay::testing
