@@ -7,6 +7,20 @@
 
 namespace forebay {
 
+bool Fill::AddWish() {
+  int wishes = wishes_.load(std::memory_order_relaxed);
+  while (wishes != kGivenUp) {
+    if (wishes_.compare_exchange_weak(wishes, wishes + 1, std::memory_order_relaxed)) return true;
+  }
+  return false;
+}
+
+bool Fill::GiveUp() {
+  int wishes = 0;
+  return wishes_.compare_exchange_strong(wishes, kGivenUp, std::memory_order_relaxed) ||
+         wishes == kGivenUp;
+}
+
 void Fill::Hold(MemoryBudget::Reservation memory) {
   const std::scoped_lock lock(mutex_);
   unused_memory_ = std::move(memory);

@@ -31,11 +31,13 @@ class Fill final : public PeerSink {
       : block_(block), turn_(std::make_shared<FillSlots::Turn>(urgency)) {}
 
   const BlockId& block() const { return block_; }
-  /// Batches that want the block: a fill in the background that none wants any more is not begun.
-  void AddWish() { wishes_.fetch_add(1, std::memory_order_relaxed); }
+  /// Readers and batches that want the block: a fill in the background that none wants any more is
+  /// not begun. False: it was given up a moment ago, and another one must take its place.
+  bool AddWish();
   /// True: it was the last one.
   bool DropWish() { return wishes_.fetch_sub(1, std::memory_order_relaxed) == 1; }
-  bool is_wished() const { return wishes_.load(std::memory_order_relaxed) > 0; }
+  /// True when nobody wants it, and then nobody can want it any more.
+  bool GiveUp();
 
   /// Its place among the fills that wait for S3.
   const std::shared_ptr<FillSlots::Turn>& turn() const { return turn_; }
@@ -90,6 +92,7 @@ class Fill final : public PeerSink {
 
   const BlockId block_;
   const std::shared_ptr<FillSlots::Turn> turn_;
+  static constexpr int kGivenUp = -1;
   std::atomic<int> wishes_{0};
   SpareRoom::Hold spare_room_;
   mutable std::mutex mutex_;

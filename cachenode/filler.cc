@@ -47,15 +47,19 @@ Filler::Filler(FillerOptions options, IoPool& pool, BlockStore& store, BlockPeer
       recent_(options.memory_limit / 4) {}
 
 Filler::Seat Filler::JoinOrStart(const ColdBlock& cold, bool unless_kept) {
-  auto seat = flights_.Join(cold.block, [&]() -> std::shared_ptr<Fill> {
+  const auto begin = [&]() -> std::shared_ptr<Fill> {
     // A fill that has just landed left the flight after it had stored the block: the caller looked
     // too early.
     if (unless_kept && (store_.Contains(cold.block) || recent_.Contains(cold.block)))
       return nullptr;
     running_.fetch_add(1, std::memory_order_acq_rel);
     return std::make_shared<Fill>(cold.block, cold.urgency);
-  });
-  if (seat.flight && cold.in_background()) seat.flight->AddWish();
+  };
+  auto seat = flights_.Join(cold.block, begin);
+  while (seat.flight && !seat.flight->AddWish()) {
+    flights_.Leave(cold.block, seat.flight);
+    seat = flights_.Join(cold.block, begin);
+  }
   if (seat.leads) {
     Spawn(pool_.Next(), Run(cold, seat.flight));
   } else if (seat.flight) {
@@ -70,12 +74,13 @@ void Filler::Unwish(const Uuid& link, const std::shared_ptr<Fill>& fill) {
   if (fill->DropWish() && flights_.Find(fill->block()) == fill) brakes_.Drop(link, fill->block());
 }
 
-bool Filler::IsAbandoned(const ColdBlock& cold, const Fill& fill) const {
-  return cold.in_background() && slots_.InBackground(*fill.turn()) && !fill.is_wished();
+bool Filler::IsAbandoned(const ColdBlock& cold, Fill& fill) {
+  return cold.in_background() && fill.GiveUp();
 }
 
 std::shared_ptr<Fill> Filler::Running(const Uuid& link, const BlockId& block) {
   std::shared_ptr<Fill> fill = flights_.Find(block);
+  if (fill && !fill->AddWish()) fill.reset();
   if (fill) {
     slots_.Promote(fill->turn(), Urgency::kReader);
     brakes_.Promote(link, block, Urgency::kReader);
@@ -126,6 +131,10 @@ Task<Status> Filler::FetchFromS3(const ColdBlock& cold, Fill& fill, Deadline dea
   // Before the slot: a fill that is held back must not stand in the way of others.
   UrgencyNow urgency = [this, turn = fill.turn()] { return slots_.UrgencyOf(*turn); };
   Status passed = co_await brakes_.Pass(cold.link->id, cold.block, urgency, deadline);
+  if (!passed && passed.error().code == Code::kOverloaded && !IsAbandoned(cold, fill)) {
+    // Perhaps it was dropped as the last batch went, and another came at that moment.
+    passed = co_await brakes_.Pass(cold.link->id, cold.block, urgency, deadline);
+  }
   if (!passed) co_return passed;
   Status slot = co_await slots_.Take(fill.turn(), deadline);
   if (!slot) co_return slot;

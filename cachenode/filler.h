@@ -80,7 +80,7 @@ class Filler {
   Task<Status> FetchFromS3(const ColdBlock& cold, Fill& fill, Deadline deadline);
   Task<Status> FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline deadline);
   bool MayHaveRoom(const ColdBlock& cold, Fill& fill);
-  bool IsAbandoned(const ColdBlock& cold, const Fill& fill) const;
+  static bool IsAbandoned(const ColdBlock& cold, Fill& fill);
   Task<FillOutcome> Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill);
   void WarnNotKept(const BlockId& block, const Error& why);
 

@@ -24,7 +24,8 @@ constexpr BatchWay kSpare{.urgency = Urgency::kSpare};
 
 class BatchFillerTest : public ReaderRig {
  protected:
-  explicit BatchFillerTest(FillerOptions options = {}) : ReaderRig(options) {}
+  explicit BatchFillerTest(FillerOptions options = {}, std::size_t threads = 2)
+      : ReaderRig(options, threads) {}
 
   CheckedRead Whole(int number) const {
     return ReadOf(TestObject("data/" + std::to_string(number), kBlock), 0, {0, kBlock});
@@ -180,7 +181,13 @@ TEST_F(NarrowBatchTest, AReaderOvertakesTheBatchAndJoinsWhatItReads) {
   EXPECT_LE(s3_.most_at_once(), 8u);
 }
 
-TEST_F(NarrowBatchTest, APreloadOvertakesASpareFillAndAReaderBoth) {
+// One thread: of two, one may be late to S3 with a fill whose turn came early.
+class NarrowBatchInOrderTest : public BatchFillerTest {
+ protected:
+  NarrowBatchInOrderTest() : BatchFillerTest(FillerOptions{.max_fills = 8}, 1) {}
+};
+
+TEST_F(NarrowBatchInOrderTest, APreloadOvertakesASpareFillAndAReaderBoth) {
   std::mutex mutex;
   std::vector<std::string> asked;
   s3_.OnGet([&](const GetRequest& get) {

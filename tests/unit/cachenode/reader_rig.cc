@@ -53,10 +53,11 @@ bool Eventually(const std::function<bool()>& condition) {
   return ::testing::AssertionSuccess();
 }
 
-ReaderRig::ReaderRig(FillerOptions options)
+ReaderRig::ReaderRig(FillerOptions options, std::size_t threads)
     : link_(std::make_shared<const LinkSpec>(TestLink())),
       filler_(options, pool_, store_, peers_, origin_, counters_, history_),
-      reader_(store_, filler_, counters_, history_) {
+      reader_(store_, filler_, counters_, history_),
+      pool_("rig", threads) {
   pool_.Start();
 }
 

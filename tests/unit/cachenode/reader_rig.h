@@ -36,7 +36,7 @@ class ReaderRig : public ::testing::Test {
  protected:
   static constexpr std::uint32_t kBlock = 256 * 1024;
 
-  explicit ReaderRig(FillerOptions options = {});
+  explicit ReaderRig(FillerOptions options = {}, std::size_t threads = 2);
   ~ReaderRig() override;
 
   /// The read of `range` in the block of `object` at `offset`.
@@ -60,7 +60,7 @@ class ReaderRig : public ::testing::Test {
   Origin origin_{s3_, changed_, [] {}};
   Filler filler_;
   BlockReader reader_;
-  IoPool pool_{"rig", 2};
+  IoPool pool_;
 };
 
 }  // namespace forebay
