@@ -100,6 +100,7 @@ class E2eTest(unittest.TestCase):
 
     NODES = ("n1", "n2", "n3")
     CACHE = "1GiB"
+    CLUSTER = Cluster
 
     @classmethod
     def setUpClass(cls):
@@ -116,7 +117,7 @@ class E2eTest(unittest.TestCase):
 
     def setUp(self):
         self.folder = self.home / "c"
-        self.cluster = Cluster(self.folder, PROGRAMS, self.rgw.env)
+        self.cluster = self.CLUSTER(self.folder, PROGRAMS, self.rgw.env)
         self.addCleanup(self.end_cluster)
         self.bucket = "b" + re.sub(r"[^a-z0-9]", "", self._testMethodName.lower())[-40:] + str(os.getpid())
 

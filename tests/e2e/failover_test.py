@@ -30,9 +30,9 @@ def state_of(pid):
 class Load:
     """Readers of the whole data set until stop(), or once over it."""
 
-    def __init__(self, mount, passes=0, readers=READERS):
+    def __init__(self, mount, passes=0, readers=READERS, files=FILES):
         self.readers = [subprocess.Popen(
-            [sys.executable, "-B", verified_reader.__file__, str(mount), str(FILES), str(seed), str(passes)],
+            [sys.executable, "-B", verified_reader.__file__, str(mount), str(files), str(seed), str(passes)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for seed in range(readers)]
 
     def stop(self, seconds=60):

@@ -1,0 +1,117 @@
+#!/usr/bin/python3
+"""A coordinator that nobody reaches, and nodes that die while they send: training goes on, and administrators are told."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import netns
+from net_cluster import FILES, LONGEST_SECONDS, NODES, NetFaultTest, eventually, state_of
+
+# The promise is 5 s; a machine that builds beside this test is given room.
+TELL_SECONDS = 9
+LARGE = 48 << 20
+SLOW_BITS = 80_000_000
+
+
+class Control(NetFaultTest):
+    def test_without_the_coordinator_all_but_administration_goes_on(self):
+        mount = self.begin()
+        self.link("cold", "", "--no-background-fill")
+        self.cluster.mount("cold", "m2")
+        eventually(lambda: self.state("n1") == "up", "all is well")
+        load, fetched = self.load(mount), self.fetched()
+        # Nothing comes back from it: worse than a machine that says that nobody listens.
+        for name in (*NODES, "m1", "m2"):
+            self.network["c"].drop(self.network[name])
+
+        cold = self.folder / "m2"
+        self.finish(self.load(cold, passes=1, readers=1), "a cold epoch", rate=0)
+        self.assertEqual(self.fetched(), fetched + FILES)
+        self.assertEqual(self.cluster.unmount("m2"), 0)
+        again = self.cluster.mount("cold", "m2")
+        self.assertEqual(self.cluster.nodes["n1"].stop(), 0)
+        self.cluster.start_node("n1", self.CACHE)
+        self.finish(self.load(again, passes=1, readers=1), "a remount and a node's restart", rate=0)
+        self.assertGreater(self.network["c"].dropped(), 0, "nothing was lost: the fault did not happen")
+        self.admin_verbs_say_so()
+        self.network.heal()
+        eventually(lambda: {name: self.state(name) for name in NODES} == dict.fromkeys(NODES, "up"), "all are back")
+        self.finish(load, "the coordinator cut off")
+        self.assertEqual(self.fetched(), fetched + FILES, "nothing was fetched twice")
+
+    def admin_verbs_say_so(self):
+        """From a machine that cannot reach the coordinator, and has an administrator's certificate."""
+        trust = self.folder / "c.trust"
+        for words in (("status",), ("links",), ("nodes",), ("link", f"s3://{self.bucket}/", "--as", "more"), ("unlink", "data"),
+                      ("evict", "data"), ("preload", "data"), ("pause", "fills"), ("token", "list")):
+            begin = time.monotonic()
+            with self.network["m1"].inside():
+                result = subprocess.run(
+                    [self.cluster.programs / "forebay", "--coordinator", self.cluster.address, *words],
+                    env={**self.cluster.client_env, "FOREBAY_TRUST_DIR": str(trust)}, stdin=subprocess.DEVNULL,
+                    capture_output=True, text=True, timeout=60, check=False)
+            seconds = time.monotonic() - begin
+            self.assertNotEqual(result.returncode, 0, words)
+            self.assertIn(self.cluster.address, result.stderr, words)
+            self.assertLess(seconds, TELL_SECONDS, words)
+        print(f"    the last verb took {seconds:.2f} s and said: {result.stderr.strip()}", file=sys.stderr)
+
+    def test_a_node_that_dies_in_the_middle_of_an_answer(self):
+        """Slow links keep answers on their way for long enough to be cut."""
+        large = os.urandom(LARGE)
+        self.start()
+        self.put({"large/file": large})
+        self.addCleanup(self.s3.delete_object, Bucket=self.bucket, Key="large/file")
+        self.link("large", "large/", "--no-background-fill")
+        mount = self.cluster.mount("large", "m1")
+        self.assertEqual((mount / "file").read_bytes(), large)
+        for name in NODES:
+            self.network[name].limit(SLOW_BITS)
+        for name in NODES:
+            self.read_over_a_death(mount, large, name)
+
+    def read_over_a_death(self, mount, large, name):
+        with open(mount / "file", "rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        machine, switches = self.network[name], self.switches(mount)
+        got, begin, sent = [], time.monotonic(), machine.sent_bytes()
+        reader = threading.Thread(target=lambda: got.append((mount / "file").read_bytes()))
+        reader.start()
+        eventually(lambda: machine.sent_bytes() > sent + 300_000, "it sends an answer")
+        node = self.cluster.nodes[name]
+        pid = node.pid
+        os.kill(pid, signal.SIGKILL)
+        reader.join(120)
+        node.wait()
+        self.assertIsNone(state_of(pid))
+        print(f"    {name} died in the middle: {time.monotonic() - begin:.1f} s", file=sys.stderr)
+        self.assertEqual([len(body) for body in got], [len(large)])
+        self.assertTrue(got[0] == large, "wrong bytes")
+        self.assertGreater(self.switches(mount), switches, "no read went to another owner: the fault did not happen")
+        node.process.stdout.close()
+        self.cluster.start_node(name, self.CACHE)
+
+    def test_a_node_that_dies_under_load(self):
+        mount = self.begin()
+        load, switches = self.load(mount), self.switches(mount)
+        node = self.cluster.nodes["n2"]
+        pid, held = node.pid, self.metric(node, "forebay_index_entries")
+        node.kill()
+        self.assertIsNone(state_of(pid))
+        self.wait_for_switch(mount, switches)
+        self.cluster.start_node("n2", self.CACHE)
+        self.wait_for_return("n2")
+        total = self.finish(load, "killed")
+        self.assertLess(total["longest_seconds"], LONGEST_SECONDS)
+        self.assertGreaterEqual(self.metric(self.cluster.nodes["n2"], "forebay_index_entries"), held * 0.99)
+        self.assertLessEqual(self.fetched(), FILES + held)
+
+
+if __name__ == "__main__":
+    netns.skip_if_missing()
+    unittest.main(verbosity=2)

@@ -1,0 +1,151 @@
+#!/usr/bin/python3
+"""Machines that do not reach each other, both ways and one way, that are stopped, and a network that loses half of all
+it carries: readers go on with right bytes, blocks are not fetched again, and what is well again is used again."""
+
+import os
+import signal
+import sys
+import time
+import unittest
+
+import netns
+from net_cluster import FILES, NODES, NetFaultTest, eventually, state_of
+
+SECONDS = float(os.environ.get("FOREBAY_NET_FAULT_SECONDS", "5"))  # that each fault lasts; Tn is 3
+LOSSY_SECONDS = float(os.environ.get("FOREBAY_NET_LOSS_SECONDS", "8"))
+
+
+class Partition(NetFaultTest):
+    def epoch(self):
+        return self.cluster.json("status")["ring_epoch"]
+
+    def states(self):
+        return {name: self.state(name) for name in NODES}
+
+    def keep_for(self, seconds, look=lambda: None):
+        """Lets a fault last; answers what `look` answered meanwhile."""
+        seen = set()
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            seen.add(look())
+            time.sleep(0.2)
+        return seen
+
+    def dropped(self, *machines):
+        return sum(self.network[name].dropped() for name in machines)
+
+    def cut_off_from_clients(self, what, **ways):
+        """n1 and m1 do not reach each other; everybody else reaches both."""
+        mount = self.begin()
+        load = self.load(mount)
+        switches, fetched = self.switches(mount), self.fetched()
+        self.network["n1"].drop(self.network["m1"], **ways)
+        self.wait_for_switch(mount, switches)
+        states = self.keep_for(SECONDS, lambda: self.state("n1"))
+        self.assertGreater(self.dropped("n1"), 0, "nothing was lost: the fault did not happen")
+        self.network.heal()
+        self.wait_for_return("n1")
+        self.finish(load, what)
+        self.assertEqual(states, {"up"}, "one client's trouble is no node's")
+        self.assertEqual(self.fetched(), fetched, "blocks were fetched again though their owner has them")
+
+    def test_a_node_cut_off_from_a_client_alone(self):
+        self.cut_off_from_clients("cut off from a client")
+
+    def test_a_node_whose_answers_are_lost(self):
+        self.cut_off_from_clients("answers lost", came=False)
+
+    def test_a_node_that_no_question_reaches(self):
+        self.cut_off_from_clients("questions lost", to=False)
+
+    def test_a_node_cut_off_from_the_coordinator_alone_serves_on(self):
+        mount = self.begin()
+        load = self.load(mount)
+        fetched = self.fetched()
+        self.network["n1"].drop(self.network["c"])
+        eventually(lambda: self.state("n1") == "suspect", "the coordinator suspects it")
+        before = self.answered("n1")
+        self.keep_for(SECONDS)
+        self.assertGreater(self.dropped("n1"), 0, "nothing was lost: the fault did not happen")
+        self.assertGreater(self.answered("n1"), before + 50, "it serves readers all the while")
+        self.network.heal()
+        eventually(lambda: self.state("n1") == "up", "it is back")
+        self.finish(load, "cut off from the coordinator")
+        self.assertEqual(self.fetched(), fetched)
+
+    def test_nodes_cut_off_from_each_other_serve_what_they_hold(self):
+        mount = self.begin()
+        load = self.load(mount)
+        fetched = self.fetched()
+        self.network["n1"].drop(self.network["n2"])
+        self.network["n1"].drop(self.network["n3"])
+        self.keep_for(SECONDS)
+        self.network.heal()
+        self.finish(load, "nodes cut off from each other")
+        self.assertEqual(self.fetched(), fetched)
+
+    def test_a_stopped_node_is_passed_over_and_serves_what_it_holds_on_return(self):
+        mount = self.begin()
+        load = self.load(mount)
+        node, switches = self.cluster.nodes["n2"], self.switches(mount)
+        held = self.metric(node, "forebay_index_entries")
+        node.kill(signal.SIGSTOP)
+        self.addCleanup(node.kill, signal.SIGCONT)
+        eventually(lambda: state_of(node.pid) == "T", "it is stopped")
+        self.wait_for_switch(mount, switches)
+        eventually(lambda: self.state("n2") == "suspect", "the coordinator suspects it")
+        self.keep_for(SECONDS)
+        self.assertEqual(state_of(node.pid), "T")
+        node.kill(signal.SIGCONT)
+        eventually(lambda: self.states() == dict.fromkeys(NODES, "up"), "it is back in its place")
+        self.wait_for_return("n2")
+        self.finish(load, "stopped and continued")
+        self.assertGreaterEqual(self.metric(node, "forebay_index_entries"), held)
+        self.assertLessEqual(self.fetched(), FILES + held, "only what it holds was fetched by others, once")
+
+    def test_connections_that_are_reset_are_made_again(self):
+        mount = self.begin()
+        load = self.load(mount)
+        fetched, killed = self.fetched(), 0
+        for _ in range(5):
+            for name in NODES:
+                killed += self.network["m1"].kill_connections(self.network[name])
+            self.keep_for(0.5)
+        self.assertGreater(killed, 5, "no connection was reset: the fault did not happen")
+        self.wait_for_return("n1")
+        self.finish(load, f"{killed} connections reset")
+        self.assertEqual(self.fetched(), fetched)
+
+    def test_half_of_all_packets_of_a_node_are_lost(self):
+        mount = self.begin()
+        load = self.load(mount)
+        self.network["n3"].lose(0.5)
+        self.keep_for(LOSSY_SECONDS)
+        self.assertGreater(self.dropped("n3"), 100, "nothing was lost: the fault did not happen")
+        self.network.heal()
+        self.wait_for_return("n3")
+        self.finish(load, "half of a node's packets lost")
+
+    def test_half_of_all_packets_of_a_client_are_lost(self):
+        """Nobody is left to go to: reads are slow, and go on."""
+        mount = self.begin()
+        load = self.load(mount)
+        self.keep_for(1)
+        fetched = self.fetched()
+        self.network["m1"].lose(0.5)
+        before = sum(self.answered(name) for name in NODES)
+        self.keep_for(LOSSY_SECONDS)
+        self.assertGreater(self.dropped("m1"), 100, "nothing was lost: the fault did not happen")
+        self.assertGreater(sum(self.answered(name) for name in NODES), before, "no progress")
+        self.network.heal()
+        self.wait_for_return("n1")
+        total = load.stop(120)
+        print(f"\n    half of a client's packets lost: {total['reads']} reads, longest "
+              f"{total['longest_seconds']:.2f} s", file=sys.stderr)
+        self.assertEqual((total["errors"][:5], total["wrong"][:5]), ([], []))
+        self.assertEqual(self.fetched(), fetched)
+
+
+if __name__ == "__main__":
+    netns.skip_if_missing()
+    unittest.main(verbosity=2)
