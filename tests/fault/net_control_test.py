@@ -47,8 +47,8 @@ class Control(NetFaultTest):
     def admin_verbs_say_so(self):
         """From a machine that cannot reach the coordinator, and has an administrator's certificate."""
         trust = self.folder / "c.trust"
-        for words in (("status",), ("links",), ("nodes",), ("link", f"s3://{self.bucket}/", "--as", "more"), ("unlink", "data"),
-                      ("evict", "data"), ("preload", "data"), ("pause", "fills"), ("token", "list")):
+        for words in (("status",), ("links",), ("nodes",), ("link", f"s3://{self.bucket}/", "--as", "more"),
+                      ("unlink", "data", "--yes"), ("evict", "data", "--yes"), ("preload", "data"), ("pause", "fills"), ("token", "list")):
             begin = time.monotonic()
             with self.network["m1"].inside():
                 result = subprocess.run(

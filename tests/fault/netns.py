@@ -84,12 +84,20 @@ class Machine:
             self.iptables("-A", chain, "!", "-i" if chain == "INPUT" else "-o", "lo", *whose, "-m", "statistic",
                           "--mode", "random", "--probability", str(part), "-j", "DROP")
 
-    def limit(self, bits_per_second):
-        """What leaves the machine; 0 ends it."""
+    def limit(self, bits_per_second, other=None):
+        """What leaves the machine, or leaves it for that other one; 0 ends it."""
         self.do("tc", "qdisc", "del", "dev", "eth0", "root", check=False)
-        if bits_per_second:
-            self.do("tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", str(bits_per_second), "burst", "64kb",
-                    "latency", "2s")
+        if not bits_per_second:
+            return
+        narrow = ("rate", str(bits_per_second), "burst", "16kb")
+        if other is None:
+            self.do("tc", "qdisc", "add", "dev", "eth0", "root", "tbf", *narrow, "latency", "2s")
+            return
+        self.do("tc", "qdisc", "add", "dev", "eth0", "root", "handle", "1:", "htb", "default", "1")
+        self.do("tc", "class", "add", "dev", "eth0", "parent", "1:", "classid", "1:1", "htb", "rate", "10gbit")
+        self.do("tc", "class", "add", "dev", "eth0", "parent", "1:", "classid", "1:2", "htb", *narrow)
+        self.do("tc", "filter", "add", "dev", "eth0", "parent", "1:", "protocol", "ip", "u32", "match", "ip", "dst",
+                other.address, "flowid", "1:2")
 
     def heal(self):
         self.iptables("-F")
@@ -140,6 +148,18 @@ class Network:
             machine.close()
 
 
+def end_loop(loop):
+    """Ends a loop that has stopped, with what runs on it and the connections that it holds."""
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    # Sockets are closed by a turn of the loop.
+    for _ in range(3):
+        loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+
+
 class Tunnel:
     """On each of the machines 127.0.0.1:port leads to that port of the machine that the test was started on: an S3 that
     no fault of the network touches."""
@@ -158,11 +178,7 @@ class Tunnel:
         for listening in sockets:
             self.loop.run_until_complete(asyncio.start_server(self._serve, sock=listening))
         self.loop.run_forever()
-        tasks = asyncio.all_tasks(self.loop)
-        for task in tasks:
-            task.cancel()
-        self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        self.loop.close()
+        end_loop(self.loop)
         for listening in sockets:
             listening.close()
 
@@ -172,16 +188,20 @@ class Tunnel:
         except OSError:
             writer.close()
             return
-        await asyncio.gather(self._carry(reader, far_writer), self._carry(far_reader, writer), return_exceptions=True)
+        try:
+            await asyncio.gather(self._carry(reader, far_writer), self._carry(far_reader, writer))
+        except OSError:
+            pass  # one end is gone, and the other hears of it here
+        finally:
+            for end in (writer, far_writer):
+                end.close()
 
     @staticmethod
     async def _carry(reader, writer):
-        try:
-            while part := await reader.read(1 << 18):
-                writer.write(part)
-                await writer.drain()
-        finally:
-            writer.close()
+        while part := await reader.read(1 << 18):
+            writer.write(part)
+            await writer.drain()
+        writer.write_eof()
 
     def close(self):
         self.loop.call_soon_threadsafe(self.loop.stop)

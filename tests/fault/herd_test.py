@@ -1,0 +1,119 @@
+#!/usr/bin/python3
+"""A thousand readers of one cold block are one GET; two, when the node that asks for them dies. Readers that go away end
+nobody's wait."""
+
+import os
+import subprocess
+import sys
+
+import scripted_s3
+from e2e import eventually, main
+
+READERS = 500  # on each of two mounts
+BLOCK = 4 << 20
+PAGE = 4096
+# Long enough for all readers to be there.
+ANSWER_MS = 3000
+
+# Each reads a page of its own, so that the kernel cannot make one question of them.
+HERD = """
+import os, sys, threading
+path, readers, page, first = sys.argv[1], *map(int, sys.argv[2:])
+file = os.open(path, os.O_RDONLY)
+os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
+parts = [None] * readers
+def read(i):
+    try:
+        parts[i] = os.pread(file, page, (first + i) * page)
+    except OSError as error:
+        parts[i] = str(error).encode()
+threading.stack_size(1 << 18)
+threads = [threading.Thread(target=read, args=(i,)) for i in range(readers)]
+for thread in threads: thread.start()
+print("asked", flush=True)
+for thread in threads: thread.join()
+sys.stdout.buffer.write(b"".join(parts))
+"""
+
+
+class Herd(scripted_s3.ScriptedS3Test):
+    NODES = ("n1", "n2", "n3")
+    MOUNTS = ("m1", "m2")
+
+    def begin(self):
+        self.block = os.urandom(BLOCK)
+        self.put({"cold": self.block})
+        self.start(node_options=())
+        self.link("data", "", "--no-background-fill")
+        for name in self.MOUNTS:
+            self.cluster.mount("data", name)
+        self.s3.script({"do": "delay", "op": "GET", "ms": ANSWER_MS})
+
+    def start_readers(self):
+        herds = []
+        for number, name in enumerate(self.MOUNTS):
+            herd = subprocess.Popen(
+                [sys.executable, "-c", HERD, self.folder / name / "cold", str(READERS), str(PAGE), str(number * READERS)],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+            self.addCleanup(herd.stdout.close)
+            self.addCleanup(herd.kill)
+            herds.append(herd)
+        for herd in herds:
+            self.assertEqual(herd.stdout.readline(), b"asked\n")
+        eventually(lambda: self.filling() is not None, "somebody asks S3")
+        return herds
+
+    def filling(self):
+        """The node that fetches."""
+        return next((name for name, node in self.cluster.nodes.items()
+                     if node.metrics().get(("forebay_fills_in_flight", ""), 0) > 0), None)
+
+    def assert_right(self, herds):
+        for number, herd in herds:
+            got = herd.communicate(timeout=120)[0]
+            begin = number * READERS * PAGE
+            self.assertTrue(got == self.block[begin:begin + READERS * PAGE], f"mount {number}: {len(got)} bytes")
+
+    def cached(self):
+        return sum(int(node.metrics().get(("forebay_index_entries", ""), 0)) for node in self.cluster.nodes.values()
+                   if node.running())
+
+    def test_a_thousand_readers_are_one_get(self):
+        self.begin()
+        herds = self.start_readers()
+        self.assertEqual(self.gets(), 1, "all of them wait for one")
+        self.assert_right(enumerate(herds))
+        self.assertEqual(self.gets(), 1)
+
+    def test_the_owners_death_costs_one_more(self):
+        self.begin()
+        herds = self.start_readers()
+        owner = self.filling()
+        self.assertEqual(self.gets(), 1)
+        self.cluster.nodes[owner].kill()
+        self.assert_right(enumerate(herds))
+        self.assertEqual(self.gets(), 2)
+        self.cluster.start_node(owner, self.CACHE)
+
+    def test_readers_that_are_killed_do_not_end_the_wait_of_others(self):
+        self.begin()
+        herds = self.start_readers()
+        herds[0].kill()
+        self.assert_right([(1, herds[1])])
+        self.assertEqual(self.gets(), 1)
+
+    def test_a_fill_that_nobody_waits_for_any_more_lands(self):
+        self.begin()
+        herds = self.start_readers()
+        for herd in herds:
+            herd.kill()
+        for name in self.MOUNTS:
+            self.cluster.unmount(name)
+        eventually(lambda: self.cached() == 1, "the block is kept")
+        mount = self.cluster.mount("data", "m1")
+        self.assertTrue((mount / "cold").read_bytes() == self.block)
+        self.assertEqual(self.gets(), 1)
+
+
+if __name__ == "__main__":
+    main()
