@@ -66,6 +66,7 @@ Task<std::vector<BatchFiller::Outcome>> BatchFiller::Fill(std::vector<ColdBlock>
       outcomes[i] = FillOutcome::kKept;
     } else {
       blocks[i].urgency = way.urgency;
+      blocks[i].peers_only = way.peers_only;
       seats[i] = wishes.Take(i, blocks[i], true);
       // It is in memory alone, since the store had no room: it may have some now.
       const bool not_kept = !seats[i].fill && !store_.Contains(blocks[i].block);

@@ -18,6 +18,7 @@ struct BatchWay {
   /// dropped and fetched.
   bool verify = false;
   Urgency urgency = Urgency::kAsked;  ///< Not kReader.
+  bool peers_only = false;            ///< What no other node has is kNotFound; S3 is not asked.
 };
 
 /// Fills many blocks behind demand, for a preload or for the rest of a link. A reader of one of

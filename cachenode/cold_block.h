@@ -17,6 +17,8 @@ struct ColdBlock {
   /// The reader had no answer from an earlier owner of the block.
   bool passed_over = false;
   Urgency urgency = Urgency::kReader;
+  /// From another node or not at all, unless a reader comes to wait for it.
+  bool peers_only = false;
 
   /// Nobody waits for it yet.
   bool in_background() const { return urgency != Urgency::kReader; }

@@ -91,9 +91,9 @@ Status Fill::Verdict(Status status) const {
   return Fail(Code::kCorrupt, "block " + block_.ToString() + " ended early");
 }
 
-void Fill::MarkNoRoom() {
+void Fill::LandsAs(Result<FillOutcome> outcome) {
   const std::scoped_lock lock(mutex_);
-  no_room_ = true;
+  lands_as_ = std::move(outcome);
 }
 
 Status Fill::Finish(Status status) {
@@ -101,7 +101,7 @@ Status Fill::Finish(Status status) {
   {
     const std::scoped_lock lock(mutex_);
     ended_ = status;
-    if (no_room_) landed_ = FillOutcome::kNoRoom;
+    if (lands_as_) landed_ = lands_as_;
   }
   progress_.NotifyAll();
   return status;

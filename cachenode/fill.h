@@ -62,9 +62,9 @@ class Fill final : public PeerSink {
   /// How a GET that answered `status` has gone: kCorrupt in place of success unless every byte has
   /// come.
   Status Verdict(Status status) const;
-  /// Before a Finish with an error: the store is known to have no room, and nothing was fetched.
-  /// This is then how the fill has landed.
-  void MarkNoRoom();
+  /// Before a Finish with an error, when nothing was fetched: how the fill has landed then for
+  /// those in WaitLanded. (kNoRoom: the store is known to have no room.)
+  void LandsAs(Result<FillOutcome> outcome);
   /// The end: wakes all who wait; they get the verdict, which is returned.
   Status Finish(Status status);
   /// After Finish, when the store has taken the block or not: wakes those in WaitLanded.
@@ -103,7 +103,7 @@ class Fill final : public PeerSink {
   std::vector<std::uint64_t> checksums_;  // of its whole cells
   bool held_back_ = false;                // until the end
   bool costs_get_ = false;
-  bool no_room_ = false;
+  std::optional<Result<FillOutcome>> lands_as_;
   std::optional<Status> ended_;
   std::optional<Result<FillOutcome>> landed_;
   Notifier progress_;

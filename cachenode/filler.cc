@@ -91,9 +91,16 @@ std::shared_ptr<Fill> Filler::Running(const Uuid& link, const BlockId& block) {
 // The other nodes first: only the first live owner of a block asks S3 for it.
 Task<Result<PeerFind>> Filler::Fetch(const ColdBlock& cold, Fill& fill) {
   const Deadline deadline = Deadline::After(options_.s3_timeout);
+  if (cold.peers_only && IsRefusedRoom(cold, fill))
+    co_return Fail(Code::kOverloaded, "this node has no room for block " + cold.block.ToString());
   if (peers_.MayHave(cold.block)) {
     Result<PeerFind> find = co_await FetchFromPeers(cold, fill, deadline);
     if (!find || find->found) co_return find;
+  }
+  // A reader that has joined meanwhile gets it from S3.
+  if (cold.peers_only && slots_.InBackground(*fill.turn())) {
+    fill.LandsAs(Fail(Code::kNotFound, "no other node has block " + cold.block.ToString()));
+    co_return Fail(Unwanted(cold.block));
   }
   fill.MarkGet();
   Status got = co_await FetchFromS3(cold, fill, deadline);
@@ -157,15 +164,21 @@ bool Filler::MayHaveRoom(const ColdBlock& cold, Fill& fill) {
          full_for_spare_.MayHaveRoom(link, cold.block.length, Clock::now());
 }
 
+/// The store has refused such a block lately, and nobody waits for this one.
+bool Filler::IsRefusedRoom(const ColdBlock& cold, Fill& fill) {
+  if (!slots_.InBackground(*fill.turn()) || MayHaveRoom(cold, fill)) return false;
+  fill.LandsAs(FillOutcome::kNoRoom);
+  history_.NoteLoss(cold.block, BlockLoss::kNoRoom);
+  return true;
+}
+
 Task<Status> Filler::FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline deadline) {
   if (stopping_.load(std::memory_order_acquire))
     co_return Fail(Code::kUnavailable, "this node is stopping");
   MemoryBudget::Reservation background;
   if (IsAbandoned(cold, fill)) co_return Fail(Unwanted(cold.block));
   if (slots_.InBackground(*fill.turn())) {
-    if (!MayHaveRoom(cold, fill)) {
-      fill.MarkNoRoom();
-      history_.NoteLoss(cold.block, BlockLoss::kNoRoom);
+    if (IsRefusedRoom(cold, fill)) {
       co_return Fail(Code::kOverloaded, "this node has no room for block " + cold.block.ToString());
     }
     auto share = co_await background_memory_.Reserve(cold.block.length, deadline);

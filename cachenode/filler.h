@@ -52,7 +52,8 @@ class Filler {
   /// the store or in `recent` by now. A fill is as urgent as the most urgent of those who joined
   /// it; who joins in the background follows with Unwish. A fill in the background costs no GET
   /// while the store has no room for its link, a spare one while nothing is free: it ends with
-  /// kOverloaded, landed as kNoRoom.
+  /// kOverloaded, landed as kNoRoom. One that may only come from other nodes costs none at all: it
+  /// lands as kNotFound when they have it not.
   Seat JoinOrStart(const ColdBlock& cold, bool unless_kept);
   /// Of a seat that was taken in the background: its batch does not want the block any more,
   /// or has it. A fill that waits for S3 in the background ends when no batch wants it.
@@ -80,6 +81,7 @@ class Filler {
   Task<Status> FetchFromS3(const ColdBlock& cold, Fill& fill, Deadline deadline);
   Task<Status> FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline deadline);
   bool MayHaveRoom(const ColdBlock& cold, Fill& fill);
+  bool IsRefusedRoom(const ColdBlock& cold, Fill& fill);
   static bool IsAbandoned(const ColdBlock& cold, Fill& fill);
   Task<FillOutcome> Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill);
   void WarnNotKept(const BlockId& block, const Error& why);

@@ -26,6 +26,8 @@ constexpr std::chrono::seconds kFresh{1};
 // have gone to the next owners meanwhile.
 constexpr std::chrono::milliseconds kPulse{500};
 constexpr std::chrono::seconds kPaused{2};
+// Between two looks whether a node is back that is being restarted.
+constexpr std::chrono::milliseconds kLookForRestart{20};
 // What others filled in our absence is looked for as long as the ring remembers former owners.
 constexpr std::chrono::seconds kAwayMemory{kPreviousOwnerMemory};
 
@@ -109,12 +111,29 @@ std::vector<PeerSource::Place> PeerSource::PlacesFor(const BlockId& block,
     if (node == nullptr || node->id == options_.self) continue;
     if (!std::ranges::any_of(places, same)) places.push_back(Place{node, false});
   }
+  // One that is to go may hold anything: also what it filled in others' place.
+  for (const NodeInfo& node : table.nodes()) {
+    if (node.state != NodeState::kDraining || node.id == options_.self) continue;
+    const auto same = [&node](const Place& place) { return place.node == &node; };
+    if (!std::ranges::any_of(places, same)) places.push_back(Place{&node, false});
+  }
   for (const Place& place : behind) {
     const auto same = [&](const Place& other) { return other.node == place.node; };
     if (WasAway() && !std::ranges::any_of(places, same)) places.push_back(place);
   }
-  std::erase_if(places, [this](const Place& place) { return health_.IsSilent(place.node->id); });
+  std::erase_if(places, [this](const Place& place) { return IsOutOfReach(place); });
   return places;
+}
+
+bool PeerSource::IsOutOfReach(const Place& place) const {
+  const std::string& id = place.node->id;
+  return health_.IsSilent(id) && !(place.ahead && MayRestart(id));
+}
+
+bool PeerSource::MayRestart(const std::string& node) const {
+  const std::scoped_lock lock(restarts_mutex_);
+  const auto until = restarts_.find(node);
+  return until != restarts_.end() && Clock::now() < until->second;
 }
 
 bool PeerSource::MayHave(const BlockId& block) const {
@@ -136,7 +155,7 @@ Task<Result<PeerFind>> PeerSource::AskAll(Question question) {
   for (const Place& place : places) {
     if (stopped_ || question.deadline.Expired()) break;
     // Found silent since the list was made, by somebody else's question.
-    if (health_.IsSilent(place.node->id)) continue;
+    if (IsOutOfReach(place)) continue;
     if (place.ahead) {
       find = co_await AskAhead(&question, place.node);
     } else {
@@ -152,7 +171,9 @@ Task<Result<PeerFind>> PeerSource::AskAhead(const Question* question, const Node
   PeerFind find;
   find.keep = false;
   if (question->cold.passed_over) {
-    const bool alive = co_await IsAlive(node, options_.doubt);
+    bool alive = !health_.IsSilent(node->id);
+    if (alive) alive = co_await IsAlive(node, options_.doubt);
+    if (!alive) alive = co_await WaitForRestart(question, node);
     if (!alive) co_return find;
   }
   const Deadline patience = question->deadline.AtMost(options_.silence);
@@ -167,12 +188,28 @@ Task<Result<PeerFind>> PeerSource::AskAhead(const Question* question, const Node
       co_await SleepFor(kAskAgain);
       continue;
     }
-    if (code != Code::kNotFound || told_to_begin) break;
+    if (code == Code::kUnavailable && !patience.Expired()) {
+      const bool back = co_await WaitForRestart(question, node);
+      if (back) continue;
+    }
+    if (code != Code::kNotFound || told_to_begin || question->cold.peers_only) break;
     told_to_begin = true;
     const bool began = co_await BeginGet(question, node);
     if (began) question->sink->MarkGet();
   }
   co_return PeerFind();
+}
+
+// True: it answers again. Its probe, which somebody else runs, finds out.
+Task<bool> PeerSource::WaitForRestart(const Question* question, const NodeInfo* node) {
+  while (!stopped_ && !question->deadline.Expired() && MayRestart(node->id)) {
+    co_await SleepFor(kLookForRestart);
+    if (!health_.IsSilent(node->id)) co_return true;
+    // Its place may have gone to others meanwhile.
+    const std::shared_ptr<const RingTable> table = cluster_.ring();
+    if (table->Find(node->id) == nullptr) break;
+  }
+  co_return false;
 }
 
 Task<Result<PeerFind>> PeerSource::AskBehind(const Question* question, const NodeInfo* node) {
@@ -193,10 +230,11 @@ Task<Status> PeerSource::Fetch(const Question* question, const NodeInfo* node) {
     const BlockRange range{begin, std::min(begin + kPartBytes, cold.block.length)};
     const BlockRequest request = RequestFor(cold, range);
     const proto::ReadBlockRequest message = ToProto(request);
+    const TimePoint asked = Clock::now();
     Result<RpcReply> reply =
         co_await pool_->Call(node->address, Method::kReadBlock, message, question->deadline);
     if (!reply) {
-      NoteFailure(*node, reply.error());
+      NoteFailure(*node, reply.error(), Clock::now() - asked < options_.silence);
       co_return Fail(reply.error());
     }
     heard_[node->id] = Clock::now();
@@ -218,7 +256,7 @@ Task<bool> PeerSource::BeginGet(const Question* question, const NodeInfo* node) 
   const Result<RpcReply> reply =
       co_await pool_->Call(node->address, Method::kPrefetchBlock, message, question->deadline);
   if (!reply) {
-    NoteFailure(*node, reply.error());
+    NoteFailure(*node, reply.error(), false);
     co_return false;
   }
   proto::PrefetchBlockReply answer;
@@ -227,17 +265,26 @@ Task<bool> PeerSource::BeginGet(const Question* question, const NodeInfo* node) 
 }
 
 Task<bool> PeerSource::IsAlive(const NodeInfo* node, Duration patience) {
-  const bool answers = co_await AnswersProbe(pool_.get(), node->address, Deadline::After(patience));
+  const Deadline deadline = Deadline::After(patience);
+  const bool answers = co_await AnswersProbe(pool_.get(), node->address, deadline);
   if (answers) {
     heard_[node->id] = Clock::now();
   } else {
-    NoteFailure(*node, Error{Code::kUnavailable, "no answer"});
+    const Error silent{Code::kUnavailable, "no answer"};
+    NoteFailure(*node, silent, !deadline.Expired());
   }
   co_return answers;
 }
 
-void PeerSource::NoteFailure(const NodeInfo& node, const Error& error) {
-  if (error.code != Code::kUnavailable || stopped_ || !health_.Failed(node.id)) return;
+void PeerSource::NoteFailure(const NodeInfo& node, const Error& error, bool at_once) {
+  if (error.code != Code::kUnavailable || stopped_) return;
+  {
+    // Before it counts as silent: from then on it is asked no more, unless it may come back soon.
+    const std::scoped_lock lock(restarts_mutex_);
+    if (health_.IsSilent(node.id)) return;
+    restarts_[node.id] = at_once ? Clock::now() + options_.restart : TimePoint();
+  }
+  if (!health_.Failed(node.id)) return;
   spdlog::warn("cache node {} at {} does not answer this node", node.id, node.address);
   Spawn(io_.At(0), Probe(node.id, node.address));
 }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -27,14 +28,20 @@ struct PeerSourceOptions {
   Duration doubt = std::chrono::milliseconds(150);
   /// Nobody but this node may ask S3 then; those that might spare us the GET get this long.
   Duration look = std::chrono::milliseconds(500);
+  /// An earlier owner whose process is gone while its machine answers is probably being restarted,
+  /// and has the block: it gets this long, from when it was first missed, before S3 is asked. With
+  /// what the reader lost at it, shorter than `silence`.
+  Duration restart = std::chrono::milliseconds(2500);
 };
 
 /// The cluster's other nodes as places that blocks come from, so that only the first live owner of
 /// a block asks S3 for it:
 ///
 ///   1. the owners before this node in the ring, in order: whoever of them is alive is the filler.
-///      What it neither has nor fetches it is told to fetch (kPrefetchBlock), and then joined;
-///   2. the partition's former owners, newest first: it moved, they may still hold its blocks;
+///      What it neither has nor fetches it is told to fetch (kPrefetchBlock), and then joined. One
+///      that is being restarted is waited for a moment;
+///   2. the partition's former owners, newest first: it moved, they may still hold its blocks; and
+///      nodes that are being drained;
 ///   3. after this node was away: the owners behind it, who filled in its place.
 ///
 /// All are asked with `peer_only`: answered from a store or by joining a GET that runs, never
@@ -70,13 +77,17 @@ class PeerSource final : public BlockPeers {
 
   std::vector<Place> PlacesFor(const BlockId& block, const RingTable& table) const;
   bool WasAway() const;
+  bool IsOutOfReach(const Place& place) const;
   Task<Result<PeerFind>> AskAll(Question question);
   Task<Result<PeerFind>> AskAhead(const Question* question, const NodeInfo* node);
   Task<Result<PeerFind>> AskBehind(const Question* question, const NodeInfo* node);
   Task<Status> Fetch(const Question* question, const NodeInfo* node);
   Task<bool> BeginGet(const Question* question, const NodeInfo* node);
   Task<bool> IsAlive(const NodeInfo* node, Duration patience);
-  void NoteFailure(const NodeInfo& node, const Error& error);
+  Task<bool> WaitForRestart(const Question* question, const NodeInfo* node);
+  bool MayRestart(const std::string& node) const;
+  /// `at_once`: its machine said so, nobody waited in vain.
+  void NoteFailure(const NodeInfo& node, const Error& error, bool at_once);
   Task<void> Probe(std::string id, std::string address);
   Task<void> NoticePauses();
 
@@ -85,6 +96,8 @@ class PeerSource final : public BlockPeers {
   PeerHealth health_;
   std::atomic<bool> stopped_{false};
   std::atomic<std::int64_t> away_until_{0};  // of Clock: until then owners behind are asked
+  mutable std::mutex restarts_mutex_;
+  std::unordered_map<std::string, TimePoint> restarts_;  // guarded: until when, by node id
   IoPool io_{"peers", 1};
   std::unique_ptr<ClientPool> pool_;
   std::unordered_map<std::string, TimePoint> heard_;  // by node id; on the event loop only

@@ -175,6 +175,7 @@ Task<Result<RpcReply>> Service::FillBlocks(RpcCall call) {
   if (!blocks) co_return Fail(blocks.error());
   BatchWay way;
   way.verify = request.verify();
+  way.peers_only = request.peers_only();
   if (request.spare()) way.urgency = Urgency::kSpare;
   const std::vector<BatchFiller::Outcome> outcomes =
       co_await parts_.batches.Fill(std::move(*blocks), way, call.deadline);
@@ -225,9 +226,19 @@ Task<Result<RpcReply>> Service::CheckBlocks(RpcCall call) {
     if (!set_aside.empty() && parts_.store.IsSetAside(block)) mark(set_aside, i);
   }
   proto::CheckBlocksReply reply;
+  if (request.with_heat()) *reply.mutable_heat() = HeatOf(request);
   reply.set_set_aside(std::move(set_aside));
   reply.set_present(std::move(present));
   co_return ReplyWith(reply);
+}
+
+std::string Service::HeatOf(const proto::CheckBlocksRequest& request) const {
+  const Uuid link = UuidFromBytes(request.link());
+  std::string heat;
+  heat.reserve(static_cast<std::size_t>(request.blocks_size()));
+  for (const proto::BlockKey& key : request.blocks())
+    heat.push_back(static_cast<char>(parts_.store.HeatOf(link, FromProto(key))));
+  return heat;
 }
 
 Task<Result<RpcReply>> Service::DescribeBlocks(RpcCall call) {

@@ -54,6 +54,7 @@ class Service {
   Task<Result<RpcReply>> PrefetchBlock(RpcCall call);
   Task<Result<RpcReply>> FillBlocks(RpcCall call);
   Task<Result<RpcReply>> CheckBlocks(RpcCall call);
+  std::string HeatOf(const proto::CheckBlocksRequest& request) const;
   Task<Result<RpcReply>> DescribeBlocks(RpcCall call);
   Task<Result<RpcReply>> VerifyBlocks(RpcCall call);
   /// One block of VerifyBlocks: adds its CRC to `reply` when that is asked for.

@@ -92,6 +92,21 @@ std::string_view NodeStateName(std::uint32_t state) {
   return "unknown";
 }
 
+std::string_view OutBecause(const proto::NodeStats& node) {
+  if (node.info().state() != static_cast<std::uint32_t>(NodeState::kOut)) return "";
+  switch (static_cast<Dismissal>(node.dismissal())) {
+    case Dismissal::kNone:
+      return "silent";
+    case Dismissal::kRemoved:
+      return "removed";
+    case Dismissal::kDrained:
+      return "drained";
+    case Dismissal::kFenced:
+      return "fenced";
+  }
+  return "unknown";
+}
+
 Tone LinkTone(std::uint32_t state) {
   if (state == 1) return Tone::kGood;
   return state == 0 ? Tone::kWarning : Tone::kBad;
@@ -156,6 +171,8 @@ boost::json::object NodeJson(const proto::NodeStats& node) {
   out["id"] = ValidUtf8(node.info().id());
   out["address"] = ValidUtf8(node.info().address());
   out["state"] = NodeStateName(node.info().state());
+  const std::string_view why = OutBecause(node);
+  out["out_because"] = why.empty() ? boost::json::value() : boost::json::value(why);
   out["used_bytes"] = space.used_bytes;
   out["capacity_bytes"] = space.capacity_bytes;
   out["blocks"] = node.blocks();

@@ -24,6 +24,8 @@ std::expected<proto::StatsReply, Failure> AskStats(Session& session,
 std::string_view LinkStateName(std::uint32_t state);
 /// "up", "suspect", "draining", "out", of NodeInfo.state.
 std::string_view NodeStateName(std::uint32_t state);
+/// "silent", "removed", "drained", "fenced"; "" = it is not out.
+std::string_view OutBecause(const proto::NodeStats& node);
 Tone LinkTone(std::uint32_t state);
 Tone NodeTone(std::uint32_t state);
 

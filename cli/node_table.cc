@@ -10,6 +10,17 @@
 #include "common/base/units.h"
 
 namespace forebay {
+namespace {
+
+/// "up"; "out, fenced".
+std::string StateText(const proto::NodeStats& node) {
+  std::string text(NodeStateName(node.info().state()));
+  const std::string_view why = OutBecause(node);
+  if (!why.empty()) text.append(", ").append(why);
+  return text;
+}
+
+}  // namespace
 
 void PrintNodes(const Console& console, const proto::StatsReply& stats) {
   if (stats.nodes().empty()) {
@@ -36,16 +47,15 @@ void PrintNodes(const Console& console, const proto::StatsReply& stats) {
   Table table(std::move(columns));
   for (const proto::NodeStats& node : stats.nodes()) {
     const DiskSpace space = SpaceOf(node);
-    std::vector<Cell> row = {
-        Cell(node.info().id()),
-        Cell(node.info().address()),
-        Cell(std::string(NodeStateName(node.info().state())), NodeTone(node.info().state())),
-        Cell(HumanBytes(space.used_bytes)),
-        Cell(HumanBytes(space.capacity_bytes)),
-        Cell(HumanCount(node.blocks())),
-        Cell(HumanCount(node.total().hits())),
-        Cell(HumanCount(node.total().misses())),
-        Cell(HumanCount(node.total().s3_gets()))};
+    std::vector<Cell> row = {Cell(node.info().id()),
+                             Cell(node.info().address()),
+                             Cell(StateText(node), NodeTone(node.info().state())),
+                             Cell(HumanBytes(space.used_bytes)),
+                             Cell(HumanBytes(space.capacity_bytes)),
+                             Cell(HumanCount(node.blocks())),
+                             Cell(HumanCount(node.total().hits())),
+                             Cell(HumanCount(node.total().misses())),
+                             Cell(HumanCount(node.total().s3_gets()))};
     if (console.wide()) {
       row.emplace_back(HumanBytes(node.total().s3_bytes()));
       row.emplace_back(HumanCount(node.total().peer_fills()));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <pwd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
@@ -25,6 +27,16 @@ constexpr std::chrono::seconds kReachWithin{5};
 /// A call whose work is alive is only bounded by this: a silent coordinator is noticed by
 /// ClientPool within seconds. A `check` of a billion objects is the longest work that there is.
 constexpr std::chrono::hours kLongestCall{6};
+
+/// Of the user who runs this program; "" when the system does not know him.
+std::string UserName() {
+  constexpr std::size_t kRoom = 16384;  // sysconf(_SC_GETPW_R_SIZE_MAX) says 1 KiB and may be low
+  std::string room(kRoom, '\0');
+  passwd entry{};
+  passwd* found = nullptr;
+  const int failed = getpwuid_r(geteuid(), &entry, room.data(), room.size(), &found);
+  return failed == 0 && found != nullptr ? std::string(found->pw_name) : std::string();
+}
 
 }  // namespace
 
@@ -54,6 +66,8 @@ std::expected<void, Failure> RpcSession::MakePool() {
   ClientPoolOptions options;
   options.credentials.trust = *trust;
   options.credentials.role = proto::ROLE_ADMIN;
+  // For the audit, where no certificate says who this is.
+  options.credentials.id = *trust ? (*trust)->self().id : UserName();
   options.credentials.program = "forebay " + std::string(Version());
   options.credentials.secret = std::move(*secret);
   options.connect_timeout = std::max<Duration>(kReachWithin / options_.coordinators.size(),

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/s3/list_parser.h"
+#include "coordinator/drainer.h"
 #include "coordinator/preload_records.h"
 #include "coordinator/stats.h"
 
@@ -29,7 +30,17 @@ void AddNodeAlerts(const std::vector<MemberView>& members, std::int64_t now,
                    std::vector<proto::Alert>& alerts) {
   for (const MemberView& member : members) {
     const NodeInfo& node = member.info;
-    if (node.state == NodeState::kOut) {
+    if (member.dismissal == Dismissal::kFenced) {
+      alerts.push_back(MakeAlert(
+          "node_fenced", member.out_unix_s,
+          fmt::format("node {} at {} is fenced: an administrator keeps it out", node.id,
+                      node.address),
+          fmt::format("`forebay node undrain {0}` lets it in again, `forebay node remove {0}` "
+                      "leaves that to its next start",
+                      node.id)));
+    }
+    // One that was removed or drained is gone because somebody wanted it.
+    if (node.state == NodeState::kOut && member.dismissal == Dismissal::kNone) {
       alerts.push_back(
           MakeAlert("node_out", member.out_unix_s,
                     fmt::format("node {} at {} is out of the ring; the others hold its share",
@@ -137,6 +148,20 @@ std::vector<proto::Alert> ClusterAlerts(const proto::StatsReply& reply,
   for (const proto::TaskState& task : failed_tasks) {
     // What it could not fetch its readers are told of.
     if (task.kind() == kFillKind) continue;
+    if (task.kind() == kDrainKind) {
+      // Tried again, taken back or removed since then.
+      const bool over = std::ranges::none_of(members, [&](const MemberView& member) {
+        return member.info.id == task.target() && member.drains;
+      });
+      if (over) continue;
+      alerts.push_back(MakeAlert(
+          "drain_failed", task.ended_unix_s(),
+          fmt::format("node {} could not be drained: {}", task.target(), task.error()),
+          fmt::format("`forebay node drain {0}` tries again, `forebay node undrain {0}` takes it "
+                      "back, `forebay node remove {0}` gives up what it holds",
+                      task.target())));
+      continue;
+    }
     alerts.push_back(
         MakeAlert("link_failed", task.ended_unix_s(),
                   fmt::format("link '{}' could not be listed: {}", task.target(), task.error()),

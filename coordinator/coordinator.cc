@@ -245,6 +245,7 @@ std::vector<MethodEntry> Coordinator::AllMethods() const {
   for (MethodEntry& entry : task_service_->Methods()) all.push_back(std::move(entry));
   for (MethodEntry& entry : policy_service_->Methods()) all.push_back(std::move(entry));
   for (MethodEntry& entry : trust_service_->Methods()) all.push_back(std::move(entry));
+  for (MethodEntry& entry : member_service_->Methods()) all.push_back(std::move(entry));
   return all;
 }
 
@@ -255,6 +256,19 @@ Status Coordinator::RunAndWait(Task<void> task, Duration patience) {
 }
 
 void Coordinator::ServeTasks(NodeCaller call) {
+  drainer_ = std::make_unique<Drainer>(
+      io_.At(0), Drainer::Parts{.store = *store_,
+                                .fence = fence_,
+                                .membership = *membership_,
+                                .links = *links_,
+                                .tasks = tasks_,
+                                .index = *index_,
+                                .stats = *stats_,
+                                .call = call,
+                                .offload = offload_,
+                                .patience = options_.preload_patience,
+                                .bytes_per_second = options_.drain_bytes_per_second});
+  member_service_ = std::make_unique<MemberService>(*membership_, *drainer_);
   uploads_ = std::make_unique<NameUploads>(options_.state_dir + "/preload");
   preloader_ = std::make_unique<Preloader>(
       io_.At(0), Preloader::Parts{.store = *store_,
@@ -281,6 +295,7 @@ void Coordinator::ServeTasks(NodeCaller call) {
   task_service_ = std::make_unique<TaskService>(TaskService::Parts{.tasks = tasks_,
                                                                    .linker = *linker_,
                                                                    .preloader = *preloader_,
+                                                                   .drainer = *drainer_,
                                                                    .uploads = *uploads_,
                                                                    .offload = offload_});
 }
@@ -290,6 +305,7 @@ Task<void> Coordinator::ResumeTasks() {
   if (!resumed) spdlog::error("links cannot be resumed: {}", resumed.error().message);
   resumed = co_await preloader_->Resume();
   if (!resumed) spdlog::error("preloads cannot be resumed: {}", resumed.error().message);
+  drainer_->Resume();
 }
 
 Task<void> Coordinator::Maintain() {
@@ -419,6 +435,8 @@ void Coordinator::Stop() {
     if (!ended) spdlog::warn("listings did not end in time; they begin again at the next start");
     Status preloads = RunAndWait(preloader_->Stop(), kPreloadPatience);
     if (!preloads) spdlog::warn("preloads did not end in time; they go on from an earlier point");
+    Status drains = RunAndWait(drainer_->Stop(), kPreloadPatience);
+    if (!drains) spdlog::warn("drains did not end in time; they go on at the next start");
     Status closed = RunAndWait(ClosePeers(), kClosePatience);
     if (!closed) spdlog::warn("connections to nodes did not close in time");
   }

@@ -21,11 +21,13 @@
 #include "coordinator/cache_census.h"
 #include "coordinator/changed_files.h"
 #include "coordinator/client_service.h"
+#include "coordinator/drainer.h"
 #include "coordinator/explainer.h"
 #include "coordinator/fill_budget.h"
 #include "coordinator/job_service.h"
 #include "coordinator/link_registry.h"
 #include "coordinator/linker.h"
+#include "coordinator/member_service.h"
 #include "coordinator/membership.h"
 #include "coordinator/name_uploads.h"
 #include "coordinator/namespace_index.h"
@@ -59,7 +61,8 @@ struct CoordinatorOptions {
   /// How long a preload asks for a block that a node or S3 does not answer.
   Duration preload_patience = kS3Patience;
   bool background_fill = true;
-  std::uint64_t fill_bytes_per_second = 0;  ///< Of each background fill; 0 = no limit.
+  std::uint64_t fill_bytes_per_second = 0;   ///< Of each background fill; 0 = no limit.
+  std::uint64_t drain_bytes_per_second = 0;  ///< Of each drain; 0 = no limit.
 };
 
 /// How the coordinator reaches S3.
@@ -148,6 +151,7 @@ class Coordinator {
   std::unique_ptr<NodeService> node_service_;
   std::unique_ptr<ClientService> client_service_;
   std::unique_ptr<AdminService> admin_service_;
+  std::unique_ptr<Drainer> drainer_;
   std::unique_ptr<NameUploads> uploads_;
   std::unique_ptr<Preloader> preloader_;
   std::unique_ptr<BackgroundFills> fills_;
@@ -155,6 +159,7 @@ class Coordinator {
   std::unique_ptr<TaskService> task_service_;
   std::unique_ptr<PolicyService> policy_service_;
   std::unique_ptr<TrustService> trust_service_;
+  std::unique_ptr<MemberService> member_service_;
   std::unique_ptr<RpcServer> server_;
   std::atomic<std::uint64_t> newest_epoch_{0};  // that a peer was ever seen at
   bool stopped_ = false;

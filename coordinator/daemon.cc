@@ -68,6 +68,7 @@ class CoordinatorDaemon final : public Daemon {
     options.program = std::string(kProgram) + " " + std::string(Version());
     options.background_fill = config_.background_fill;
     options.fill_bytes_per_second = config_.fill_limit;
+    options.drain_bytes_per_second = config_.drain_limit;
     options.secret = std::move(*secret);
     options.trust = proof_;
     if (proof_) {

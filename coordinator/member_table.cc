@@ -6,6 +6,8 @@
 #include <cmath>
 #include <utility>
 
+#include "common/base/nearest.h"
+
 namespace forebay {
 namespace {
 
@@ -31,6 +33,9 @@ Status ValidateNode(const NodeInfo& info) {
   }
   return {};
 }
+
+/// What an administrator is told who asks for a change that makes no sense.
+constexpr std::string_view kNothingChanged = "nothing was changed";
 
 bool WeightChanged(std::uint64_t before, std::uint64_t now) {
   const double a = static_cast<double>(before);
@@ -87,9 +92,13 @@ Result<MemberTable::Registration> MemberTable::PlanRegistration(
                               "--node-id, or stop that one",
                               info.id, old.info.address));
     }
+    Status welcome = MayComeBack(old, incarnation);
+    if (!welcome) return Fail(welcome.error());
     new_table = new_table || !old.in_ring() || ReachedOtherwise(old.info, info);
   }
-  info.state = NodeState::kUp;
+  // A drain goes on over restarts of the node.
+  const bool draining = known != members_.end() && known->second.info.state == NodeState::kDraining;
+  info.state = draining ? NodeState::kDraining : NodeState::kUp;
   Registration plan;
   plan.member = Member{.info = std::move(info),
                        .incarnation = incarnation,
@@ -98,6 +107,126 @@ Result<MemberTable::Registration> MemberTable::PlanRegistration(
                        .out_unix_s = 0};
   plan.new_table = new_table;
   return plan;
+}
+
+/// Whether a process with this incarnation may register again.
+Status MemberTable::MayComeBack(const Member& known, std::uint64_t incarnation) const {
+  const std::string& id = known.info.id;
+  switch (known.dismissal) {
+    case Dismissal::kNone:
+      return {};
+    case Dismissal::kFenced:
+      return Fail(Code::kDenied, fmt::format("node {0} is fenced: an administrator keeps it out of "
+                                             "the cluster until `forebay node undrain {0}`",
+                                             id));
+    case Dismissal::kRemoved:
+    case Dismissal::kDrained:
+      break;
+  }
+  if (known.incarnation != incarnation) return {};
+  return Fail(
+      Code::kDenied,
+      fmt::format("node {0} was {1} by an administrator: restart it to join again, or let "
+                  "it in with `forebay node undrain {0}`",
+                  id,
+                  known.dismissal == Dismissal::kRemoved ? "removed from the cluster" : "drained"));
+}
+
+Result<Member> MemberTable::Find(const std::string& id) const {
+  const auto known = members_.find(id);
+  if (known != members_.end()) return known->second;
+  std::vector<std::string> ids;
+  ids.reserve(members_.size());
+  for (const auto& [known_id, member] : members_) ids.push_back(known_id);
+  const std::string near = Nearest(id, ids);
+  return Fail(Code::kNotFound, fmt::format("there is no node '{}': {}; {}", id,
+                                           near.empty() ? "`forebay nodes` shows all"
+                                                        : "did you mean '" + near + "'?",
+                                           kNothingChanged));
+}
+
+/// True when the others could not do its work: no other node may own anything, or this one is up
+/// and no other one is.
+bool MemberTable::IsNeeded(const Member& member, TimePoint now) const {
+  bool other_owns = false;
+  bool other_is_up = false;
+  for (const auto& [id, other] : members_) {
+    if (id == member.info.id || other.info.state != NodeState::kUp) continue;
+    other_owns = true;
+    other_is_up = other_is_up || StateOf(other, now) == NodeState::kUp;
+  }
+  const bool serves = StateOf(member, now) != NodeState::kSuspect;
+  return !other_owns || (serves && !other_is_up);
+}
+
+Result<std::optional<Member>> MemberTable::PlanDismissal(const std::string& id, Dismissal why,
+                                                         TimePoint now,
+                                                         std::int64_t now_unix_s) const {
+  Result<Member> known = Find(id);
+  if (!known) return Fail(known.error());
+  Member member = std::move(*known);
+  if (why == Dismissal::kDrained && member.info.state != NodeState::kDraining)
+    return Fail(Code::kInvalid, fmt::format("node {} is not draining any more", id));
+  // A drained node is as good as removed.
+  const bool done = member.dismissal == why ||
+                    (why == Dismissal::kRemoved && member.dismissal == Dismissal::kDrained);
+  if (done) return std::optional<Member>();
+  if (member.in_ring() && IsNeeded(member, now)) {
+    return Fail(Code::kInvalid,
+                fmt::format("node {} is the last one that can serve: start another node first, or "
+                            "stop this one to stop the cache; {}",
+                            id, kNothingChanged));
+  }
+  if (member.in_ring()) member.out_unix_s = now_unix_s;
+  member.info.state = NodeState::kOut;
+  member.dismissal = why;
+  return std::optional<Member>(std::move(member));
+}
+
+Result<std::optional<Member>> MemberTable::PlanDrain(const std::string& id, TimePoint now) const {
+  Result<Member> known = Find(id);
+  if (!known) return Fail(known.error());
+  Member member = std::move(*known);
+  if (!member.in_ring()) {
+    return Fail(Code::kInvalid,
+                fmt::format("node {} is out of the cluster already: its machine may be stopped; {}",
+                            id, kNothingChanged));
+  }
+  if (member.info.state == NodeState::kDraining) return std::optional<Member>();
+  if (StateOf(member, now) == NodeState::kSuspect) {
+    const auto silent = std::chrono::duration_cast<std::chrono::seconds>(now - member.heard);
+    return Fail(Code::kInvalid,
+                fmt::format("node {0} has not been heard for {1} s, and what is down cannot be "
+                            "drained: start it, or take it out with `forebay node remove {0}`; {2}",
+                            id, silent.count(), kNothingChanged));
+  }
+  if (IsNeeded(member, now)) {
+    return Fail(Code::kInvalid,
+                fmt::format("node {} is the last one that can serve, and its blocks could go "
+                            "nowhere: start another node first; {}",
+                            id, kNothingChanged));
+  }
+  member.info.state = NodeState::kDraining;
+  return std::optional<Member>(std::move(member));
+}
+
+Result<std::optional<Member>> MemberTable::PlanReturn(const std::string& id) const {
+  Result<Member> known = Find(id);
+  if (!known) return Fail(known.error());
+  Member member = std::move(*known);
+  if (member.info.state == NodeState::kDraining) {
+    member.info.state = NodeState::kUp;
+    return std::optional<Member>(std::move(member));
+  }
+  if (member.in_ring()) return std::optional<Member>();
+  if (member.dismissal == Dismissal::kNone) {
+    return Fail(Code::kInvalid,
+                fmt::format("node {} is out because it has not been heard: start forebay-node on "
+                            "it, and it joins by itself; {}",
+                            id, kNothingChanged));
+  }
+  member.dismissal = Dismissal::kNone;
+  return std::optional<Member>(std::move(member));
 }
 
 std::vector<Member> MemberTable::PlanOuts(TimePoint now, std::int64_t now_unix_s) const {
@@ -116,10 +245,12 @@ std::vector<Member> MemberTable::PlanOuts(TimePoint now, std::int64_t now_unix_s
   return outs;
 }
 
-std::vector<std::string> MemberTable::PlanForgotten(std::int64_t now_unix_s) const {
+std::vector<std::string> MemberTable::PlanForgotten(TimePoint now, std::int64_t now_unix_s) const {
   std::vector<std::string> forgotten;
   for (const auto& [id, member] : members_) {
-    if (member.in_ring()) continue;
+    if (member.in_ring() || member.dismissal == Dismissal::kFenced) continue;
+    const bool asks = member.dismissal != Dismissal::kNone && now - member.heard < times_.out_after;
+    if (asks) continue;
     if (now_unix_s - member.out_unix_s >= times_.forget_out_after.count()) forgotten.push_back(id);
   }
   return forgotten;
@@ -135,8 +266,10 @@ bool MemberTable::Heartbeat(const std::string& id, std::uint64_t incarnation, Ti
   const auto known = members_.find(id);
   if (known == members_.end()) return false;
   Member& member = known->second;
-  if (member.incarnation != incarnation || !member.in_ring()) return false;
+  if (member.incarnation != incarnation) return false;
+  // Also of one that is out: it is not forgotten as long as it asks, or it would come back as new.
   member.heard = now;
+  if (!member.in_ring()) return false;
   member.heard_since_start = true;
   return true;
 }

@@ -30,11 +30,13 @@ struct MembershipTimes {
 
 /// One node as the coordinator knows it.
 struct Member {
-  NodeInfo info;  ///< `info.state` is kUp or kOut; MemberTable::StateOf adds what time says.
+  /// `info.state` is kUp, kDraining or kOut; MemberTable::StateOf adds what time says.
+  NodeInfo info;
   std::uint64_t incarnation = 0;  ///< Random per process.
   TimePoint heard;                ///< Last sign of life, or the coordinator's start.
   bool heard_since_start = false;
   std::int64_t out_unix_s = 0;  ///< When it went out; 0 = in the ring.
+  Dismissal dismissal = Dismissal::kNone;
 
   bool in_ring() const { return info.state != NodeState::kOut; }
 };
@@ -65,11 +67,26 @@ class MemberTable {
                                         std::optional<std::uint64_t> tabled_capacity,
                                         TimePoint now) const;
 
+  // What an administrator decides. Each answers the member as it is to be persisted and committed;
+  // nothing when it is so already. kNotFound: there is no such node. kInvalid: the message says
+  // what stands against it.
+
+  /// Out at once; the last node that others could be served by stays. kDrained only takes a node
+  /// that is draining.
+  Result<std::optional<Member>> PlanDismissal(const std::string& id, Dismissal why, TimePoint now,
+                                              std::int64_t now_unix_s) const;
+  /// Still a member, and owner of nothing. Not of a node that is silent or out, nor of the last.
+  Result<std::optional<Member>> PlanDrain(const std::string& id, TimePoint now) const;
+  /// Ends a drain, lifts a fence, lets the process of a removed node come back. Not of a node that
+  /// is out because it is silent: it comes back by itself.
+  Result<std::optional<Member>> PlanReturn(const std::string& id) const;
+
   /// Members that have been silent for out_after, with state kOut. Empty while nobody at all is up:
   /// then it is more likely the coordinator that is cut off, and an empty ring would help nobody.
   std::vector<Member> PlanOuts(TimePoint now, std::int64_t now_unix_s) const;
-  /// Ids of nodes that have been out for forget_out_after.
-  std::vector<std::string> PlanForgotten(std::int64_t now_unix_s) const;
+  /// Ids of nodes that have been out for forget_out_after; never a fenced one, nor one whose
+  /// dismissed process still asks to come back.
+  std::vector<std::string> PlanForgotten(TimePoint now, std::int64_t now_unix_s) const;
 
   void Commit(const Member& member);
   void Forget(const std::string& id);
@@ -81,10 +98,14 @@ class MemberTable {
   /// The node's part of the capacity of those that are up, itself among them.
   double CapacityShare(const std::string& id, TimePoint now) const;
   const std::map<std::string, Member>& members() const { return members_; }
+  /// kNotFound says what to do.
+  Result<Member> Find(const std::string& id) const;
   /// Every member with the state it has now; those that are out only when asked for.
   std::vector<NodeInfo> Nodes(TimePoint now, bool with_out) const;
 
  private:
+  Status MayComeBack(const Member& known, std::uint64_t incarnation) const;
+  bool IsNeeded(const Member& member, TimePoint now) const;
   Duration SilenceAllowed(const Member& member) const;
 
   MembershipTimes times_;

@@ -103,9 +103,9 @@ Status ClusterMembers::RegisterNow(const NodeInfo& info, std::uint64_t incarnati
 
 std::vector<NodeInfo> ClusterMembers::NodesWith(const std::vector<Member>& changed) const {
   std::map<std::string, NodeInfo> nodes;
-  for (NodeInfo& node : members_.Nodes(Clock::now(), false)) {
-    std::string id = node.id;
-    nodes.insert_or_assign(std::move(id), std::move(node));
+  // Without what time says: a node that drains owns nothing, silent or not.
+  for (const auto& [id, member] : members_.members()) {
+    if (member.in_ring()) nodes.insert_or_assign(id, member.info);
   }
   for (const Member& member : changed) {
     if (member.in_ring()) {
@@ -122,8 +122,7 @@ std::vector<NodeInfo> ClusterMembers::NodesWith(const std::vector<Member>& chang
 
 Status ClusterMembers::Persist(const std::vector<Member>& changed,
                                const std::vector<std::string>& forgotten,
-                               std::shared_ptr<const RingTable> next) {
-  StateBatch batch;
+                               std::shared_ptr<const RingTable> next, StateBatch batch) {
   for (const Member& member : changed) batch.Put(MemberKey(member.info.id), EncodeMember(member));
   for (const std::string& id : forgotten) batch.Delete(MemberKey(id));
   if (next) batch.Put(kTableKey, next->Serialize());
@@ -140,6 +139,40 @@ Status ClusterMembers::Persist(const std::vector<Member>& changed,
   return {};
 }
 
+Task<Result<bool>> ClusterMembers::Change(Plan plan, StateBatch also) {
+  auto work = [this, plan = std::move(plan), also = std::move(also)] {
+    return ChangeNow(plan, also);
+  };
+  Result<bool> changed = co_await offload_.Run(std::move(work));
+  co_return changed;
+}
+
+Result<bool> ClusterMembers::ChangeNow(const Plan& plan, StateBatch also) {
+  std::scoped_lock changing(change_mutex_);
+  Member after;
+  bool moves = false;
+  std::vector<NodeInfo> nodes;
+  std::shared_ptr<const RingTable> table;
+  {
+    std::scoped_lock lock(mutex_);
+    Result<std::optional<Member>> planned = plan(members_, Clock::now(), UnixSeconds());
+    if (!planned) return Fail(planned.error());
+    if (!planned->has_value()) return false;
+    after = std::move(**planned);
+    moves = members_.members().at(after.info.id).info.state != after.info.state;
+    nodes = NodesWith({after});
+    table = table_;
+  }
+  std::shared_ptr<const RingTable> next;
+  if (moves) {
+    next =
+        std::make_shared<const RingTable>(RingTable::Next(*table, std::move(nodes), UnixSeconds()));
+  }
+  Status persisted = Persist({after}, {}, std::move(next), std::move(also));
+  if (!persisted) return Fail(persisted.error());
+  return true;
+}
+
 bool ClusterMembers::Heartbeat(const std::string& id, std::uint64_t incarnation) {
   std::scoped_lock lock(mutex_);
   return members_.Heartbeat(id, incarnation, Clock::now());
@@ -150,7 +183,7 @@ Task<Status> ClusterMembers::Tick() {
   {
     std::scoped_lock lock(mutex_);
     due = !members_.PlanOuts(Clock::now(), UnixSeconds()).empty() ||
-          !members_.PlanForgotten(UnixSeconds()).empty();
+          !members_.PlanForgotten(Clock::now(), UnixSeconds()).empty();
   }
   if (!due) co_return Status();
   auto work = [this] { return TickNow(); };
@@ -167,7 +200,7 @@ Status ClusterMembers::TickNow() {
   {
     std::scoped_lock lock(mutex_);
     outs = members_.PlanOuts(Clock::now(), UnixSeconds());
-    forgotten = members_.PlanForgotten(UnixSeconds());
+    forgotten = members_.PlanForgotten(Clock::now(), UnixSeconds());
     nodes = NodesWith(outs);
     table = table_;
   }
@@ -211,7 +244,9 @@ std::vector<MemberView> ClusterMembers::Members() const {
     MemberView view{.info = member.info,
                     .incarnation = member.incarnation,
                     .silence = now - member.heard,
-                    .out_unix_s = member.out_unix_s};
+                    .out_unix_s = member.out_unix_s,
+                    .dismissal = member.dismissal,
+                    .drains = member.info.state == NodeState::kDraining};
     view.info.state = members_.StateOf(member, now);
     views.push_back(std::move(view));
   }

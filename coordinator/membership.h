@@ -2,8 +2,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,8 @@ struct MemberView {
   std::uint64_t incarnation = 0;
   Duration silence{};           ///< Since its last heartbeat (or the coordinator's start).
   std::int64_t out_unix_s = 0;  ///< When it went out; 0 = in the ring.
+  Dismissal dismissal = Dismissal::kNone;
+  bool drains = false;  ///< It owns nothing and is to go, silent or not.
 };
 
 /// Whom to ask what is cached, and who cannot be asked.
@@ -53,6 +57,13 @@ class ClusterMembers {
   /// False: the caller must register again.
   bool Heartbeat(const std::string& id, std::uint64_t incarnation);
 
+  /// What an administrator decided: MemberTable::PlanDismissal, PlanDrain or PlanReturn. True: it
+  /// is persisted, together with `also`, and in force, with a new table where the ring changes.
+  /// False: it was so already, and `also` was not written.
+  using Plan = std::function<Result<std::optional<Member>>(const MemberTable& members,
+                                                           TimePoint now, std::int64_t unix_s)>;
+  Task<Result<bool>> Change(Plan plan, StateBatch also);
+
   /// Takes nodes out that have been silent for too long. Called once a second.
   Task<Status> Tick();
 
@@ -72,10 +83,11 @@ class ClusterMembers {
  private:
   bool HolderIsInDoubt(const NodeInfo& info, std::uint64_t incarnation, TimePoint asked) const;
   Status RegisterNow(const NodeInfo& info, std::uint64_t incarnation);
+  Result<bool> ChangeNow(const Plan& plan, StateBatch also);
   Status TickNow();
   std::vector<NodeInfo> NodesWith(const std::vector<Member>& changed) const;
   Status Persist(const std::vector<Member>& changed, const std::vector<std::string>& forgotten,
-                 std::shared_ptr<const RingTable> next);
+                 std::shared_ptr<const RingTable> next, StateBatch batch = {});
 
   StateStore& store_;
   const std::uint64_t fence_;

@@ -28,16 +28,24 @@ Task<Result<RpcReply>> NodeService::Register(RpcCall call) {
   }
   Status registered = co_await membership_.Register(*info, request.incarnation());
   if (!registered) {
-    spdlog::warn("node {} at {} was refused: {}", info->id, info->address,
-                 registered.error().message);
+    NoteRefusal(*info, registered.error().message);
     co_return Fail(registered.error());
   }
+  refused_.erase(info->id);
   proto::RegisterNodeReply reply;
   reply.set_cluster(BytesOf(cluster_));
   // The version first: links that change in between come with the next heartbeat.
   reply.set_links_version(links_.version());
   for (const LinkSpec& link : links_.Specs()) *reply.add_links() = ToProto(link);
   co_return ReplyWith(reply, Slice::Of(membership_.SerializedTable()));
+}
+
+void NodeService::NoteRefusal(const NodeInfo& node, const std::string& why) {
+  if (refused_.size() >= kMaxRingNodes) refused_.clear();
+  std::string& said = refused_[node.id];
+  if (said == why) return;
+  said = why;
+  spdlog::warn("node {} at {} was refused: {}", node.id, node.address, why);
 }
 
 Task<Result<RpcReply>> NodeService::Heartbeat(RpcCall call) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "common/base/asio.h"
@@ -33,6 +35,7 @@ class NodeService {
  private:
   Task<Result<RpcReply>> Register(RpcCall call);
   Task<Result<RpcReply>> Heartbeat(RpcCall call);
+  void NoteRefusal(const NodeInfo& node, const std::string& why);
 
   const Uuid cluster_;
   ClusterMembers& membership_;
@@ -41,6 +44,7 @@ class NodeService {
   FillBudget& budget_;
   RequestBudgets& requests_;
   ChangedFiles& changed_;
+  std::map<std::string, std::string> refused_;  // why, by node id: it asks every second, said once
 };
 
 }  // namespace forebay

@@ -101,7 +101,7 @@ Task<Status> PolicyService::CheckRoom(LocatedTarget target, proto::PinRecord wan
   if (!placed) co_return Fail(placed.error());
   std::vector<NodeSpace> nodes;
   for (const MemberView& member : parts_.membership.Members()) {
-    if (member.info.state == NodeState::kOut) continue;
+    if (member.info.state == NodeState::kOut || member.drains) continue;
     nodes.push_back({member.info.id, parts_.stats.NodeUsable(member.info)});
   }
   co_return CheckPinsFit(*placed, nodes);

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <boost/asio/this_coro.hpp>
 #include <chrono>
-#include <unordered_map>
 
 #include "common/base/executors.h"
 #include "common/wire/messages.h"
 #include "common/wire/status_map.h"
+#include "coordinator/fill_request.h"
 
 namespace forebay {
 namespace {
@@ -46,28 +46,14 @@ bool MayPass(Code code) {
 }
 
 std::shared_ptr<proto::FillBlocksRequest> RequestFor(const PreloadOrder& order,
-                                                     const std::vector<WantedPiece>& pieces) {
-  const Snapshot& snapshot = *order.plan->snapshot;
-  auto request = std::make_shared<proto::FillBlocksRequest>();
-  request->set_link(BytesOf(order.link.id));
+                                                     const std::vector<WantedPiece>& wanted) {
+  std::vector<PreloadPiece> pieces;
+  pieces.reserve(wanted.size());
+  for (const WantedPiece& one : wanted) pieces.push_back(one.piece);
+  auto request = FillRequestFor(order.link, *order.plan->snapshot, pieces);
+  if (!request) return nullptr;
   request->set_verify(order.verify);
   request->set_spare(order.spare);
-  std::unordered_map<std::uint32_t, std::uint32_t> objects;  // row -> index
-  for (const WantedPiece& wanted : pieces) {
-    const auto next = static_cast<std::uint32_t>(request->objects_size());
-    const auto [object, is_new] = objects.try_emplace(wanted.piece.row, next);
-    if (is_new) {
-      const std::optional<SnapshotRow> row = snapshot.RowAt(wanted.piece.row);
-      if (!row) return nullptr;
-      proto::FillObject& message = *request->add_objects();
-      message.set_key(snapshot.KeyOf(*row));
-      message.set_etag(snapshot.EtagOf(*row));
-      message.set_size(row->size);
-    }
-    proto::FillBlock& block = *request->add_blocks();
-    *block.mutable_block() = ToProto(wanted.piece.block);
-    block.set_object(object->second);
-  }
   return request;
 }
 

@@ -16,6 +16,7 @@ std::string EncodeMember(const Member& member) {
   *record.mutable_node() = ToProto(member.info);
   record.set_incarnation(member.incarnation);
   record.set_out_unix_s(member.out_unix_s);
+  record.set_dismissal(static_cast<std::uint32_t>(member.dismissal));
   return record.SerializeAsString();
 }
 
@@ -29,6 +30,9 @@ Result<Member> DecodeMember(std::string_view bytes) {
   member.info = std::move(*info);
   member.incarnation = record.incarnation();
   member.out_unix_s = record.out_unix_s();
+  if (record.dismissal() > static_cast<std::uint32_t>(Dismissal::kFenced))
+    return Fail(Code::kCorrupt, "the stored record is damaged, or of a newer version");
+  member.dismissal = static_cast<Dismissal>(record.dismissal());
   return member;
 }
 

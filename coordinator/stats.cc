@@ -133,8 +133,11 @@ std::uint64_t ClusterStats::RoomFor(const Uuid& link, const LinkPriorities& prio
                                     const std::vector<NodeInfo>& nodes) const {
   std::scoped_lock lock(mutex_);
   std::uint64_t room = 0;
-  for (const NodeInfo& node : nodes)
+  for (const NodeInfo& node : nodes) {
+    // One that is to go takes no new blocks.
+    if (node.state == NodeState::kDraining) continue;
     room += book_.NodeRoom(node.id, node.capacity_bytes, link, priorities);
+  }
   return room;
 }
 
@@ -216,6 +219,7 @@ void ClusterStats::Describe(const std::vector<Link>& links, const std::vector<Me
     const StatsBook::Latest latest = book_.NodeLatest(member.info.id);
     proto::NodeStats& row = *reply.add_nodes();
     *row.mutable_info() = ToProto(member.info);
+    row.set_dismissal(static_cast<std::uint32_t>(member.dismissal));
     book_.NodeTotals(member.info.id).WriteTo(*row.mutable_total());
     for (const proto::DiskReport& disk : latest.disks) *row.add_disks() = disk;
     row.set_blocks(latest.blocks);

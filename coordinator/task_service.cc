@@ -80,6 +80,10 @@ Task<Status> TaskService::EndTask(proto::TaskState task) {
     if (!ended) co_return Fail(ended.error());
     co_return Status();
   }
+  if (task.kind() == kDrainKind) {
+    Status drain = co_await parts_.drainer.Cancel(task.id());
+    co_return drain;
+  }
   Status ended = co_await parts_.linker.Cancel(task.id());
   co_return ended;
 }
@@ -116,6 +120,11 @@ Task<Result<RpcReply>> TaskService::RetryTask(RpcCall call) {
     co_return Fail(Code::kInvalid,
                    fmt::format("task {} {}: only one that failed can be tried again", task->id(),
                                PhaseName(*task)));
+  }
+  if (task->kind() == kDrainKind) {
+    co_return Fail(Code::kInvalid, fmt::format("task {0} was a drain: run `forebay node drain {1}` "
+                                               "again",
+                                               task->id(), task->target()));
   }
   if (task->kind() != kPreloadKind && task->kind() != kFillKind) {
     co_return Fail(Code::kInvalid, fmt::format("task {} was a {}: run `forebay {}` again",

@@ -6,6 +6,7 @@
 #include "common/base/asio.h"
 #include "common/base/offload.h"
 #include "common/wire/server.h"
+#include "coordinator/drainer.h"
 #include "coordinator/linker.h"
 #include "coordinator/name_uploads.h"
 #include "coordinator/preloader.h"
@@ -20,6 +21,7 @@ class TaskService {
     TaskBook& tasks;
     Linker& linker;
     Preloader& preloader;
+    Drainer& drainer;
     NameUploads& uploads;
     Offload& offload;
   };

@@ -18,6 +18,7 @@
 #include "common/base/offload.h"
 #include "common/base/result.h"
 #include "common/base/wall_clock.h"
+#include "common/model/block_heat.h"
 #include "common/model/block_id.h"
 #include "common/model/block_loss.h"
 #include "common/model/block_source.h"
@@ -207,6 +208,8 @@ class BlockStore {
   virtual void Watch(TimePoint now) = 0;
 
   virtual bool Contains(const BlockId& block) const = 0;
+  /// Of a cached block of the link; kCold when it is not here. Use is known as for Evict.
+  virtual BlockHeat HeatOf(const Uuid& link, const BlockId& block) const = 0;
 
   /// Frees blocks: those listed (absent ones are skipped), or all of a link; pinned ones stay and
   /// are counted. Waits for readers of each block to finish. When a block was used last is known to

@@ -210,6 +210,20 @@ bool SegmentStore::Contains(const BlockId& block) const {
          disks_[place->disk]->state() != DiskState::kQuarantined;
 }
 
+BlockHeat SegmentStore::HeatOf(const Uuid& link, const BlockId& block) const {
+  if (!Contains(block)) return BlockHeat::kCold;
+  const ReadHistory::Value value = parts_.history.ValueOf(link, block);
+  if (value.worth > 0)
+    return value.worth >= value.mean ? BlockHeat::kWantedMost : BlockHeat::kWanted;
+  constexpr Hour kDay = 24;
+  const Hour now = parts_.hour();
+  const auto used_since = [&](Hour hour) {
+    return !parts_.index.LookAt(block, {.pinned = false, .used_since = hour}).found;
+  };
+  if (used_since(now - std::min<Hour>(now, 1))) return BlockHeat::kUsedThisHour;
+  return used_since(now - std::min(now, kDay)) ? BlockHeat::kUsedToday : BlockHeat::kCold;
+}
+
 void SegmentStore::Watch(TimePoint now) {
   for (const auto& disk : disks_) disk->Watch(now);
 }

@@ -37,6 +37,7 @@ class SegmentStore final : public BlockStore {
   Task<Status> Tend(std::size_t disk, TimePoint now) override;
   void Watch(TimePoint now) override;
   bool Contains(const BlockId& block) const override;
+  BlockHeat HeatOf(const Uuid& link, const BlockId& block) const override;
   Task<Result<Evicted>> Evict(std::vector<BlockId> blocks, EvictFilter filter) override;
   Task<Result<Evicted>> EvictLink(Uuid link, EvictFilter filter) override;
   bool SetRules(const std::vector<LinkRule>& rules) override;

@@ -30,6 +30,10 @@ ConfigSection CoordinatorSection(CoordinatorConfig& config) {
   section.Add("fill_limit", Rate(config.fill_limit),
               "The most that each background fill fetches, over all nodes. What readers and "
               "preloads fetch does not count: `forebay limit s3` bounds all of it.");
+  section.Add("drain_limit", Rate(config.drain_limit),
+              "The most that each `forebay node drain` copies to other nodes. At 512 MiB/s a node "
+              "of 4 TiB is empty in about 2.3 hours; what readers ask for moves at once, whatever "
+              "this says.");
   return section;
 }
 

@@ -14,7 +14,8 @@ struct CoordinatorConfig {
   std::string listen = "127.0.0.1:7440";
   std::string metrics_listen = "127.0.0.1:7450";
   bool background_fill = true;
-  std::uint64_t fill_limit = 0;  ///< Bytes a second; 0 = none.
+  std::uint64_t fill_limit = 0;              ///< Bytes a second; 0 = none.
+  std::uint64_t drain_limit = 512ULL << 20;  ///< Likewise.
 };
 
 /// The table of the members of `config`, which must outlive it.

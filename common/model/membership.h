@@ -10,6 +10,18 @@ namespace forebay {
 /// table stays; out = no longer in the table.
 enum class NodeState : std::uint8_t { kUp = 0, kSuspect = 1, kDraining = 2, kOut = 3 };
 
+/// What an administrator decides about a node. The values travel on the wire and never change.
+enum class NodeChange : std::uint8_t { kRemove = 1, kFence = 2, kDrain = 3, kUndrain = 4 };
+
+/// Why a node that is out stays out although its process lives. The values are persisted, travel
+/// on the wire and never change their meaning.
+enum class Dismissal : std::uint8_t {
+  kNone = 0,     ///< In the ring, or out because it was silent: it may come back any time.
+  kRemoved = 1,  ///< `node remove`: this process may not come back, its next one may.
+  kDrained = 2,  ///< The end of a drain; likewise.
+  kFenced = 3,   ///< `node fence`: no process may come back before the fence is lifted.
+};
+
 /// One cache node as every other program knows it.
 struct NodeInfo {
   std::string id;            ///< Stable over restarts; kept in the node's first cache directory.

@@ -72,6 +72,7 @@ enum class Method : std::uint16_t {
   kListPins = 73,
   kSetQuota = 74,
   kSetPriority = 75,
+  kChangeNode = 76,
   // …to machines that are no members yet, and to the CLI about them.
   kJoin = 110,
   kCreateToken = 111,

@@ -47,6 +47,7 @@ constexpr auto kRules = std::to_array<RpcRule>({
     {Method::kListPins, "ListPins", kAdmins, kCoordinator},
     {Method::kSetQuota, "SetQuota", kAdmins, kCoordinator},
     {Method::kSetPriority, "SetPriority", kAdmins, kCoordinator},
+    {Method::kChangeNode, "ChangeNode", kAdmins, kCoordinator},
     {Method::kListTasks, "ListTasks", kAdmins, kCoordinator},
     {Method::kCancelTask, "CancelTask", kAdmins, kCoordinator},
     {Method::kRetryTask, "RetryTask", kAdmins, kCoordinator},

@@ -106,6 +106,14 @@ bool MemoryBlockStore::Contains(const BlockId& block) const {
   return blocks_.contains(block);
 }
 
+BlockHeat MemoryBlockStore::HeatOf(const Uuid& /*link*/, const BlockId& block) const {
+  if (!Contains(block)) return BlockHeat::kCold;
+  const std::scoped_lock lock(mutex_);
+  const bool read =
+      std::ranges::any_of(noted_reads_, [&](const auto& noted) { return noted.second == block; });
+  return read ? BlockHeat::kWanted : BlockHeat::kUsedToday;
+}
+
 Task<Result<Evicted>> MemoryBlockStore::TrimToQuotas() { co_return Evicted(); }
 
 Task<Status> MemoryBlockStore::TakePins(PinStep step) {

@@ -39,6 +39,8 @@ class MemoryBlockStore final : public BlockStore {
   Task<Status> Tend(std::size_t disk, TimePoint now) override;
   void Watch(TimePoint /*now*/) override {}
   bool Contains(const BlockId& block) const override;
+  /// Wanted when a read of it was noted.
+  BlockHeat HeatOf(const Uuid& link, const BlockId& block) const override;
   Task<Result<Evicted>> Evict(std::vector<BlockId> blocks, EvictFilter filter) override;
   Task<Result<Evicted>> EvictLink(Uuid link, EvictFilter filter) override;
   /// It has no quotas.

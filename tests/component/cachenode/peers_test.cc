@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/model/fill_outcome.h"
 #include "common/ring/ring.h"
 #include "common/wire/messages.h"
 #include "tests/component/cachenode/node_fixture.h"
@@ -126,6 +127,24 @@ TEST_F(PeersTest, AfterADeadFirstOwnerThisNodeFillsAndKeeps) {
   EXPECT_EQ(PeerFills(), 0u);
 }
 
+TEST_F(PeersTest, AnOwnerWhoseProcessIsRestartedIsWaitedForAndSparesTheGets) {
+  const std::string address = Peer("n1").Info().address;
+  StartNode();
+  auto request = OwnedBy({"n1", "self"});
+  EXPECT_EQ(Read(request), Tier::kPeer);
+  Peer("n1").Stop();
+  std::vector<std::future<Result<Tier>>> readers;
+  for (int i = 1; i <= 3; ++i) {
+    auto cold = OwnedBy({"n1", "self"}, i);
+    cold.set_passed_over(i > 1);  // as of a reader whom n1 refused, or whose table is old
+    readers.push_back(std::async(std::launch::async, [this, cold] { return Read(cold); }));
+  }
+  EXPECT_EQ(readers.front().wait_for(std::chrono::milliseconds(300)), std::future_status::timeout);
+  nodes_["n1"] = std::make_unique<FakeNode>("n1", kTestSecret, address);
+  for (auto& reader : readers) EXPECT_EQ(reader.get(), Tier::kPeer);
+  EXPECT_EQ(s3_.gets(), 0u);
+}
+
 TEST_F(PeersTest, AReaderThatHasWaitedForASilentOwnerDoesNotWaitAgain) {
   Peer("n1").Freeze();
   StartNode();
@@ -225,6 +244,44 @@ TEST_F(PeersTest, WhatMovedHereIsTakenFromItsFormerOwner) {
   EXPECT_EQ(Peer("n1").reads(), 1u);
   EXPECT_EQ(Peer("n2").reads(), 0u);
   EXPECT_EQ(s3_.gets(), 0u);
+}
+
+TEST_F(PeersTest, WhatIsToComeFromOtherNodesAloneNeverAsksS3) {
+  const auto held = OwnedBy({"self", "n2"});
+  const auto lacking = OwnedBy({"self", "n2"}, 1);
+  Peer("n1").OnRead([&](proto::ReadBlockRequest request) -> FakeNode::Answer {
+    if (request.key() == held.key()) return {FakeNode::RightAnswer(request)};
+    return {Fail(Code::kNotFound, "not cached here")};
+  });
+  // It never owned them: what a node that is to go filled in others' place counts, too.
+  std::vector<NodeInfo> members = Members();
+  for (NodeInfo& member : members)
+    if (member.id == "n1") member.state = NodeState::kDraining;
+  coordinator_->SetRing(RingTable::Next(table_, members, 1'700'000'001));
+  StartNode();
+  proto::FillBlocksRequest request;
+  request.set_link(held.link());
+  request.set_peers_only(true);
+  for (const proto::ReadBlockRequest& read : {held, lacking}) {
+    proto::FillObject& object = *request.add_objects();
+    object.set_key(read.key());
+    object.set_etag(read.etag());
+    object.set_size(read.object_size());
+    proto::FillBlock& block = *request.add_blocks();
+    *block.mutable_block() = read.block();
+    block.set_object(static_cast<std::uint32_t>(request.objects_size() - 1));
+  }
+  const Result<RpcReply> answer = Call(admin_, Method::kFillBlocks, request);
+  ASSERT_TRUE(answer.has_value()) << answer.error().message;
+  proto::FillBlocksReply reply;
+  ASSERT_TRUE(ParseMessage(answer->message, reply).has_value());
+  ASSERT_EQ(reply.results_size(), 2);
+  EXPECT_EQ(reply.results(0).outcome(), static_cast<std::uint32_t>(FillOutcome::kKept));
+  EXPECT_TRUE(IsCached(held.block()));
+  EXPECT_EQ(reply.results(1).outcome(), static_cast<std::uint32_t>(FillOutcome::kFailed));
+  EXPECT_EQ(reply.results(1).code(), static_cast<std::uint32_t>(Code::kNotFound));
+  EXPECT_EQ(s3_.gets(), 0u);
+  EXPECT_EQ(Read(lacking), Tier::kS3) << "a reader gets it all the same";
 }
 
 TEST_F(PeersTest, ANodeThatIsStillLookingSaysSoToItsPeers) {

@@ -130,6 +130,7 @@ Task<Result<RpcReply>> FakeNode::FillBlocks(RpcCall call) {
   for (const proto::FillBlock& block : request.blocks()) {
     ++fills_;
     if (request.spare()) ++spare_fills_;
+    if (request.peers_only()) ++peer_fills_;
     const BlockId wanted = FromProto(block.block());
     const proto::FillObject& object = request.objects(static_cast<int>(block.object()));
     *reply.add_results() = fill ? fill(object, wanted) : Keep(wanted);
@@ -151,6 +152,10 @@ Task<Result<RpcReply>> FakeNode::CheckBlocks(RpcCall call) {
     byte = static_cast<char>(static_cast<unsigned char>(byte) | (1U << (i % 8)));
   }
   reply.set_present(std::move(present));
+  if (request.with_heat() && heat) {
+    for (const proto::BlockKey& key : request.blocks())
+      reply.mutable_heat()->push_back(static_cast<char>(heat(FromProto(key))));
+  }
   co_return ReplyWith(reply);
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/base/executors.h"
+#include "common/model/block_heat.h"
 #include "common/model/fill_outcome.h"
 #include "common/wire/client_pool.h"
 #include "common/wire/server.h"
@@ -90,6 +91,10 @@ class FakeNode {
   std::set<BlockId> kept() const;
   std::uint64_t fills() const { return fills_; }              ///< Blocks that it was asked for.
   std::uint64_t spare_fills() const { return spare_fills_; }  ///< Of those, for background fills.
+  /// Of those, which may only come from other nodes.
+  std::uint64_t peer_fills() const { return peer_fills_; }
+  /// How hot a block is that it keeps; set before anybody asks.
+  std::function<BlockHeat(const BlockId&)> heat;
 
   const std::string id;
   std::uint64_t incarnation = 1;
@@ -112,6 +117,7 @@ class FakeNode {
   std::set<BlockId> kept_;
   std::atomic<std::uint64_t> fills_{0};
   std::atomic<std::uint64_t> spare_fills_{0};
+  std::atomic<std::uint64_t> peer_fills_{0};
   IoPool io_;
   std::unique_ptr<RpcServer> server_;
   std::string address_;

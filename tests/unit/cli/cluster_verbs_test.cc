@@ -77,9 +77,9 @@ TEST(Nodes, PrintsOneRowANode) {
   const Ran ran = RunForebay(session, {"nodes"});
   EXPECT_EQ(ran.exit, 0);
   EXPECT_EQ(ran.out,
-            "ID  ADDRESS        STATE      USED  CAPACITY  BLOCKS  HITS  MISSES  S3-GETS\n"
-            "n1  10.0.0.1:7441  up     3.00 GiB  10.0 GiB   2,500   900     100      100\n"
-            "n2  10.0.0.2:7441  out    3.00 GiB  10.0 GiB   2,500   900     100      100\n");
+            "ID  ADDRESS        STATE            USED  CAPACITY  BLOCKS  HITS  MISSES  S3-GETS\n"
+            "n1  10.0.0.1:7441  up           3.00 GiB  10.0 GiB   2,500   900     100      100\n"
+            "n2  10.0.0.2:7441  out, silent  3.00 GiB  10.0 GiB   2,500   900     100      100\n");
 }
 
 TEST(Nodes, ColoursOnlyWhereTheyAreWanted) {

@@ -115,8 +115,8 @@ TEST_F(MemberTableTest, OutsAreForgottenAfterADay) {
   out.info.state = NodeState::kOut;
   out.out_unix_s = 1000;
   table.Commit(out);
-  EXPECT_TRUE(table.PlanForgotten(1000 + 24 * 3600 - 1).empty());
-  ASSERT_EQ(table.PlanForgotten(1000 + 24 * 3600).size(), 1u);
+  EXPECT_TRUE(table.PlanForgotten(now, 1000 + 24 * 3600 - 1).empty());
+  ASSERT_EQ(table.PlanForgotten(now, 1000 + 24 * 3600).size(), 1u);
   table.Forget("n1");
   EXPECT_TRUE(table.members().empty());
 }
@@ -146,6 +146,117 @@ TEST_F(MemberTableTest, SenselessNodesAreRefused) {
   EXPECT_EQ(Join(Node("a/b"), 1).error().code, Code::kInvalid);
   EXPECT_EQ(Join(Node("n1", ""), 1).error().code, Code::kInvalid);
   EXPECT_EQ(Join(Node("n1", "h:1", 0), 1).error().code, Code::kInvalid);
+}
+
+// What an administrator decides.
+class MemberDecisionsTest : public MemberTableTest {
+ protected:
+  MemberDecisionsTest() {
+    for (const char* id : {"n1", "n2"}) {
+      EXPECT_TRUE(Join(Node(id, std::string(id) + ":1"), 1).has_value());
+    }
+  }
+  /// Commits; whether anything changed.
+  Result<bool> Take(const Result<std::optional<Member>>& plan) {
+    if (!plan) return Fail(plan.error());
+    if (!*plan) return false;
+    table.Commit(**plan);
+    return true;
+  }
+  Result<bool> Dismiss(const std::string& id, Dismissal why) {
+    return Take(table.PlanDismissal(id, why, now, 1000));
+  }
+  Result<bool> Drain(const std::string& id) { return Take(table.PlanDrain(id, now)); }
+  Result<bool> Return(const std::string& id) { return Take(table.PlanReturn(id)); }
+  void ExpectRefused(const Result<bool>& answer, Code code, const std::string& words) {
+    ASSERT_FALSE(answer.has_value());
+    EXPECT_EQ(answer.error().code, code);
+    EXPECT_NE(answer.error().message.find(words), std::string::npos) << answer.error().message;
+    EXPECT_NE(answer.error().message.find("nothing was changed"), std::string::npos);
+  }
+};
+
+TEST_F(MemberDecisionsTest, ARemovedNodeComesBackOnlyWithItsNextProcess) {
+  EXPECT_TRUE(*Dismiss("n1", Dismissal::kRemoved));
+  EXPECT_EQ(State("n1"), NodeState::kOut);
+  EXPECT_FALSE(*Dismiss("n1", Dismissal::kRemoved)) << "a second time changes nothing";
+  EXPECT_FALSE(table.Heartbeat("n1", 1, now));
+  const Result<bool> same = Join(Node("n1", "n1:1"), 1);
+  ASSERT_FALSE(same.has_value());
+  EXPECT_EQ(same.error().code, Code::kDenied);
+  EXPECT_TRUE(*Join(Node("n1", "n1:1"), 2));
+  EXPECT_EQ(State("n1"), NodeState::kUp);
+}
+
+TEST_F(MemberDecisionsTest, AFencedNodeStaysOutOverRestartsUntilItIsTakenBack) {
+  EXPECT_TRUE(*Dismiss("n1", Dismissal::kFenced));
+  for (const std::uint64_t incarnation : {std::uint64_t{1}, std::uint64_t{2}}) {
+    const Result<bool> again = Join(Node("n1", "n1:1"), incarnation);
+    ASSERT_FALSE(again.has_value());
+    EXPECT_NE(again.error().message.find("fenced"), std::string::npos);
+  }
+  EXPECT_TRUE(*Return("n1"));
+  EXPECT_EQ(State("n1"), NodeState::kOut) << "until it is heard";
+  EXPECT_TRUE(*Join(Node("n1", "n1:1"), 1));
+}
+
+TEST_F(MemberDecisionsTest, TheLastNodeThatCanServeStays) {
+  ExpectRefused(Dismiss("n9", Dismissal::kRemoved), Code::kNotFound, "no node 'n9'");
+  EXPECT_TRUE(*Drain("n2"));
+  ExpectRefused(Dismiss("n1", Dismissal::kRemoved), Code::kInvalid, "the last one");
+  ExpectRefused(Dismiss("n1", Dismissal::kFenced), Code::kInvalid, "the last one");
+  ExpectRefused(Drain("n1"), Code::kInvalid, "the last one");
+  EXPECT_TRUE(*Return("n2"));
+  now += kSilence;
+  ASSERT_TRUE(table.Heartbeat("n1", 1, now));
+  ExpectRefused(Dismiss("n1", Dismissal::kRemoved), Code::kInvalid, "the last one");
+  EXPECT_TRUE(*Dismiss("n2", Dismissal::kRemoved)) << "the silent one may go";
+}
+
+TEST_F(MemberDecisionsTest, ADrainLastsOverARestartAndSilenceOfItsNode) {
+  EXPECT_TRUE(*Drain("n1"));
+  EXPECT_FALSE(*Drain("n1"));
+  EXPECT_EQ(State("n1"), NodeState::kDraining);
+  EXPECT_FALSE(*Join(Node("n1", "n1:1"), 2, 1'000'000));
+  EXPECT_EQ(State("n1"), NodeState::kDraining);
+  now += kSilence;
+  EXPECT_EQ(State("n1"), NodeState::kSuspect);
+  EXPECT_EQ(table.members().at("n1").info.state, NodeState::kDraining) << "it owns nothing";
+}
+
+TEST_F(MemberDecisionsTest, OnlyADrainingNodeEndsDrained) {
+  const Result<bool> early = Dismiss("n1", Dismissal::kDrained);
+  ASSERT_FALSE(early.has_value());
+  EXPECT_TRUE(*Drain("n1"));
+  EXPECT_TRUE(*Dismiss("n1", Dismissal::kDrained));
+  EXPECT_FALSE(*Dismiss("n1", Dismissal::kRemoved)) << "as good as removed";
+  EXPECT_FALSE(Join(Node("n1", "n1:1"), 1).has_value());
+  ExpectRefused(Drain("n1"), Code::kInvalid, "out of the cluster already");
+  EXPECT_TRUE(*Join(Node("n1", "n1:1"), 2));
+}
+
+TEST_F(MemberDecisionsTest, WhatIsDownIsNotDrainedNorTakenBack) {
+  now += seconds(7);
+  ASSERT_TRUE(table.Heartbeat("n2", 1, now));
+  ExpectRefused(Drain("n1"), Code::kInvalid, "has not been heard for 7 s");
+  EXPECT_FALSE(*Return("n1")) << "it is in the ring";
+  now += minutes(10);
+  ASSERT_TRUE(table.Heartbeat("n2", 1, now));
+  for (const Member& out : table.PlanOuts(now, 1000)) table.Commit(out);
+  ExpectRefused(Return("n1"), Code::kInvalid, "joins by itself");
+  EXPECT_TRUE(*Dismiss("n1", Dismissal::kRemoved)) << "one that is out may still be removed";
+}
+
+TEST_F(MemberDecisionsTest, WhoStillAsksOrIsFencedIsNotForgotten) {
+  constexpr std::int64_t kLater = 1000 + 25 * 3600;
+  EXPECT_TRUE(*Dismiss("n1", Dismissal::kRemoved));
+  now += std::chrono::hours(25);
+  EXPECT_FALSE(table.Heartbeat("n1", 1, now));
+  EXPECT_TRUE(table.PlanForgotten(now, kLater).empty()) << "it would come back as new";
+  now += minutes(11);
+  EXPECT_EQ(table.PlanForgotten(now, kLater), std::vector<std::string>{"n1"});
+  EXPECT_TRUE(*Take(table.PlanDismissal("n1", Dismissal::kFenced, now, 1000)));
+  EXPECT_TRUE(table.PlanForgotten(now, kLater).empty());
 }
 
 }  // namespace
