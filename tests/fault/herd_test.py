@@ -13,7 +13,7 @@ READERS = 500  # on each of two mounts
 BLOCK = 4 << 20
 PAGE = 4096
 # Long enough for all readers to be there.
-ANSWER_MS = 3000
+ANSWER_MS = 2500
 
 # Each reads a page of its own, so that the kernel cannot make one question of them.
 HERD = """

@@ -14,7 +14,7 @@ from netns import Network, Tunnel  # noqa: E402
 
 PORT = 7440
 NODES = ("n1", "n2", "n3")
-FILES = 600  # of one block each
+FILES = 400  # of one block each
 READS_PER_SECOND = 200
 # The promise is 3 s (DESIGN 2.4). It is printed; a machine that builds beside this test is given room.
 LONGEST_SECONDS = 12

@@ -11,14 +11,13 @@ import unittest
 import netns
 from net_cluster import FILES, NODES, NetFaultTest, eventually, state_of
 
-SECONDS = float(os.environ.get("FOREBAY_NET_FAULT_SECONDS", "5"))  # that each fault lasts; Tn is 3
-LOSSY_SECONDS = float(os.environ.get("FOREBAY_NET_LOSS_SECONDS", "8"))
+SECONDS = float(os.environ.get("FOREBAY_NET_FAULT_SECONDS", "4"))  # that each fault lasts; Tn is 3
+# Most readers wait for the node that loses packets until it is found silent.
+LOSSY_READS_PER_SECOND = 50
+LOSSY_SECONDS = float(os.environ.get("FOREBAY_NET_LOSS_SECONDS", "6"))
 
 
 class Partition(NetFaultTest):
-    def epoch(self):
-        return self.cluster.json("status")["ring_epoch"]
-
     def states(self):
         return {name: self.state(name) for name in NODES}
 
@@ -34,11 +33,9 @@ class Partition(NetFaultTest):
     def dropped(self, *machines):
         return sum(self.network[name].dropped() for name in machines)
 
-    def cut_off_from_clients(self, what, **ways):
+    def cut_off_from_client(self, mount, what, **ways):
         """n1 and m1 do not reach each other; everybody else reaches both."""
-        mount = self.begin()
-        load = self.load(mount)
-        switches, fetched = self.switches(mount), self.fetched()
+        load, switches, fetched = self.load(mount), self.switches(mount), self.fetched()
         self.network["n1"].drop(self.network["m1"], **ways)
         self.wait_for_switch(mount, switches)
         states = self.keep_for(SECONDS, lambda: self.state("n1"))
@@ -49,19 +46,26 @@ class Partition(NetFaultTest):
         self.assertEqual(states, {"up"}, "one client's trouble is no node's")
         self.assertEqual(self.fetched(), fetched, "blocks were fetched again though their owner has them")
 
-    def test_a_node_cut_off_from_a_client_alone(self):
-        self.cut_off_from_clients("cut off from a client")
-
-    def test_a_node_whose_answers_are_lost(self):
-        self.cut_off_from_clients("answers lost", came=False)
-
-    def test_a_node_that_no_question_reaches(self):
-        self.cut_off_from_clients("questions lost", to=False)
-
-    def test_a_node_cut_off_from_the_coordinator_alone_serves_on(self):
+    def test_a_node_and_a_client_do_not_reach_each_other(self):
         mount = self.begin()
-        load = self.load(mount)
-        fetched = self.fetched()
+        self.cut_off_from_client(mount, "cut off from a client")
+        self.cut_off_from_client(mount, "answers lost", came=False)
+        self.cut_off_from_client(mount, "questions lost", to=False)
+
+    def test_nodes_that_nobody_but_readers_reach_serve_on(self):
+        mount = self.begin()
+        self.cut_off_from_coordinator(mount)
+        load, fetched = self.load(mount), self.fetched()
+        for other in ("n2", "n3"):
+            self.network["n1"].drop(self.network[other])
+        self.keep_for(SECONDS)
+        self.network.heal()
+        self.finish(load, "nodes cut off from each other")
+        self.assertEqual(self.fetched(), fetched)
+        self.reset_connections(mount)
+
+    def cut_off_from_coordinator(self, mount):
+        load, fetched = self.load(mount), self.fetched()
         self.network["n1"].drop(self.network["c"])
         eventually(lambda: self.state("n1") == "suspect", "the coordinator suspects it")
         before = self.answered("n1")
@@ -73,15 +77,15 @@ class Partition(NetFaultTest):
         self.finish(load, "cut off from the coordinator")
         self.assertEqual(self.fetched(), fetched)
 
-    def test_nodes_cut_off_from_each_other_serve_what_they_hold(self):
-        mount = self.begin()
-        load = self.load(mount)
-        fetched = self.fetched()
-        self.network["n1"].drop(self.network["n2"])
-        self.network["n1"].drop(self.network["n3"])
-        self.keep_for(SECONDS)
-        self.network.heal()
-        self.finish(load, "nodes cut off from each other")
+    def reset_connections(self, mount):
+        load, fetched, killed = self.load(mount), self.fetched(), 0
+        for _ in range(5):
+            for name in NODES:
+                killed += self.network["m1"].kill_connections(self.network[name])
+            self.keep_for(0.5)
+        self.assertGreater(killed, 5, "no connection was reset: the fault did not happen")
+        self.wait_for_return("n1")
+        self.finish(load, f"{killed} connections reset")
         self.assertEqual(self.fetched(), fetched)
 
     def test_a_stopped_node_is_passed_over_and_serves_what_it_holds_on_return(self):
@@ -103,39 +107,25 @@ class Partition(NetFaultTest):
         self.assertGreaterEqual(self.metric(node, "forebay_index_entries"), held)
         self.assertLessEqual(self.fetched(), FILES + held, "only what it holds was fetched by others, once")
 
-    def test_connections_that_are_reset_are_made_again(self):
+    def test_half_of_all_packets_are_lost(self):
         mount = self.begin()
-        load = self.load(mount)
-        fetched, killed = self.fetched(), 0
-        for _ in range(5):
-            for name in NODES:
-                killed += self.network["m1"].kill_connections(self.network[name])
-            self.keep_for(0.5)
-        self.assertGreater(killed, 5, "no connection was reset: the fault did not happen")
-        self.wait_for_return("n1")
-        self.finish(load, f"{killed} connections reset")
-        self.assertEqual(self.fetched(), fetched)
-
-    def test_half_of_all_packets_of_a_node_are_lost(self):
-        mount = self.begin()
-        load = self.load(mount)
+        load = self.load(mount, readers=12)
         self.network["n3"].lose(0.5)
         self.keep_for(LOSSY_SECONDS)
-        self.assertGreater(self.dropped("n3"), 100, "nothing was lost: the fault did not happen")
+        self.assertGreater(self.dropped("n3"), 20, "nothing was lost: the fault did not happen")
         self.network.heal()
         self.wait_for_return("n3")
-        self.finish(load, "half of a node's packets lost")
+        self.finish(load, "half of a node's packets lost", rate=LOSSY_READS_PER_SECOND)
+        self.lossy_client(mount)
 
-    def test_half_of_all_packets_of_a_client_are_lost(self):
+    def lossy_client(self, mount):
         """Nobody is left to go to: reads are slow, and go on."""
-        mount = self.begin()
-        load = self.load(mount)
+        load, fetched = self.load(mount), self.fetched()
         self.keep_for(1)
-        fetched = self.fetched()
         self.network["m1"].lose(0.5)
         before = sum(self.answered(name) for name in NODES)
         self.keep_for(LOSSY_SECONDS)
-        self.assertGreater(self.dropped("m1"), 100, "nothing was lost: the fault did not happen")
+        self.assertGreater(self.dropped("m1"), 20, "nothing was lost: the fault did not happen")
         self.assertGreater(sum(self.answered(name) for name in NODES), before, "no progress")
         self.network.heal()
         self.wait_for_return("n1")
