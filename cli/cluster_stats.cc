@@ -201,16 +201,17 @@ double StallSeconds(const proto::JobStats& job) {
 }
 
 boost::json::object JobJson(const proto::JobStats& job) {
-  boost::json::object out;
-  out["id"] = ValidUtf8(job.id());
-  out["link"] = job.link();
-  out["generation"] = job.generation();
   // Null where no mount has reported, and where the size of the link is not known.
   const bool reported = job.has_waits();
   const bool epoch_known = job.epoch() != 0;
   const auto known = [](bool is_known, auto value) {
     return is_known ? boost::json::value(value) : boost::json::value();
   };
+  boost::json::object out;
+  out["id"] = ValidUtf8(job.id());
+  out["link"] = job.link();
+  out["generation"] = job.generation();
+  out["digest"] = known(!job.listing_digest().empty(), job.listing_digest());
   out["mounts"] = known(reported, job.mounts());
   out["epoch"] = known(epoch_known, job.epoch());
   out["progress"] = known(epoch_known, job.progress());

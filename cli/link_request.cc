@@ -68,11 +68,15 @@ void LinkWish::Declare(Options& options) {
                 "leave out keys that match, also included ones; may be given several times",
                 excludes_);
   options.Text("--manifest", "URL",
-               "link the objects that s3://bucket/key names: a manifest of SageMaker, or a list; "
+               "link the objects that s3://bucket/key names: a manifest of SageMaker, plain or "
+               "augmented, or a list; "
                "SOURCE may then be the link's name alone",
                manifest_);
   options.Switch("--skip-bad", "leave out what of a manifest cannot be linked, and report it",
                  skip_bad_);
+  options.Switch("--posix-metadata",
+                 "show mode, owner and time as x-amz-meta-file-* has them; costs a HEAD per object",
+                 posix_metadata_);
   options.Flag("--refresh", "POLICY",
                "immutable (never listed again), on-demand (default) or a time: 10m",
                [this](const std::string& text) { return TakeRefresh(text); });
@@ -155,6 +159,7 @@ Result<proto::LinkRequest> LinkWish::Request() const {
   request.set_no_sign(no_sign_);
   request.set_manifest(manifest_);
   request.set_skip_bad(skip_bad_);
+  request.set_posix_metadata(posix_metadata_);
   request.set_no_background_fill(no_background_fill_);
   return request;
 }

@@ -35,6 +35,7 @@ class LinkWish {
   proto::LinkRequest options_;
   bool path_style_ = false;
   bool requester_pays_ = false;
+  bool posix_metadata_ = false;
   bool no_background_fill_ = false;
   bool no_sign_ = false;
 };

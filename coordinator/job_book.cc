@@ -60,7 +60,10 @@ void JobBook::Follow(Job& job, Mount& mount, const proto::MountJob& row) {
     job.estimate.emplace(sample.size(), std::max(job.epoch, row.epoch()));
     job.link_blocks = row.link_blocks();
   }
-  job.generation = std::max(job.generation, row.generation());
+  if (row.generation() >= job.generation) {
+    job.generation = row.generation();
+    job.listing_digest = row.listing_digest();
+  }
   std::uint64_t number = row.touched_from();
   for (const std::uint32_t place : row.touched()) {
     const bool known = number++ < mount.touched_until;
@@ -123,6 +126,7 @@ std::map<JobKey, JobBook::View> JobBook::Jobs(TimePoint now) const {
   std::map<JobKey, View> views;
   for (const auto& [key, job] : jobs_) {
     View view{.generation = job.generation,
+              .listing_digest = job.listing_digest,
               .epoch = job.epoch,
               .progress = job.progress,
               .waits = job.ended,

@@ -36,7 +36,8 @@ class JobBook {
     std::uint32_t mounts = 0;  ///< That read for it now.
     std::uint32_t processes = 0;
     std::uint64_t generation = 0;
-    std::uint64_t epoch = 0;  ///< 0 = not known.
+    std::string listing_digest;  ///< Of the generation; "" = not known.
+    std::uint64_t epoch = 0;     ///< 0 = not known.
     double progress = 0;
     proto::JobWaits waits;
     StatsBook::JobTotals early;  ///< As SetEarly.
@@ -75,6 +76,7 @@ class JobBook {
     std::map<Serial, Mount> mounts;
     proto::JobWaits ended;  // of mounts that are no longer kept
     std::uint64_t generation = 0;
+    std::string listing_digest;
     std::uint64_t link_blocks = 0;
     std::optional<EpochEstimate> estimate;
     std::uint64_t epoch = 0;

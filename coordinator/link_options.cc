@@ -121,6 +121,7 @@ Result<LinkOptions> ValidateLinkRequest(const proto::LinkRequest& request) {
   spec.quota_bytes = request.quota_bytes();
   spec.priority = LinkPriorityOf(request.priority());
   spec.background_fill = !request.no_background_fill();
+  spec.posix_metadata = request.posix_metadata();
   spec.refresh = *refresh;
   if (spec.refresh == RefreshPolicy::kPeriodic) spec.refresh_seconds = request.refresh_seconds();
   return options;

@@ -103,6 +103,7 @@ std::string DescribeDifference(const LinkSpec& existing, const LinkSpec& wanted)
   };
   compare("include", globs(existing.includes), globs(wanted.includes));
   compare("exclude", globs(existing.excludes), globs(wanted.excludes));
+  compare("POSIX metadata", existing.posix_metadata, wanted.posix_metadata);
   compare("background fill", existing.background_fill, wanted.background_fill);
   compare("quota", existing.quota_bytes, wanted.quota_bytes);
   compare("priority", LinkPriorityName(existing.priority), LinkPriorityName(wanted.priority));

@@ -15,6 +15,7 @@
 #include "common/model/key_rules.h"
 #include "common/model/limits.h"
 #include "common/snapshot/difference.h"
+#include "common/snapshot/listing_digest.h"
 #include "common/snapshot/partial_refresh.h"
 #include "coordinator/listing_feed.h"
 
@@ -183,6 +184,10 @@ Task<Status> Linker::Build(Link link, std::shared_ptr<Listing> listing) {
     listed = co_await ListInto(link, *plan, listing);
   }
   if (!listed) co_return listed;
+  listing->single =
+      listing->names ? listing->names->TakeObjects() : listing->lister->single_objects();
+  if (link.spec.posix_metadata) listed = co_await AskPosix(link, *plan, listing);
+  if (!listed) co_return listed;
   const double listed_s = std::chrono::duration<double>(Clock::now() - start).count();
   auto finish = [this, link, plan = *plan, listing] { return Finish(link, plan, *listing); };
   Status finished = co_await parts_.offload.Run(std::move(finish));
@@ -239,15 +244,14 @@ Result<Linker::Plan> Linker::Prepare(const Link& link, std::int64_t now) {
 /// Publishes what was listed, unless the current generation says the same. Blocks.
 Status Linker::Finish(const Link& link, const Plan& plan, const Listing& listing) {
   const auto wanted = [&] { return !stopping_ && !listing.cancelled; };
-  const bool is_single = IsSingleObjectPrefix(link.spec.origin.prefix);
-  ListingSpool* const spool = is_single || listing.names ? nullptr : plan.spool.get();
-  const std::vector<ListedObject> named =
-      listing.names ? listing.names->TakeObjects() : listing.lister->single_objects();
-  Status fed = FeedBuilder(spool, named, *plan.builder, wanted);
+  ListedLink listed = ListedBy(link, plan, listing);
+  std::optional<PosixAnswers> posix;
+  if (listing.posix) listed.posix = &posix.emplace(plan.previous, *listing.posix);
+  Status fed = FeedBuilder(listed, *plan.builder, wanted);
   if (!fed) return fed;
   Result<FinishedSnapshot> finished = plan.builder->Finish();
   if (!finished) return Fail(finished.error());
-  const proto::GenerationInfo info =
+  proto::GenerationInfo info =
       DescribeGeneration(link.next_generation, *finished, plan.listed_unix_s);
   const bool is_filtered = !link.spec.includes.empty() || !link.spec.excludes.empty();
   if (is_filtered && !plan.previous && info.objects() + info.hidden_keys() == 0) {
@@ -257,10 +261,10 @@ Status Linker::Finish(const Link& link, const Plan& plan, const Listing& listing
   }
   Status opened = parts_.index.Open(link.spec.id, info, true);
   if (!opened) return opened;
+  const auto now = parts_.index.Find(link.spec.id, info.generation());
   SnapshotDifference difference;
   difference.added = info.objects();
   if (plan.previous) {
-    const auto now = parts_.index.Find(link.spec.id, info.generation());
     Result<SnapshotDifference> found = Compare(*plan.previous, *now->snapshot());
     if (!found) return Fail(found.error());
     difference = *found;
@@ -268,6 +272,9 @@ Status Linker::Finish(const Link& link, const Plan& plan, const Listing& listing
   // The last moment: its file is nobody's and goes.
   if (listing.cancelled) return Fail(ListingCancelled());
   if (difference.same) return parts_.links.Confirm(link.spec.id, plan.spool->begun_unix_s());
+  Result<std::string> digest = ListingDigest(*now->snapshot());
+  if (!digest) return Fail(digest.error());
+  info.set_listing_digest(*std::move(digest));
   Status published = parts_.links.Publish(link.spec.id, info, difference);
   if (!published) return published;
   spdlog::info("link '{}': generation {} with {} objects, {} bytes and {} hidden keys: +{} -{} ~{}",

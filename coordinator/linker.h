@@ -19,9 +19,12 @@
 #include "common/snapshot/snapshot_builder.h"
 #include "coordinator/link_options.h"
 #include "coordinator/link_registry.h"
+#include "coordinator/listing_feed.h"
 #include "coordinator/listing_spool.h"
 #include "coordinator/name_lister.h"
 #include "coordinator/namespace_index.h"
+#include "coordinator/posix_asker.h"
+#include "coordinator/posix_spool.h"
 #include "coordinator/range_lister.h"
 #include "coordinator/task_book.h"
 #include "proto/coordinator.pb.h"
@@ -92,6 +95,10 @@ class Linker {
   struct Listing {
     std::shared_ptr<RangeLister> lister;
     std::shared_ptr<NameLister> names;  // of a link with a manifest, in the lister's place
+    std::shared_ptr<const LinkManifest> manifest;  // when it has been read
+    std::vector<ListedObject> single;              // what was listed beside the spool
+    std::shared_ptr<PosixSpool> posix;             // of a link that asks for it
+    std::shared_ptr<PosixAsker> asker;             // while it asks
     std::uint64_t objects = 0;
     std::uint64_t bytes = 0;
     std::atomic<bool> cancelled{false};  // by Cancel; read on Offload's threads, too
@@ -99,6 +106,7 @@ class Linker {
     void CancelRequests() const {
       if (lister) lister->Cancel();
       if (names) names->Cancel();
+      if (asker) asker->Cancel();
     }
   };
   /// How a generation is made.
@@ -118,6 +126,10 @@ class Linker {
                                           Deadline deadline);
   Task<Result<LinkOrigin>> FindRoot(LinkOptions options, LinkOrigin partial, Deadline deadline);
   Task<Status> ListNames(Link link, std::shared_ptr<Listing> listing);
+  static ListedLink ListedBy(const Link& link, const Plan& plan, const Listing& listing);
+  Task<Status> AskPosix(Link link, Plan plan, std::shared_ptr<Listing> listing);
+  Task<Status> AskBatch(Link link, std::vector<ListedObject> objects,
+                        std::shared_ptr<Listing> listing);
   Status ReportBad(const Link& link, const LinkManifest& manifest);
   void Begin(Link link);
   Task<void> List(Link link);

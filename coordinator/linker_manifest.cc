@@ -145,7 +145,9 @@ Task<Status> Linker::ListNames(Link link, std::shared_ptr<Listing> listing) {
   // The same as for a prefix with nothing below it.
   if (!names.empty() && missing.size() == names.size())
     co_return Fail(BadManifest(spec.manifest, manifest->bad));
-  co_return ReportBad(link, *manifest);
+  Status reported = ReportBad(link, *manifest);
+  listing->manifest = std::make_shared<const LinkManifest>(*std::move(manifest));
+  co_return reported;
 }
 
 /// Of what cannot be linked: fails with it, or shows it as the report of the task.

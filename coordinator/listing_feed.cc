@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string_view>
 
 #include "common/model/key_rules.h"
@@ -22,13 +24,36 @@ bool IsArchived(std::string_view storage_class) {
   return std::ranges::find(kArchives, storage_class) != kArchives.end();
 }
 
-Status AddObject(SnapshotBuilder& builder, const ListedObject& object) {
-  return builder.Add(ListedKey{.key = object.key,
-                               .size = object.size,
-                               .etag = object.etag,
-                               .mtime_unix_s = object.mtime_s,
-                               .archived = IsArchived(object.storage_class)});
+ListedKey KeyOf(const ListedObject& object) {
+  return ListedKey{.key = object.key,
+                   .size = object.size,
+                   .etag = object.etag,
+                   .mtime_unix_s = object.mtime_s,
+                   .archived = IsArchived(object.storage_class)};
 }
+
+/// Finds the lines of a manifest for keys that come in ascending order, as its names do.
+class LinesByKey {
+ public:
+  explicit LinesByKey(const LinkManifest* manifest) {
+    if (manifest != nullptr) left_ = manifest->names;
+  }
+
+  /// Good until the next call.
+  std::span<const AttributeLine> Of(const std::string& key) {
+    while (!left_.empty() && left_.front().key < key) left_ = left_.subspan(1);
+    lines_.clear();
+    if (!left_.empty() && left_.front().key == key) {
+      for (const LinkManifest::Line& line : left_.front().lines)
+        lines_.push_back({.place = line.line, .json = line.json});
+    }
+    return lines_;
+  }
+
+ private:
+  std::span<const LinkManifest::Name> left_;
+  std::vector<AttributeLine> lines_;
+};
 
 }  // namespace
 
@@ -61,22 +86,33 @@ std::vector<std::string> KeysAround(const std::string& prefix, const std::string
   return keys;
 }
 
-Status FeedBuilder(ListingSpool* spool, const std::vector<ListedObject>& single,
-                   SnapshotBuilder& builder, const std::function<bool()>& wanted) {
-  std::uint64_t fed = 0;
+Status ForEachListed(const ListedLink& listed,
+                     const std::function<Status(const ListedObject&)>& visit) {
   Status status;
-  if (spool != nullptr) {
-    status = spool->ForEach([&](const ListedObject& object) -> Status {
-      if (++fed % kLookEvery == 0 && !wanted()) {
-        return Fail(Code::kUnavailable, "the listing was interrupted");
-      }
-      return AddObject(builder, object);
-    });
-  }
-  for (const ListedObject& object : single) {
-    if (status) status = AddObject(builder, object);
+  if (listed.spool != nullptr) status = listed.spool->ForEach(visit);
+  for (const ListedObject& object : listed.single) {
+    if (!status) break;
+    status = visit(object);
   }
   return status;
+}
+
+Status FeedBuilder(const ListedLink& listed, SnapshotBuilder& builder,
+                   const std::function<bool()>& wanted) {
+  std::uint64_t fed = 0;
+  LinesByKey lines(listed.manifest);
+  return ForEachListed(listed, [&](const ListedObject& object) -> Status {
+    if (++fed % kLookEvery == 0 && !wanted()) {
+      return Fail(Code::kUnavailable, "the listing was interrupted");
+    }
+    ListedKey key = KeyOf(object);
+    key.lines = lines.Of(object.key);
+    if (listed.posix == nullptr) return builder.Add(key);
+    const Result<std::optional<PosixAttributes>> posix = listed.posix->Of(object);
+    if (!posix) return Fail(posix.error());
+    if (*posix) key.posix = &**posix;
+    return builder.Add(key);
+  });
 }
 
 }  // namespace forebay

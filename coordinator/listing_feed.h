@@ -2,14 +2,17 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/s3/link_manifest.h"
 #include "common/s3/object_store.h"
 #include "common/snapshot/snapshot_builder.h"
 #include "coordinator/link_registry.h"
 #include "coordinator/listing_spool.h"
+#include "coordinator/posix_spool.h"
 #include "proto/common.pb.h"
 
 namespace forebay {
@@ -21,10 +24,22 @@ std::string ListingIdentity(const Link& link, const std::string& part);
 /// The key at `part`, and the markers of the folders above it: partial_refresh.h says why.
 std::vector<std::string> KeysAround(const std::string& prefix, const std::string& part);
 
-/// Gives the builder what was listed: `spool` in order (null: nothing of it), then `single`.
-/// `wanted` is asked now and then; false ends it with kUnavailable. Blocks.
-Status FeedBuilder(ListingSpool* spool, const std::vector<ListedObject>& single,
-                   SnapshotBuilder& builder, const std::function<bool()>& wanted);
+/// What was listed, and what is known of it beside.
+struct ListedLink {
+  ListingSpool* spool = nullptr;           ///< In order; null: nothing of it.
+  std::span<const ListedObject> single;    ///< Behind the spool; of a manifest, ascending by key.
+  const LinkManifest* manifest = nullptr;  ///< Whose lines go with the objects that they name.
+  PosixAnswers* posix = nullptr;           ///< Null: the link does not ask for it.
+};
+
+/// Calls `visit` for all that was listed, in the order in which FeedBuilder takes it. Blocks.
+Status ForEachListed(const ListedLink& listed,
+                     const std::function<Status(const ListedObject&)>& visit);
+
+/// Gives the builder what was listed. `wanted` is asked now and then; false ends it with
+/// kUnavailable. Blocks.
+Status FeedBuilder(const ListedLink& listed, SnapshotBuilder& builder,
+                   const std::function<bool()>& wanted);
 
 /// What is announced of a snapshot that was built from a listing of `listed_unix_s`.
 proto::GenerationInfo DescribeGeneration(std::uint64_t generation, const FinishedSnapshot& finished,

@@ -22,7 +22,10 @@ constexpr std::chrono::milliseconds kHeartbeatFlight{100};
 
 void Write(const JobBook::View& view, proto::JobStats& row) {
   // What the job reads, which after a refresh is an older one until it mounts again.
-  if (view.generation != 0) row.set_generation(view.generation);
+  if (view.generation != 0) {
+    row.set_generation(view.generation);
+    row.set_listing_digest(view.listing_digest);
+  }
   row.set_mounts(view.mounts);
   row.set_processes(view.processes);
   row.set_epoch(view.epoch);
@@ -211,6 +214,7 @@ void ClusterStats::Describe(const std::vector<Link>& links, const std::vector<Me
     row.set_source(link.Source());
     for (const std::string& glob : link.spec.includes) row.add_includes(glob);
     for (const std::string& glob : link.spec.excludes) row.add_excludes(glob);
+    row.set_posix_metadata(link.spec.posix_metadata);
     row.set_manifest(link.spec.manifest.location);
     if (link.generation) *row.mutable_generation() = *link.generation;
     row.set_state(static_cast<std::uint32_t>(link.phase()));
@@ -259,7 +263,10 @@ std::vector<proto::JobStats> ClusterStats::JobRows(const std::vector<Link>& link
     proto::JobStats& row = rows.emplace_back();
     row.set_id(key.job);
     row.set_link(link->spec.name);
-    if (link->generation) row.set_generation(link->generation->generation());
+    if (link->generation) {
+      row.set_generation(link->generation->generation());
+      row.set_listing_digest(link->generation->listing_digest());
+    }
     const auto totals = at_nodes.find(key);
     if (totals != at_nodes.end()) {
       row.set_reads(totals->second.reads);

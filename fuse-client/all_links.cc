@@ -15,6 +15,7 @@
 
 #include "fuse-client/control_call.h"
 #include "fuse-client/mountpoint.h"
+#include "fuse-client/shard_view.h"
 
 namespace forebay {
 
@@ -131,11 +132,15 @@ void AllLinks::GoOnWith(std::vector<InheritedMount> inherited) {
   }
 }
 
+Result<MountedNamespace> AllLinks::Obtain(const std::string& name) {
+  return TakeShard(WaitFor(parts_.control, parts_.stopping,
+                           parts_.source.Obtain(name, Deadline::After(kOneLinkPatience))),
+                   parts_.links.config.shard, "");
+}
+
 Status AllLinks::FindGeneration(InheritedMount& inherited) {
   if (!inherited.generations.empty()) return {};
-  Result<MountedNamespace> found =
-      WaitFor(parts_.control, parts_.stopping,
-              parts_.source.Obtain(inherited.mount.link(), Deadline::After(kOneLinkPatience)));
+  Result<MountedNamespace> found = Obtain(inherited.mount.link());
   if (!found) return Fail(found.error());
   inherited.generations.push_back(std::move(*found));
   return {};
@@ -197,9 +202,7 @@ void AllLinks::Apply(const KnownLinks& known) {
 void AllLinks::Follow(Place& place, const proto::LinkState& link) {
   if (place.mount == nullptr || !place.mount->IsBehind(link)) return;
   const std::string& name = link.spec().name();
-  Result<MountedNamespace> next =
-      WaitFor(parts_.control, parts_.stopping,
-              parts_.source.Obtain(name, Deadline::After(kOneLinkPatience)));
+  Result<MountedNamespace> next = Obtain(name);
   if (!next) {
     spdlog::warn("the new listing of \"{}\" cannot be fetched: {}", name, next.error().message);
     return;
@@ -209,9 +212,7 @@ void AllLinks::Follow(Place& place, const proto::LinkState& link) {
 
 void AllLinks::MountLink(const proto::LinkState& link) {
   const std::string& name = link.spec().name();
-  Result<MountedNamespace> found =
-      WaitFor(parts_.control, parts_.stopping,
-              parts_.source.Obtain(name, Deadline::After(kOneLinkPatience)));
+  Result<MountedNamespace> found = Obtain(name);
   if (!found) return Complain(name, found.error().message);
   directory_->Add(name);
   // A process before this one may have been killed when it had just mounted there.

@@ -58,6 +58,7 @@ class AllLinks {
  private:
   Status MakeDirectory(const KnownLinks& first, std::optional<InheritedMount> inherited);
   void GoOnWith(std::vector<InheritedMount> inherited);
+  Result<MountedNamespace> Obtain(const std::string& name);
   Status FindGeneration(InheritedMount& inherited);
 
   /// What stands between a link's name and its mount.

@@ -1,6 +1,7 @@
 #include "fuse-client/filesystem.h"
 
 #include <utility>
+#include <vector>
 
 #include "common/model/key_rules.h"
 #include "common/model/limits.h"
@@ -15,6 +16,7 @@ constexpr std::uint64_t kFirstEntryOffset = 2;
 
 constexpr std::string_view kEtagXattr = "user.forebay.etag";
 constexpr std::string_view kKeyXattr = "user.forebay.key";
+constexpr std::string_view kAttributesXattr = "user.forebay.attributes";
 
 /// Offsets of entries say which generation they count in: its last 15 bits stand above 48 bits of
 /// position, so that the sign bit stays free.
@@ -102,11 +104,23 @@ FileSystem::Node FileSystem::MakeNode(std::uint64_t nodeid, mode_t mode, std::ui
   return node;
 }
 
-FileSystem::Node FileSystem::NodeOf(const GenerationView& view, const SnapshotRow& row) const {
+FileSystem::Node FileSystem::NodeOf(const GenerationView& view, const Snapshot& snapshot,
+                                    const SnapshotRow& row) const {
   const mode_t mode =
       row.is_directory() ? (S_IFDIR | options_.dir_mode) : (S_IFREG | options_.file_mode);
   const std::uint64_t nodeid = row.nodeid == view.root.nodeid ? kRoot : row.nodeid;
-  return MakeNode(nodeid, mode, row.size, row.mtime_unix_s);
+  Node node = MakeNode(nodeid, mode, row.size, row.mtime_unix_s);
+  const std::optional<PosixAttributes> posix = snapshot.PosixOf(row);
+  if (!posix) return node;
+  struct stat& attributes = node.attributes;
+  if (posix->mode) attributes.st_mode = (attributes.st_mode & S_IFMT) | *posix->mode;
+  attributes.st_uid = posix->uid.value_or(attributes.st_uid);
+  attributes.st_gid = posix->gid.value_or(attributes.st_gid);
+  if (posix->mtime) {
+    attributes.st_mtim.tv_sec = posix->mtime->unix_s;
+    attributes.st_mtim.tv_nsec = posix->mtime->nanoseconds;
+  }
+  return node;
 }
 
 FileSystem::Node FileSystem::ControlDirectory() const {
@@ -138,7 +152,7 @@ Result<FileSystem::Node> FileSystem::Lookup(std::uint64_t parent, std::string_vi
   const std::optional<SnapshotRow> row = view->snapshot->Lookup(directory->directory, name);
   if (row) {
     if (!row->is_directory()) kernel_inodes_.Given(row->nodeid);
-    return NodeOf(*view, *row);
+    return NodeOf(*view, *view->snapshot, *row);
   }
   // After the data: below a sub-path an object may have this name, and data comes first.
   if (control_ && parent == kRoot && name == kControlDirectoryName) return ControlDirectory();
@@ -155,14 +169,14 @@ Result<FileSystem::Node> FileSystem::GetAttr(std::uint64_t nodeid) const {
   const std::shared_ptr<const GenerationView> view = generations_->view();
   const std::optional<GenerationView::Found> found = view->Find(nodeid);
   if (!found) return Gone(nodeid);
-  return NodeOf(*view, found->row);
+  return NodeOf(*view, *found->snapshot, found->row);
 }
 
 Status FileSystem::ReadControlDir(std::uint64_t offset, EntryVisitor& visitor) const {
   const std::shared_ptr<const GenerationView> view = generations_->view();
   if (offset <= kDotOffset && !visitor.Visit({".", ControlDirectory(), kDotDotOffset})) return {};
   if (offset <= kDotDotOffset &&
-      !visitor.Visit({"..", NodeOf(*view, view->root), kFirstEntryOffset})) {
+      !visitor.Visit({"..", NodeOf(*view, *view->snapshot, view->root), kFirstEntryOffset})) {
     return {};
   }
   const auto& files = control_->files();
@@ -190,11 +204,13 @@ Status FileSystem::ReadDir(std::uint64_t nodeid, std::uint64_t offset,
   const Result<SnapshotRow> row = DirectoryRowOf(*view, nodeid);
   if (!row) return Fail(row.error());
   const Snapshot& snapshot = *view->snapshot;
-  if (offset <= kDotOffset && !visitor.Visit({".", NodeOf(*view, *row), kDotDotOffset})) return {};
+  if (offset <= kDotOffset && !visitor.Visit({".", NodeOf(*view, snapshot, *row), kDotDotOffset}))
+    return {};
   if (offset <= kDotDotOffset) {
     const auto parent = snapshot.DirectoryAt(snapshot.ParentOf(*row));
     const auto parent_row = parent ? snapshot.RowAt(parent->row) : std::nullopt;
-    const Node above = NodeOf(*view, nodeid == kRoot || !parent_row ? view->root : *parent_row);
+    const Node above =
+        NodeOf(*view, snapshot, nodeid == kRoot || !parent_row ? view->root : *parent_row);
     if (!visitor.Visit({"..", above, OffsetOf(snapshot, 0)})) return {};
   }
   return ReadEntries(*view, snapshot, row->directory, PositionOf(offset), visitor);
@@ -205,7 +221,7 @@ Status FileSystem::ReadEntries(const GenerationView& view, const Snapshot& snaps
                                EntryVisitor& visitor) const {
   DirectoryCursor cursor = snapshot.ReadDirectory(directory, position);
   while (cursor.Next()) {
-    const Node node = NodeOf(view, cursor.row());
+    const Node node = NodeOf(view, snapshot, cursor.row());
     if (!visitor.Visit({cursor.name(), node, OffsetOf(snapshot, cursor.position())})) return {};
   }
   if (cursor.damaged()) return DamagedListing();
@@ -225,11 +241,17 @@ struct statvfs FileSystem::StatFs() const {
 }
 
 Result<std::string> FileSystem::GetXattr(std::uint64_t nodeid, std::string_view name) const {
-  if (name != kEtagXattr && name != kKeyXattr) return Fail(Code::kNotFound, "no such attribute");
+  if (name != kEtagXattr && name != kKeyXattr && name != kAttributesXattr)
+    return Fail(Code::kNotFound, "no such attribute");
   const std::shared_ptr<const GenerationView> view = generations_->view();
   const std::optional<GenerationView::Found> found = view->Find(nodeid);
   if (!found || found->row.is_directory()) return Fail(Code::kNotFound, "only objects have it");
   const Snapshot& snapshot = *found->snapshot;
+  if (name == kAttributesXattr) {
+    const std::vector<AttributeLine> lines = snapshot.LinesOf(found->row);
+    if (lines.empty()) return Fail(Code::kNotFound, "no line of a manifest names it");
+    return std::string(lines.front().json);
+  }
   return name == kEtagXattr ? snapshot.EtagOf(found->row) : snapshot.KeyOf(found->row);
 }
 
@@ -240,6 +262,7 @@ Result<std::string> FileSystem::ListXattr(std::uint64_t nodeid) const {
   for (const std::string_view name : {kEtagXattr, kKeyXattr}) {
     names.append(name).push_back('\0');
   }
+  if (!found->snapshot->LinesOf(found->row).empty()) names.append(kAttributesXattr).push_back('\0');
   return names;
 }
 

@@ -115,7 +115,7 @@ class FileSystem {
              std::unique_ptr<ControlFiles> control);
 
   static Result<SnapshotRow> DirectoryRowOf(const GenerationView& view, std::uint64_t nodeid);
-  Node NodeOf(const GenerationView& view, const SnapshotRow& row) const;
+  Node NodeOf(const GenerationView& view, const Snapshot& snapshot, const SnapshotRow& row) const;
   std::int64_t RootTime() const { return view()->root.mtime_unix_s; }
   Status ReadEntries(const GenerationView& view, const Snapshot& snapshot, std::uint32_t directory,
                      std::uint64_t position, EntryVisitor& visitor) const;

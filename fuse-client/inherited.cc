@@ -35,6 +35,7 @@ void TakeGeneration(const Kept& kept, InheritedMount& out) {
   MountedNamespace found;
   found.cluster = UuidFromBytes(out.mount.cluster());
   found.cluster_dir = out.mount.cluster_dir();
+  found.link_blocks = out.mount.link_blocks();
   Result<std::shared_ptr<const Snapshot>> snapshot =
       Fail(Code::kCorrupt, "its description cannot be read");
   if (ParseMessage(kept.value, found.link)) {
@@ -106,6 +107,9 @@ void KeepFirstMessage(const Keeper& keeper, std::uint32_t connection, std::strin
 void KeepGeneration(const Keeper& keeper, std::uint32_t connection, const MountedNamespace& found) {
   if (!keeper.supervised()) return;
   const std::uint64_t generation = found.link.generation().generation();
+  const std::string key = GenerationKey(connection, generation);
+  const std::string value = found.link.SerializeAsString();
+  if (found.file) return keeper.Keep(key, value, found.file->get());
   const std::string file = FolderOf(found) + "/" + SnapshotName(generation);
   const OwnedFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) {
@@ -114,7 +118,7 @@ void KeepGeneration(const Keeper& keeper, std::uint32_t connection, const Mounte
                  generation);
     return;
   }
-  keeper.Keep(GenerationKey(connection, generation), found.link.SerializeAsString(), fd.get());
+  keeper.Keep(key, value, fd.get());
 }
 
 void DropGeneration(const Keeper& keeper, std::uint32_t connection, std::uint64_t generation) {

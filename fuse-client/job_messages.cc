@@ -56,6 +56,7 @@ void WriteJob(const JobReads& job, const JobReads::View& view, const JobReads::T
   row.set_serial(job.serial());
   row.set_generation(job.facts().generation);
   row.set_link_blocks(job.facts().blocks);
+  row.set_listing_digest(job.facts().listing_digest);
   WriteWaits(view.totals, *row.mutable_waits());
   row.set_processes(static_cast<std::uint32_t>(view.processes));
   row.set_ended(view.ended);
@@ -65,7 +66,10 @@ void WriteJob(const JobReads& job, const JobReads::View& view, const JobReads::T
 }
 
 std::shared_ptr<JobReads> JobOf(const proto::MountJob& row, const std::string& link_name) {
-  LinkFacts facts{.name = link_name, .generation = row.generation(), .blocks = row.link_blocks()};
+  LinkFacts facts{.name = link_name,
+                  .generation = row.generation(),
+                  .blocks = row.link_blocks(),
+                  .listing_digest = row.listing_digest()};
   auto job = std::make_shared<JobReads>(row.job(), UuidFromBytes(row.link()), std::move(facts),
                                         row.serial(), Clock::now());
   JobReads::Touches touches{.from = row.touched_from(), .places = {}};

@@ -28,7 +28,8 @@ namespace forebay {
 struct LinkFacts {
   std::string name;
   std::uint64_t generation = 0;
-  std::uint64_t blocks = 0;  ///< 0 = not known.
+  std::uint64_t blocks = 0;         ///< 0 = not known.
+  std::string listing_digest = {};  ///< Of the generation; "" = not known.
 };
 
 /// How one READ of the kernel went.

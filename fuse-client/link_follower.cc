@@ -48,8 +48,9 @@ void LinkFollower::Look(const std::stop_token& stop) {
   const Result<proto::LinkState> link =
       WaitFor(parts_.control, parts_.stopping, parts_.source.Look(name));
   if (!link || !parts_.mount.IsBehind(*link)) return;
-  Result<MountedNamespace> next = WaitFor(
-      parts_.control, parts_.stopping, parts_.source.Obtain(name, Deadline::After(kFetchPatience)));
+  Result<MountedNamespace> next =
+      parts_.mount.ShardOf(WaitFor(parts_.control, parts_.stopping,
+                                   parts_.source.Obtain(name, Deadline::After(kFetchPatience))));
   if (!next) {
     if (!parts_.stopping.stop_requested()) {
       spdlog::warn("the new listing of \"{}\" cannot be fetched: {}", name, next.error().message);

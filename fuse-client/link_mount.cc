@@ -21,6 +21,7 @@
 #include "common/wire/messages.h"
 #include "fuse-client/fuse_ops.h"
 #include "fuse-client/job_text.h"
+#include "fuse-client/shard_view.h"
 
 namespace forebay {
 
@@ -44,6 +45,16 @@ Task<void> SaveSoon(std::shared_ptr<ErrorLog> errors) {
   if (!saved) {
     spdlog::warn("{}; .forebay/errors will not outlive this process", saved.error().message);
   }
+}
+
+boost::json::value ShardJson(const Shard& shard) {
+  if (shard.is_all()) return nullptr;
+  boost::json::object out;
+  out["index"] = shard.index;
+  out["count"] = shard.count;
+  out["seed"] = shard.seed ? boost::json::value(*shard.seed) : boost::json::value();
+  out["epoch"] = shard.epoch;
+  return out;
 }
 
 void RemoveOldErrors(const std::string& folder, const std::string& mine) {
@@ -100,11 +111,14 @@ std::string LinkMount::RenderConfig() const {
   all["source"] =
       "s3://" + std::string(snapshot.source().bucket) + "/" + std::string(snapshot.source().prefix);
   all["sub_path"] = place_.sub_path;
+  all["shard"] = ShardJson(shares_.config.shard);
   all["cluster"] = now.cluster.ToString();
   all["generation"] = snapshot.id().generation;
   all["generation_age_seconds"] =
       UnixSeconds() - static_cast<std::int64_t>(snapshot.listed_unix_s());
-  all["digest"] = fmt::format("{:016x}{:016x}", digest.high, digest.low);
+  const std::string& listing = now.link.generation().listing_digest();
+  all["digest"] = listing.empty() ? boost::json::value() : boost::json::value(listing);
+  all["snapshot_digest"] = fmt::format("{:016x}{:016x}", digest.high, digest.low);
   all["objects"] = snapshot.totals().objects;
   all["bytes"] = snapshot.totals().bytes;
   all["hidden_keys"] = snapshot.totals().hidden_keys;
@@ -130,18 +144,22 @@ void LinkMount::KeepErrors() {
   });
 }
 
-std::shared_ptr<Manifest> LinkMount::MakeManifest() const {
-  const std::optional<SnapshotRow> root = namespace_.snapshot->Resolve(place_.sub_path);
-  return std::make_shared<Manifest>(namespace_.snapshot, root ? root->directory : 0,
-                                    FolderOf(namespace_));
+LinkMount::Texts LinkMount::MakeTexts() const {
+  const std::shared_ptr<const Snapshot>& snapshot = namespace_.snapshot;
+  const std::optional<SnapshotRow> root = snapshot->Resolve(place_.sub_path);
+  const std::uint32_t directory = root ? root->directory : 0;
+  const std::string folder = FolderOf(namespace_);
+  return {.manifest = MakeManifest(snapshot, directory, folder),
+          .attributes = MakeAttributes(snapshot, directory, folder)};
 }
 
 Status LinkMount::MakeFileSystem() {
-  manifest_ = MakeManifest();
+  texts_ = MakeTexts();
   std::vector<ControlFiles::File> control;
+  control.push_back({"attributes.jsonl", {}, [this] { return Render(&Texts::attributes); }});
   control.push_back({"config", [this] { return RenderConfig(); }});
   control.push_back({"errors", [this] { return errors_->Render(); }});
-  control.push_back({"manifest", {}, [this] { return RenderManifest(); }});
+  control.push_back({"manifest", {}, [this] { return Render(&Texts::manifest); }});
   control.push_back({"stats", [this] { return RenderStats(); }});
   FileSystemOptions options;
   options.uid = shares_.config.uid;
@@ -168,7 +186,7 @@ Status LinkMount::MakeFilesOf(std::vector<MountedNamespace> generations) {
     if (files_ && number == inherited_->announced) unannounced_ = files_->view();
   }
   namespace_ = shown;
-  manifest_ = MakeManifest();
+  texts_ = MakeTexts();
   if (unannounced_ == files_->view()) unannounced_.reset();
   return status;
 }
@@ -182,14 +200,14 @@ std::string LinkMount::RenderStats() const {
   return stats_.ToJson(std::move(jobs));
 }
 
-Result<Slice> LinkMount::RenderManifest() {
-  std::shared_ptr<Manifest> manifest;
+Result<Slice> LinkMount::Render(std::shared_ptr<LargeText> Texts::* which) {
+  std::shared_ptr<LargeText> large;
   {
     const std::scoped_lock lock(mutex_);
-    manifest = manifest_;
+    large = texts_.*which;
   }
-  Result<Slice> text = manifest->Text();
-  if (!text) errors_->Add(".forebay/manifest", text.error());
+  Result<Slice> text = large->Text();
+  if (!text) errors_->Add(".forebay", text.error());
   return text;
 }
 
@@ -211,6 +229,7 @@ proto::KeptMount LinkMount::Description() const {
   mount.set_device(place_.device);
   mount.set_cluster(BytesOf(namespace_.cluster));
   mount.set_cluster_dir(namespace_.cluster_dir);
+  mount.set_link_blocks(namespace_.link_blocks);
   return mount;
 }
 
@@ -229,6 +248,18 @@ Status LinkMount::MountAndKeep() {
   return {};
 }
 
+/// What jobs that begin from now on read. The mounts of a job have all shards between them: its
+/// progress is that over the whole link.
+void LinkMount::TellJobs() const {
+  const MountedNamespace now = Now();
+  const Snapshot& snapshot = *now.snapshot;
+  LinkFacts facts{.name = name_,
+                  .generation = snapshot.id().generation,
+                  .blocks = now.link_blocks != 0 ? now.link_blocks : CountBlocks(snapshot),
+                  .listing_digest = now.link.generation().listing_digest()};
+  shares_.jobs.SetLink(snapshot.id().link, std::move(facts));
+}
+
 Status LinkMount::Serve() {
   std::string first_message;
   if (inherited_) first_message = std::move(inherited_->first_message);
@@ -240,10 +271,7 @@ Status LinkMount::Serve() {
   const WorkerShares parts{*session_, *files_,  shares_.ring, shares_.refresher, shares_.health,
                            streams_,  *errors_, shares_.jobs, shares_.offload};
   const WorkerOptions worker_options = OptionsOfWorkers();
-  shares_.jobs.SetLink(namespace_.snapshot->id().link,
-                       LinkFacts{.name = name_,
-                                 .generation = namespace_.snapshot->id().generation,
-                                 .blocks = CountBlocks(*namespace_.snapshot)});
+  TellJobs();
   for (std::size_t i = 0; i < shares_.threads.size(); ++i) {
     workers_.push_back(std::make_unique<Worker>(shares_.threads.At(i), *shares_.pools.at(i),
                                                 shares_.keeper.Arena(i), parts, stats_.Worker(i),
@@ -297,6 +325,10 @@ bool LinkMount::IsBehind(const proto::LinkState& link) const {
   return offered != namespace_.link.generation().generation() && offered != refused_generation_;
 }
 
+Result<MountedNamespace> LinkMount::ShardOf(Result<MountedNamespace> found) const {
+  return TakeShard(std::move(found), shares_.config.shard, place_.sub_path);
+}
+
 void LinkMount::Follow(MountedNamespace next, const std::stop_token& stop) {
   const std::shared_ptr<const GenerationView> before = files_->view();
   const std::uint64_t generation = next.link.generation().generation();
@@ -313,8 +345,9 @@ void LinkMount::Follow(MountedNamespace next, const std::stop_token& stop) {
   {
     const std::scoped_lock lock(mutex_);
     namespace_ = std::move(next);
-    manifest_ = MakeManifest();
+    texts_ = MakeTexts();
   }
+  TellJobs();
   const std::uint64_t changes = Announce(*before, stop);
   if (!stop.stop_requested()) KeepAnnounced(shares_.keeper, connection_, generation);
   if (before->earlier.size() == Generations::kEarlierKept) {

@@ -77,6 +77,8 @@ class LinkMount {
 
   /// The coordinator's `link` has another generation than the mount shows, which it could show.
   bool IsBehind(const proto::LinkState& link) const;
+  /// `found` with what this mount is to show of it. Blocks; any thread.
+  Result<MountedNamespace> ShardOf(Result<MountedNamespace> found) const;
   /// Shows the generation of `next`, and has the kernel forget what changed; that ends early when
   /// `stop` is requested. Not from a thread that serves requests. A generation without the
   /// directory that is mounted is not shown.
@@ -106,26 +108,33 @@ class LinkMount {
   const std::string& mountpoint() const { return place_.mountpoint; }
 
  private:
+  /// Of the generation that is shown.
+  struct Texts {
+    std::shared_ptr<LargeText> manifest;
+    std::shared_ptr<LargeText> attributes;
+  };
+
   static Place PlaceOf(const proto::KeptMount& mount);
   void KeepErrors();
   std::uint64_t Announce(const GenerationView& before, const std::stop_token& stop);
-  std::shared_ptr<Manifest> MakeManifest() const;
+  Texts MakeTexts() const;
   Status MakeFileSystem();
   Status MakeFilesOf(std::vector<MountedNamespace> generations);
   proto::KeptMount Description() const;
   Status MountAndKeep();
+  void TellJobs() const;
   Status Serve();
   void KeepShown(const GenerationView& before);
   WorkerOptions OptionsOfWorkers() const;
   MountedNamespace Now() const;
   std::string RenderConfig() const;
   std::string RenderStats() const;
-  Result<Slice> RenderManifest();
+  Result<Slice> Render(std::shared_ptr<LargeText> Texts::* which);
 
   const LinkMountShares shares_;
-  mutable std::mutex mutex_;            // Follow's changes against those who render control files
-  MountedNamespace namespace_;          // guarded by mutex_ but for the thread of Follow
-  std::shared_ptr<Manifest> manifest_;  // guarded by mutex_
+  mutable std::mutex mutex_;    // Follow's changes against those who render control files
+  MountedNamespace namespace_;  // guarded by mutex_ but for the thread of Follow
+  Texts texts_;                 // guarded by mutex_
   std::uint64_t refused_generation_ = 0;
   const std::string name_;
   const Place place_;

@@ -1,69 +1,46 @@
 #include "fuse-client/manifest.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
+#include <boost/json/serialize.hpp>
+#include <boost/json/string.hpp>
+#include <boost/json/value.hpp>
+#include <iterator>
 #include <optional>
-#include <system_error>
-
-#include "common/base/files.h"
+#include <utility>
 
 namespace forebay {
 
 namespace {
 
-/// Written at once.
-constexpr std::size_t kPieceBytes = 1 << 20;
-
-std::unexpected<Error> NoRoom(const std::string& folder) {
-  return Fail(Code::kInternal, "the manifest cannot be written below " + folder + ": " +
-                                   std::generic_category().message(errno) +
-                                   "; make room there, or read the listing with `forebay ls`");
+/// What stands in a path before that from the root of a mount of `directory`.
+Result<std::string> RootOf(const Snapshot& snapshot, std::uint32_t directory) {
+  const std::optional<SnapshotDirectory> root = snapshot.DirectoryAt(directory);
+  if (!root) return Fail(Code::kCorrupt, "the local copy of the listing is damaged; mount again");
+  return root->path.empty() ? std::string() : std::string(root->path) + "/";
 }
 
-/// A new file without a name.
-class NamelessFile {
- public:
-  explicit NamelessFile(const std::string& folder) {
-    const std::string name = TemporaryNameFor(folder + "/manifest");
-    fd_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd_ >= 0) ::unlink(name.c_str());
-  }
-  ~NamelessFile() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  NamelessFile(const NamelessFile&) = delete;
-  NamelessFile& operator=(const NamelessFile&) = delete;
+Status WriteManifest(const Snapshot& snapshot, std::uint32_t directory,
+                     const LargeText::Sink& sink) {
+  const Result<std::string> root = RootOf(snapshot, directory);
+  if (!root) return Fail(root.error());
+  return snapshot.ForEachFile(directory, [&](const SnapshotRow& row, std::string_view path) {
+    path.remove_prefix(std::min(root->size(), path.size()));
+    return sink(ManifestLine(path, row.size));
+  });
+}
 
-  bool good() const { return fd_ >= 0; }
-  std::size_t size() const { return size_; }
-
-  bool Append(std::string_view text) {
-    while (!text.empty()) {
-      const ssize_t n = ::write(fd_, text.data(), text.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return false;
-      size_ += static_cast<std::size_t>(n);
-      text.remove_prefix(static_cast<std::size_t>(n));
-    }
-    return true;
-  }
-
-  /// Null when the system refuses.
-  std::shared_ptr<const void> Map() const {
-    void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd_, 0);
-    if (mapped == MAP_FAILED) return nullptr;
-    return {mapped,
-            [size = size_](const void* bytes) { ::munmap(const_cast<void*>(bytes), size); }};
-  }
-
- private:
-  int fd_ = -1;
-  std::size_t size_ = 0;
-};
+Status WriteAttributes(const Snapshot& snapshot, std::uint32_t directory,
+                       const LargeText::Sink& sink) {
+  const Result<std::string> root = RootOf(snapshot, directory);
+  if (!root) return Fail(root.error());
+  return snapshot.ForEachLine([&](const SnapshotRow& row, std::string_view json) {
+    const std::string path = snapshot.PathOf(row);
+    if (!path.starts_with(*root)) return true;
+    return sink(AttributesLine(std::string_view(path).substr(root->size()), json));
+  });
+}
 
 }  // namespace
 
@@ -82,39 +59,25 @@ std::string ManifestLine(std::string_view path, std::uint64_t size) {
   return line;
 }
 
-Result<Slice> Manifest::Text() {
-  std::scoped_lock lock(mutex_);
-  if (const std::shared_ptr<const Slice> known = last_.lock()) return Slice{known, known->bytes};
-  Result<Slice> fresh = Write();
-  if (!fresh) return fresh;
-  const auto shared = std::make_shared<const Slice>(std::move(*fresh));
-  last_ = shared;
-  return Slice{shared, shared->bytes};
+std::string AttributesLine(std::string_view path, std::string_view json) {
+  return fmt::format("{{\"path\":{},\"attributes\":{}}}\n",
+                     boost::json::serialize(boost::json::string(path)), json);
 }
 
-Result<Slice> Manifest::Write() const {
-  const std::optional<SnapshotDirectory> root = snapshot_->DirectoryAt(directory_);
-  NamelessFile file(folder_);
-  if (!root || !file.good()) return NoRoom(folder_);
-  const std::size_t prefix = root->path.empty() ? 0 : root->path.size() + 1;
-  std::string piece;
-  bool written = true;
-  const Status walked =
-      snapshot_->ForEachFile(directory_, [&](const SnapshotRow& row, std::string_view path) {
-        path.remove_prefix(std::min(prefix, path.size()));
-        piece += ManifestLine(path, row.size);
-        if (piece.size() < kPieceBytes) return true;
-        written = file.Append(piece);
-        piece.clear();
-        return written;
-      });
-  if (!walked) return Fail(walked.error());
-  if (!written || !file.Append(piece)) return NoRoom(folder_);
-  if (file.size() == 0) return Slice{};
-  std::shared_ptr<const void> mapped = file.Map();
-  if (mapped == nullptr) return NoRoom(folder_);
-  const ByteView bytes(static_cast<const std::byte*>(mapped.get()), file.size());
-  return Slice{std::move(mapped), bytes};
+std::shared_ptr<LargeText> MakeManifest(std::shared_ptr<const Snapshot> snapshot,
+                                        std::uint32_t directory, std::string folder) {
+  auto write = [snapshot = std::move(snapshot), directory](const LargeText::Sink& sink) {
+    return WriteManifest(*snapshot, directory, sink);
+  };
+  return std::make_shared<LargeText>(std::move(folder), "manifest", std::move(write));
+}
+
+std::shared_ptr<LargeText> MakeAttributes(std::shared_ptr<const Snapshot> snapshot,
+                                          std::uint32_t directory, std::string folder) {
+  auto write = [snapshot = std::move(snapshot), directory](const LargeText::Sink& sink) {
+    return WriteAttributes(*snapshot, directory, sink);
+  };
+  return std::make_shared<LargeText>(std::move(folder), "attributes.jsonl", std::move(write));
 }
 
 }  // namespace forebay

@@ -2,13 +2,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
-#include "common/base/buffer.h"
-#include "common/base/result.h"
 #include "common/snapshot/snapshot.h"
+#include "fuse-client/large_text.h"
 
 namespace forebay {
 
@@ -20,27 +18,17 @@ namespace forebay {
 /// \xNN (two small hex digits); all other bytes stand for themselves, as UTF-8 does.
 std::string ManifestLine(std::string_view path, std::uint64_t size);
 
-/// The manifest of one directory of a snapshot, which never changes. It may be as large as the
-/// listing, so it lies in a nameless file on disk, mapped, from when it is asked for until nobody
-/// holds it.
-class Manifest {
- public:
-  /// `folder`: where there is room for it. `directory` is the root's number.
-  Manifest(std::shared_ptr<const Snapshot> snapshot, std::uint32_t directory, std::string folder)
-      : snapshot_(std::move(snapshot)), directory_(directory), folder_(std::move(folder)) {}
+/// `.forebay/attributes.jsonl`: every line of the link's augmented manifest that names a file of
+/// the mount, in the manifest's order, one line each,
+///
+///     {"path":<path from the mount's root>,"attributes":<the manifest's line>} LF
+std::string AttributesLine(std::string_view path, std::string_view json);
 
-  /// Blocks while it is written (a second for some million files); many may call. kInternal: no
-  /// room on disk. kCorrupt: the listing is damaged.
-  Result<Slice> Text();
-
- private:
-  Result<Slice> Write() const;
-
-  const std::shared_ptr<const Snapshot> snapshot_;
-  const std::uint32_t directory_;
-  const std::string folder_;
-  std::mutex mutex_;
-  std::weak_ptr<const Slice> last_;
-};
+/// Of one directory of a snapshot, which is the mount's root; `directory` is its number.
+/// kCorrupt: the listing is damaged.
+std::shared_ptr<LargeText> MakeManifest(std::shared_ptr<const Snapshot> snapshot,
+                                        std::uint32_t directory, std::string folder);
+std::shared_ptr<LargeText> MakeAttributes(std::shared_ptr<const Snapshot> snapshot,
+                                          std::uint32_t directory, std::string folder);
 
 }  // namespace forebay

@@ -20,6 +20,7 @@
 #include "fuse-client/control_call.h"
 #include "fuse-client/job_text.h"
 #include "fuse-client/mountpoint.h"
+#include "fuse-client/shard_view.h"
 
 namespace forebay {
 
@@ -178,8 +179,10 @@ Status MountDaemon::MountOne() {
   const bool goes_on = !inherited_.empty() && !inherited_.front().generations.empty();
   Result<MountedNamespace> found =
       goes_on ? inherited_.front().generations.back()
-              : WaitFor(control_.At(0), services_.stopping,
-                        source_->Obtain(config_.source.substr(0, slash), NamespaceDeadline()));
+              : TakeShard(
+                    WaitFor(control_.At(0), services_.stopping,
+                            source_->Obtain(config_.source.substr(0, slash), NamespaceDeadline())),
+                    config_.shard, place.sub_path);
   if (!found) return Fail(found.error());
   if (!inherited_.empty() && !goes_on) inherited_.front().generations.push_back(*found);
   const Status started = StartThreads(found->cluster, found->cluster_dir, found->from_disk);

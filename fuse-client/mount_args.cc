@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string_view>
 
 #include "common/base/config_option.h"
@@ -80,6 +81,23 @@ class KnownOptions {
   std::vector<std::string> switches_;
   std::vector<std::string> values_;
 };
+
+/// "shard=0/4,seed=7,epoch=2" without quotes is three options to mount(8).
+bool IsOfShard(std::string_view option) {
+  return option.starts_with("seed=") || option.starts_with("epoch=");
+}
+
+Status AddToShard(const std::vector<std::string>& parts, MountArguments& out) {
+  if (parts.empty()) return {};
+  const auto shard = std::ranges::find(out.arguments, "--shard");
+  if (shard == out.arguments.end()) {
+    return Fail(Code::kInvalid, "mount option \"" + parts.front() +
+                                    "\" is a part of shard=I/N,seed=S,epoch=E, and there is no "
+                                    "shard=");
+  }
+  for (const std::string& part : parts) *std::next(shard) += "," + part;
+  return {};
+}
 
 Status TakeOption(std::string_view option, const KnownOptions& known, bool sloppy,
                   MountArguments& out) {
@@ -169,12 +187,19 @@ Result<MountArguments> TranslateMountArguments(const std::vector<std::string>& a
     }
   }
   const KnownOptions known;
+  std::vector<std::string> of_shard;
   for (const std::string& list : options) {
     for (const std::string& option : SplitAtCommas(list)) {
+      if (IsOfShard(option)) {
+        of_shard.push_back(option);
+        continue;
+      }
       const Status taken = TakeOption(option, known, sloppy, out);
       if (!taken) return Fail(taken.error());
     }
   }
+  const Status added = AddToShard(of_shard, out);
+  if (!added) return Fail(added.error());
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include "common/base/result.h"
 #include "common/model/object_version.h"
 #include "common/snapshot/snapshot.h"
+#include "fuse-client/supervisor/owned_fd.h"
 #include "proto/coordinator.pb.h"
 
 namespace forebay {
@@ -32,6 +33,9 @@ struct MountedNamespace {
   std::shared_ptr<const Snapshot> snapshot;
   std::string cluster_dir;  ///< state_dir/<cluster>
   bool from_disk = false;   ///< No coordinator answered; this is the last known generation.
+  /// The snapshot's, where it is not the one of this generation in FolderOf (shard_view.h).
+  std::shared_ptr<const OwnedFd> file = nullptr;
+  std::uint64_t link_blocks = 0;  ///< Of the whole link, where the snapshot is a part; else 0.
 };
 
 /// <cluster>/<link> below the state directory.

@@ -41,11 +41,15 @@ class LinksVerb final : public Verb {
       row["exclude"] = Globs(link.excludes());
       row["manifest"] = link.manifest().empty() ? boost::json::value()
                                                 : boost::json::value(ValidUtf8(link.manifest()));
+      row["posix_metadata"] = link.posix_metadata();
       row["objects"] = generation.objects();
       row["bytes"] = generation.bytes();
       row["cached_bytes"] = link.total().cached_bytes();
       row["cached_ratio"] = CachedRatio(link);
       row["generation"] = generation.generation();
+      row["digest"] = generation.listing_digest().empty()
+                          ? boost::json::value()
+                          : boost::json::value(generation.listing_digest());
       row["listed"] = link.has_generation()
                           ? boost::json::value(Rfc3339(generation.listed_unix_s()))
                           : boost::json::value();

@@ -16,6 +16,23 @@ bool IsPrintable(std::string_view text) {
       text, [](char c) { return c == '\x7f' || static_cast<unsigned char>(c) < ' '; });
 }
 
+/// "" is all of them.
+ConfigValue ShardValue(Shard& member) {
+  return ConfigValue{
+      .metavar = "I/N[,seed=S[,epoch=E]]",
+      .set = [&member](const std::vector<std::string>& texts) -> Status {
+        if (texts.front().empty()) {
+          member = Shard();
+          return {};
+        }
+        const Result<Shard> shard = Shard::Parse(texts.front());
+        if (!shard) return Fail(shard.error());
+        member = *shard;
+        return {};
+      },
+      .show = [&member] { return TomlString(member.is_all() ? "" : member.ToString()); }};
+}
+
 std::vector<std::string> Finish(MountConfig& config, const Environment& environment) {
   std::vector<std::string> faults;
   if (config.state_dir.empty()) config.state_dir = DefaultStateDir(environment, "mount", "");
@@ -66,6 +83,13 @@ void AddWhat(ConfigSection& section, MountConfig& config) {
               "that the reading process belongs to by its cgroup, named by the job's number or the "
               "pod's uid, so that two jobs on one mount are two; other readers belong to job_id. "
               "With mount all reads belong to job_id: for a job that runs in many pods.");
+  section
+      .Add("shard", ShardValue(config.shard),
+           "Show the I-th of N parts of the files, I from 0 to N-1: together the N mounts of a job "
+           "show each file once, and their numbers of files differ by one at most. With a seed "
+           "the files are dealt otherwise for each seed and each epoch number. Directories are "
+           "shown by all. With / each link is divided by itself.")
+      .Default("all files");
 }
 
 void AddFiles(ConfigSection& section, MountConfig& config) {

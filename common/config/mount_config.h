@@ -10,6 +10,7 @@
 
 #include "common/base/units.h"
 #include "common/config/machine.h"
+#include "common/model/shard.h"
 
 namespace forebay {
 
@@ -30,6 +31,7 @@ struct MountConfig {
   bool foreground = false;
   std::string job_id;  ///< "" = this mount counts as a job of its own.
   JobFrom job_from = JobFrom::kCgroup;
+  Shard shard;  ///< Of the objects that the mount would show.
   bool allow_other = false;
   std::uint32_t uid = ::geteuid();
   std::uint32_t gid = ::getegid();

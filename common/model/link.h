@@ -67,6 +67,8 @@ struct LinkSpec {
   std::vector<std::string> includes = {};
   std::vector<std::string> excludes = {};
   ManifestSource manifest = {};
+  /// Files have the mode, owner and time that their objects' metadata says: a HEAD for each.
+  bool posix_metadata = false;
   /// What is pinned: "" = the whole link, "train/" = a folder, "a.bin" = a file; from its root.
   std::vector<std::string> pins;
   /// Raised when other blocks may be pinned than before: other folders or files, or another

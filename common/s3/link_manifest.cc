@@ -7,6 +7,7 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 #include <boost/system/error_code.hpp>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -59,6 +60,25 @@ class ManifestReader {
     Add(std::move(object), name, line);
   }
 
+  /// A line of an augmented manifest.
+  void TakeObject(std::string_view json, std::uint64_t line) {
+    boost::system::error_code error;
+    json::monotonic_resource memory;
+    const json::value document = json::parse(json, error, &memory);
+    if (error) return Refuse(line, "is no JSON: " + error.message(), "correct it");
+    const json::object* object = document.if_object();
+    const json::value* source = object != nullptr ? object->if_contains("source-ref") : nullptr;
+    const json::string* name = source != nullptr ? source->if_string() : nullptr;
+    if (name == nullptr || !std::string_view(*name).starts_with("s3://")) {
+      return Refuse(line, "names no object in \"source-ref\"",
+                    R"(write {"source-ref": "s3://bucket/key", …})");
+    }
+    const std::size_t before = manifest_.names.size();
+    Take(*name, line);
+    if (manifest_.names.size() > before)
+      manifest_.names.back().lines.push_back({.line = line, .json = std::string(json)});
+  }
+
   void RefuseEntry(std::uint64_t line) {
     Refuse(line, "is no text", "write the name of an object behind the prefix");
   }
@@ -69,8 +89,7 @@ class ManifestReader {
     std::ranges::sort(names, {}, [](const LinkManifest::Name& name) {
       return std::pair<std::string_view, std::uint64_t>(name.key, name.line);
     });
-    const auto again = std::ranges::unique(names, {}, &LinkManifest::Name::key);
-    names.erase(again.begin(), again.end());
+    MergeSame(names);
     if (names.empty() && manifest_.bad.empty())
       return Fail(Code::kInvalid, "it names no object: write one name on each line");
     if (!root_.bucket.empty()) {
@@ -86,6 +105,19 @@ class ManifestReader {
   }
 
  private:
+  /// Of equal keys, which stand side by side, the first stays, with the lines of all.
+  static void MergeSame(std::vector<LinkManifest::Name>& names) {
+    std::size_t kept = 0;
+    for (std::size_t i = 1; i < names.size(); ++i) {
+      if (names[i].key == names[kept].key) {
+        std::ranges::move(names[i].lines, std::back_inserter(names[kept].lines));
+      } else if (++kept != i) {
+        names[kept] = std::move(names[i]);
+      }
+    }
+    if (!names.empty()) names.resize(kept + 1);
+  }
+
   void Add(S3Location object, std::string_view name, std::uint64_t line) {
     const std::string& key = object.prefix;
     if (key.empty()) return Refuse(line, Quoted(name) + " names a bucket", "name an object");
@@ -162,14 +194,31 @@ Status ReadJson(std::string_view text, ManifestReader& reader, const S3Location&
   return {};
 }
 
-void ReadLines(std::string_view text, ManifestReader& reader) {
+/// Calls `take` for each line with something in it.
+template <typename Take>
+void ForEachLine(std::string_view text, Take take) {
   for (std::uint64_t line = 1; !text.empty(); ++line) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view name = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (name.ends_with('\r')) name.remove_suffix(1);
-    if (!name.empty()) reader.Take(name, line);
+    if (!name.empty()) take(name, line);
   }
+}
+
+/// A line without the spaces around it.
+std::string_view Trimmed(std::string_view line) {
+  constexpr std::string_view kSpaces = " \t\r";
+  const std::size_t first = line.find_first_not_of(kSpaces);
+  if (first == std::string_view::npos) return {};
+  return line.substr(first, line.find_last_not_of(kSpaces) - first + 1);
+}
+
+void ReadObjects(std::string_view text, ManifestReader& reader) {
+  ForEachLine(text, [&](std::string_view line, std::uint64_t number) {
+    const std::string_view json = Trimmed(line);
+    if (!json.empty()) reader.TakeObject(json, number);
+  });
 }
 
 }  // namespace
@@ -186,15 +235,12 @@ Result<LinkManifest> ParseLinkManifest(std::string_view text, const S3Location& 
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const char begin = first == std::string_view::npos ? '\0' : text[first];
   if (begin == '{') {
-    return Fail(Code::kInvalid,
-                "it is an augmented manifest (a JSON object on each line), which cannot be linked: "
-                "make a list of its \"source-ref\"s");
-  }
-  if (begin == '[') {
+    ReadObjects(text, reader);
+  } else if (begin == '[') {
     Status read = ReadJson(text, reader, root);
     if (!read) return Fail(read.error());
   } else {
-    ReadLines(text, reader);
+    ForEachLine(text, [&](std::string_view name, std::uint64_t line) { reader.Take(name, line); });
   }
   return reader.Finish();
 }

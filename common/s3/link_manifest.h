@@ -13,9 +13,15 @@ namespace forebay {
 
 /// What a manifest names: objects of one bucket.
 struct LinkManifest {
+  /// A line of an augmented manifest: a JSON object.
+  struct Line {
+    std::uint64_t line = 0;
+    std::string json;  ///< As it stands there.
+  };
   struct Name {
     std::string key;
-    std::uint64_t line = 0;  ///< Where it stands, from 1: a line of a list, an entry of JSON.
+    std::uint64_t line = 0;        ///< Where it stands, from 1: a line of a list, an entry of JSON.
+    std::vector<Line> lines = {};  ///< Of an augmented manifest: all that name the object.
   };
   struct Bad {
     std::uint64_t line = 0;
@@ -36,7 +42,8 @@ struct LinkManifest {
 inline constexpr std::size_t kMaxManifestBytes = std::size_t{64} << 20;
 
 /// Reads a manifest of SageMaker (a JSON array whose first entry is {"prefix": "s3://…"} and whose
-/// other entries are names behind it) or a list with a name on each line: "s3://bucket/key", or a
+/// other entries are names behind it), an augmented manifest (a JSON object on each line, whose
+/// "source-ref" is "s3://bucket/key") or a list with a name on each line: "s3://bucket/key", or a
 /// name behind `base`. All keys are to lie below `root`; a root without a bucket sets no bound, and
 /// the prefix is found: that of the JSON, else the folder that all keys share.
 ///

@@ -11,6 +11,7 @@
 #include "common/base/deadline.h"
 #include "common/base/result.h"
 #include "common/model/link.h"
+#include "common/model/posix_attributes.h"
 #include "common/s3/object_checksum.h"
 
 namespace forebay {
@@ -87,6 +88,7 @@ struct ObjectHead {
   std::string storage_class;
   /// Of the whole object, as it was uploaded; nothing where the store has none or a composite one.
   std::optional<ObjectChecksum> checksum = std::nullopt;
+  PosixAttributes posix = {};  ///< From x-amz-meta-file-*.
 };
 
 /// An S3-compatible object store. Calls may come from any executor and resume on it. Each call

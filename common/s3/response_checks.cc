@@ -46,7 +46,7 @@ void ResponseHead::AddLine(std::string_view line) {
     content_length = length;
     return;
   }
-  const std::array<std::pair<std::string_view, std::string*>, 7> kept = {{
+  const std::array<std::pair<std::string_view, std::string*>, 11> kept = {{
       {"content-range", &content_range},
       {"etag", &etag},
       {"last-modified", &last_modified},
@@ -54,6 +54,10 @@ void ResponseHead::AddLine(std::string_view line) {
       {"x-amz-bucket-region", &bucket_region},
       {"x-amz-request-id", &request_id},
       {"location", &location},
+      {"x-amz-meta-file-permissions", &file.permissions},
+      {"x-amz-meta-file-owner", &file.owner},
+      {"x-amz-meta-file-group", &file.group},
+      {"x-amz-meta-file-mtime", &file.mtime},
   }};
   if (AddChecksum(name, value)) return;
   for (const auto& [known, member] : kept) {
@@ -151,6 +155,7 @@ Result<ObjectHead> CheckHeadAnswer(const ResponseHead& head) {
                     .storage_class = head.storage_class};
   // Some stores say that they are composite, and some only by the form of the value.
   if (!head.has_composite_checksum) object.checksum = head.checksum;
+  object.posix = ParsePosixMetadata(head.file);
   return object;
 }
 

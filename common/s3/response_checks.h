@@ -8,6 +8,7 @@
 #include "common/base/result.h"
 #include "common/s3/object_checksum.h"
 #include "common/s3/object_store.h"
+#include "common/s3/posix_metadata.h"
 
 namespace forebay {
 
@@ -21,7 +22,8 @@ struct ResponseHead {
   std::string storage_class;
   std::string bucket_region;
   std::string request_id;
-  std::string location;  ///< Of a redirect.
+  std::string location;    ///< Of a redirect.
+  FileMetadata file = {};  ///< Of x-amz-meta-file-*.
   /// Of the whole object: also in answers to a range. Composite ones of multipart uploads are not
   /// kept.
   std::optional<ObjectChecksum> checksum;

@@ -67,7 +67,9 @@ class FolderMerge {
     if (row.is_directory() && IsBelow(row.directory)) {
       below.push_back({then.directory, row.directory});
     }
-    if (then.mtime_unix_s == row.mtime_unix_s) return true;
+    if (then.mtime_unix_s == row.mtime_unix_s && before_.PosixOf(then) == after_.PosixOf(row)) {
+      return true;
+    }
     return Tell(SnapshotChange::Kind::kTouched, now);
   }
 

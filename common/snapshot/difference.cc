@@ -13,6 +13,9 @@ bool SameFolders(const Snapshot& before, const Snapshot& after) {
     const std::optional<SnapshotDirectory> now = after.DirectoryAt(d);
     const std::optional<SnapshotDirectory> then = before.DirectoryAt(d);
     if (!now || !then || now->path != then->path || now->row_count != then->row_count) return false;
+    const auto row_now = after.RowAt(now->row);
+    const auto row_then = before.RowAt(then->row);
+    if (!row_now || !row_then || after.PosixOf(*row_now) != before.PosixOf(*row_then)) return false;
   }
   return true;
 }
@@ -31,6 +34,20 @@ bool SameHidden(const Snapshot& before, const Snapshot& after) {
          hash_before == hash_after;
 }
 
+/// The same lines of a manifest for the same files, in the same order.
+bool SameLines(const Snapshot& before, const Snapshot& after) {
+  std::uint64_t hash_before = 0;
+  std::uint64_t hash_after = 0;
+  const auto fold = [](std::uint64_t& sum) {
+    return [&sum](const SnapshotRow& row, std::string_view json) {
+      sum = SnapshotNameHash(static_cast<std::uint32_t>(sum ^ row.nodeid), json) ^ (sum >> 32);
+      return true;
+    };
+  };
+  return before.ForEachLine(fold(hash_before)) && after.ForEachLine(fold(hash_after)) &&
+         hash_before == hash_after;
+}
+
 }  // namespace
 
 Result<SnapshotDifference> Compare(const Snapshot& before, const Snapshot& after) {
@@ -41,8 +58,8 @@ Result<SnapshotDifference> Compare(const Snapshot& before, const Snapshot& after
     const std::optional<SnapshotRow> known = before.FindNodeid(row.nodeid);
     if (known && !known->is_directory()) {
       ++kept;
-      same_times =
-          same_times && known->mtime_unix_s == row.mtime_unix_s && known->archived == row.archived;
+      same_times = same_times && known->mtime_unix_s == row.mtime_unix_s &&
+                   known->archived == row.archived && before.PosixOf(*known) == after.PosixOf(row);
       return true;
     }
     const std::optional<SnapshotRow> earlier = before.Resolve(path);
@@ -60,7 +77,8 @@ Result<SnapshotDifference> Compare(const Snapshot& before, const Snapshot& after
   }
   difference.removed = before.totals().objects - known;
   difference.same = difference.added == 0 && difference.changed == 0 && difference.removed == 0 &&
-                    same_times && SameFolders(before, after) && SameHidden(before, after);
+                    same_times && SameFolders(before, after) && SameHidden(before, after) &&
+                    SameLines(before, after);
   return difference;
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "common/snapshot/etag.h"
+#include "common/snapshot/listed_extras.h"
 
 namespace forebay {
 namespace {
@@ -39,9 +40,9 @@ Status Listing::Add(const ListedKey& object) {
   ListedEntry entry{};
   std::string_view opaque_etag;
   entry.mtime_unix_s = ClampTime(object.mtime_unix_s);
-  entry.out_of_range =
-      object.size > SnapshotAttributes::kMaxSize || object.etag.size() > kMaxEtagBytes;
-  if (!entry.out_of_range) {
+  if (object.size > SnapshotAttributes::kMaxSize || object.etag.size() > kMaxEtagBytes) {
+    entry.flags = ListedEntry::kOutOfRange;
+  } else {
     entry.attributes.packed =
         object.size | (object.archived ? SnapshotAttributes::kArchivedBit : 0);
     if (const auto md5 = PackEtag(object.etag)) {
@@ -52,7 +53,9 @@ Status Listing::Add(const ListedKey& object) {
       opaque_etag = object.etag;
     }
   }
-  return runs_.Add(entry, *relative, opaque_etag);
+  has_posix_ = has_posix_ || object.posix != nullptr;
+  has_lines_ = has_lines_ || !object.lines.empty();
+  return runs_.Add(entry, *relative, opaque_etag, PackExtras(object));
 }
 
 std::string Listing::EtagOf(const ListedEntry& entry) const {

@@ -39,6 +39,9 @@ class Listing {
   std::string_view OpaqueEtagOf(const ListedEntry& entry) const {
     return runs_.OpaqueEtagOf(entry);
   }
+  std::string_view ExtrasOf(const ListedEntry& entry) const { return runs_.ExtrasOf(entry); }
+  bool has_posix() const { return has_posix_; }  ///< That something was added with it.
+  bool has_lines() const { return has_lines_; }
   /// For loops over all entries, each time that `number` has grown by one.
   void Passed(std::size_t number) const {
     if (number % kRelaxEntries == 0) runs_.Relax();
@@ -57,6 +60,8 @@ class Listing {
   ListingRuns runs_;
   std::vector<HiddenKey> hidden_;
   bool root_marker_with_bytes_ = false;
+  bool has_posix_ = false;
+  bool has_lines_ = false;
 };
 
 }  // namespace forebay

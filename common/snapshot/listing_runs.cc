@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <queue>
 #include <system_error>
 #include <utility>
@@ -14,6 +15,9 @@
 
 namespace forebay {
 namespace {
+
+/// Written before the extras of an entry.
+using ExtrasSize = std::uint64_t;
 
 constexpr std::size_t kBufferBytes = 1 << 20;
 /// Of a file that is read in order, so many bytes stay in memory behind the reader, about.
@@ -102,8 +106,11 @@ class ListingRuns::Run {
   /// `entry`'s texts begin at `texts` + its place.
   Status Append(ListedEntry entry, const char* texts) {
     const char* const text = texts + entry.text_begin;
+    const std::string_view extras = ExtrasAt(entry, texts);
     entry.text_begin = texts_.size();
-    Status written = texts_.Append(text, std::size_t{entry.path_bytes} + entry.opaque_bytes);
+    std::size_t bytes = std::size_t{entry.path_bytes} + entry.opaque_bytes;
+    if (entry.has_extras()) bytes += sizeof(ExtrasSize) + extras.size();
+    Status written = texts_.Append(text, bytes);
     if (written) written = entries_.Append(&entry, sizeof entry);
     return written;
   }
@@ -159,11 +166,25 @@ ListingRuns::ListingRuns(std::string path, std::size_t memory_bytes)
 
 ListingRuns::~ListingRuns() = default;
 
-Status ListingRuns::Add(ListedEntry entry, std::string_view path, std::string_view opaque_etag) {
+std::string_view ListingRuns::ExtrasAt(const ListedEntry& entry, const char* texts) {
+  if (!entry.has_extras()) return {};
+  const char* const at = texts + entry.text_begin + entry.path_bytes + entry.opaque_bytes;
+  ExtrasSize bytes = 0;
+  std::memcpy(&bytes, at, sizeof bytes);
+  return {at + sizeof bytes, bytes};
+}
+
+Status ListingRuns::Add(ListedEntry entry, std::string_view path, std::string_view opaque_etag,
+                        std::string_view extras) {
   entry.text_begin = memory_texts_.size();
   entry.path_bytes = static_cast<std::uint16_t>(path.size());
   entry.opaque_bytes = static_cast<std::uint8_t>(opaque_etag.size());
   memory_texts_.append(path).append(opaque_etag);
+  if (!extras.empty()) {
+    entry.flags |= ListedEntry::kExtras;
+    const ExtrasSize bytes = extras.size();
+    memory_texts_.append(reinterpret_cast<const char*>(&bytes), sizeof bytes).append(extras);
+  }
   memory_.push_back(entry);
   const std::size_t held = memory_.size() * sizeof(ListedEntry) + memory_texts_.size();
   return held < memory_bytes_ ? Status() : Spill();

@@ -16,13 +16,20 @@ namespace forebay {
 
 /// One showable key of a listing, as it waits for its place in the snapshot.
 struct ListedEntry {
-  std::uint64_t text_begin;  ///< In the texts: the path (a marker keeps its slash), then the ETag.
+  static constexpr std::uint8_t kOutOfRange = 1;  ///< HiddenReason::kOutOfRange; shows nothing.
+  static constexpr std::uint8_t kExtras = 2;      ///< Of PackExtras, with their length before.
+
+  /// In the texts: the path (a marker keeps its slash), the ETag, the extras.
+  std::uint64_t text_begin;
   SnapshotAttributes attributes;
   std::uint32_t mtime_unix_s;
   std::uint16_t path_bytes;
   std::uint8_t opaque_bytes;  ///< Of an ETag that is no MD5; it stands behind the path.
-  bool out_of_range;          ///< HiddenReason::kOutOfRange; it shows nothing.
+  std::uint8_t flags;
   std::array<std::uint8_t, 16> etag;
+
+  bool out_of_range() const { return (flags & kOutOfRange) != 0; }
+  bool has_extras() const { return (flags & kExtras) != 0; }
 };
 static_assert(sizeof(ListedEntry) == 40);
 
@@ -37,9 +44,10 @@ class ListingRuns {
   ListingRuns(const ListingRuns&) = delete;
   ListingRuns& operator=(const ListingRuns&) = delete;
 
-  /// Takes an entry with its path and its opaque ETag; sets their place and sizes. kInternal: the
-  /// disk failed.
-  Status Add(ListedEntry entry, std::string_view path, std::string_view opaque_etag);
+  /// Takes an entry with its path, its opaque ETag and its extras ("" = none); sets their place and
+  /// sizes. kInternal: the disk failed.
+  Status Add(ListedEntry entry, std::string_view path, std::string_view opaque_etag,
+             std::string_view extras);
 
   /// Call once, after the last Add. Equal paths stay in the order in which they were added.
   Status Sort();
@@ -53,6 +61,8 @@ class ListingRuns {
     return {texts_ + entry.text_begin + entry.path_bytes, entry.opaque_bytes};
   }
 
+  std::string_view ExtrasOf(const ListedEntry& entry) const { return ExtrasAt(entry, texts_); }
+
   /// What was read of the files until now need not stay in memory. Cheap; for loops over millions.
   void Relax() const;
 
@@ -61,6 +71,8 @@ class ListingRuns {
  private:
   class Run;
   class Cursor;
+
+  static std::string_view ExtrasAt(const ListedEntry& entry, const char* texts);
 
   void SortMemory();
   Status Spill();

@@ -113,6 +113,7 @@ Status Snapshot::Check(const std::optional<SnapshotId>& expected) {
   if (Status status = CheckHeader(); !status) return status;
   if (Status status = CheckSections(); !status) return status;
   if (Status status = CheckRoot(); !status) return status;
+  if (!TakeExtras()) return Damaged("what it has beside the listing lies outside the file");
   id_ = {.link = {.bytes = header_.link}, .generation = header_.generation};
   domain_ = {.bytes = header_.domain};
   const std::string_view source = TextOf(SnapshotSection::kSource);
@@ -131,11 +132,11 @@ Status Snapshot::Check(const std::optional<SnapshotId>& expected) {
 
 Status Snapshot::CheckHeader() const {
   if (header_.magic != kSnapshotMagic) return Damaged("it is no snapshot of Forebay's");
-  if (header_.format != kSnapshotFormat) {
-    return Fail(Code::kCorrupt, "its format is " + std::to_string(header_.format) +
-                                    " and this program reads format " +
-                                    std::to_string(kSnapshotFormat) +
-                                    ": use programs of one version");
+  if (header_.format != kSnapshotFormat && header_.format != kSnapshotFormatWithExtras) {
+    return Fail(Code::kCorrupt,
+                "its format is " + std::to_string(header_.format) +
+                    " and this program reads formats " + std::to_string(kSnapshotFormat) + " and " +
+                    std::to_string(kSnapshotFormatWithExtras) + ": use programs of one version");
   }
   if (header_.header_bytes != sizeof header_ ||
       header_.checksum != XXH3_64bits(&header_, offsetof(SnapshotHeader, checksum))) {

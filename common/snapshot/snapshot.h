@@ -9,10 +9,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/model/key_rules.h"
 #include "common/model/object_version.h"
+#include "common/model/posix_attributes.h"
 #include "common/snapshot/name_groups.h"
 #include "common/snapshot/snapshot_format.h"
 
@@ -54,6 +56,12 @@ struct SnapshotDigest {
   std::uint64_t low = 0;
 
   bool operator==(const SnapshotDigest&) const = default;
+};
+
+/// A line of an augmented manifest.
+struct AttributeLine {
+  std::uint64_t place = 0;     ///< They are kept in ascending order of it.
+  std::string_view json = {};  ///< Less than 4 GiB.
 };
 
 enum class SnapshotEntryKind : std::uint8_t { kFile, kDirectory };
@@ -168,6 +176,17 @@ class Snapshot {
   std::string EtagOf(const SnapshotRow& row) const;  ///< As S3 gave it, no quotes; "" = directory.
   ObjectVersion VersionOf(const SnapshotRow& row) const;  ///< Of a file.
 
+  /// What S3 said of the row's object, or of a directory's marker; nothing where it was not asked.
+  std::optional<PosixAttributes> PosixOf(const SnapshotRow& row) const;
+  bool has_posix() const { return extras_.posix.bytes != 0; }
+  /// The lines of the link's augmented manifest that name the object, in its order.
+  std::vector<AttributeLine> LinesOf(const SnapshotRow& row) const;
+  bool has_lines() const { return extras_.line_rows.bytes != 0; }
+  /// Calls `visit(row, json)` for every line in the manifest's order, until it answers false.
+  /// kCorrupt where the file is damaged.
+  Status ForEachLine(
+      const std::function<bool(const SnapshotRow& row, std::string_view json)>& visit) const;
+
   /// Calls `visit(row, path)` for every file below `directory` in the order of ComparePaths, until
   /// it answers false. kCorrupt where the file is damaged.
   Status ForEachFile(
@@ -185,6 +204,7 @@ class Snapshot {
   Status CheckHeader() const;
   Status CheckSections() const;
   Status CheckRoot() const;
+  bool TakeExtras();
   std::string_view TextOf(SnapshotSection section) const;
   // Record `index` of a section that holds T's; the caller knows that it is inside.
   template <typename T>
@@ -193,12 +213,21 @@ class Snapshot {
     std::memcpy(&record, base_ + header_.section(section).offset + index * sizeof(T), sizeof(T));
     return record;
   }
+  struct Line {
+    std::uint32_t row = 0;
+    std::string_view json;
+    std::uint64_t place = 0;
+    std::uint64_t end = 0;
+    std::uint64_t next = 0;
+  };
+  std::optional<Line> LineAt(std::uint64_t at) const;
   std::optional<SnapshotRow> RowOf(std::uint32_t index, const SnapshotRowRecord& record) const;
   bool StartAt(NameDecoder& decoder, std::uint32_t row) const;
 
   const std::byte* base_;
   std::size_t bytes_;
   SnapshotHeader header_{};  // a copy: what was checked cannot change under us
+  SnapshotExtras extras_{};  // likewise
   SnapshotId id_;
   Uuid domain_;
   SnapshotSource source_;

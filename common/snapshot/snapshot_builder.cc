@@ -15,6 +15,7 @@
 #include "common/snapshot/listing.h"
 #include "common/snapshot/name_groups.h"
 #include "common/snapshot/nodeids.h"
+#include "common/snapshot/snapshot_extras_writer.h"
 #include "common/snapshot/snapshot_format.h"
 #include "common/snapshot/tree.h"
 
@@ -138,17 +139,24 @@ std::array<std::uint64_t, kSnapshotSections> SectionSizes(const Content& content
           0};
 }
 
-void PlaceSections(const Content& content, SnapshotHeader& header) {
+Status PlaceSections(const Content& content, SnapshotExtrasWriter& extras, SnapshotHeader& header) {
   const auto sizes = SectionSizes(content);
   std::uint64_t offset = sizeof header;
   for (std::size_t i = 0; i < kSnapshotSections; ++i) {
     offset = (offset + kSnapshotAlignment - 1) / kSnapshotAlignment * kSnapshotAlignment;
     header.sections[i] = {.offset = offset, .bytes = sizes[i]};
     offset += sizes[i];
+    if (static_cast<SnapshotSection>(i) == SnapshotSection::kHidden) offset = extras.Place(offset);
   }
   auto& cells = header.sections[static_cast<std::size_t>(SnapshotSection::kCells)];
   cells.bytes = (cells.offset + kCellBytes - 1) / kCellBytes * sizeof(std::uint64_t);
   header.file_bytes = cells.offset + cells.bytes;
+  if (extras.empty()) return {};
+  const Result<std::uint32_t> place = extras.PlaceInHeader();
+  if (!place) return Fail(place.error());
+  header.format = kSnapshotFormatWithExtras;
+  header.extras_place = *place;
+  return {};
 }
 
 void WriteRows(const Listing& listing, const Content& content, SnapshotFileWriter& file) {
@@ -177,8 +185,8 @@ void WriteRows(const Listing& listing, const Content& content, SnapshotFileWrite
   }
 }
 
-void WriteFile(const Listing& listing, const Content& content, const SnapshotHeader& header,
-               SnapshotFileWriter& file) {
+void WriteFile(const Listing& listing, const Content& content, const SnapshotExtrasWriter& extras,
+               const SnapshotHeader& header, SnapshotFileWriter& file) {
   file.Append(&header, sizeof header);
   const auto append = [&](SnapshotSection section, std::string_view bytes) {
     file.PadTo(header.section(section).offset);
@@ -196,6 +204,7 @@ void WriteFile(const Listing& listing, const Content& content, const SnapshotHea
   append(SnapshotSection::kNodeidSlots, BytesOf(content.nodeids.slots));
   append(SnapshotSection::kEtags, content.etags);
   append(SnapshotSection::kHidden, content.hidden);
+  extras.Write(file);
   append(SnapshotSection::kCells, {});
   file.AppendCellChecksums();
 }
@@ -210,7 +219,8 @@ struct SnapshotBuilder::State {
 
   Status CheckOptions() const;
   Status MakeContent(SnapshotHeader& header, Content& content);
-  void FillHeader(const Content& content, SnapshotHeader& header) const;
+  Status FillHeader(const Content& content, SnapshotExtrasWriter& extras,
+                    SnapshotHeader& header) const;
 
   const SnapshotOptions options;
   const std::string path;
@@ -258,7 +268,8 @@ Status SnapshotBuilder::State::MakeContent(SnapshotHeader& header, Content& cont
   return {};
 }
 
-void SnapshotBuilder::State::FillHeader(const Content& content, SnapshotHeader& header) const {
+Status SnapshotBuilder::State::FillHeader(const Content& content, SnapshotExtrasWriter& extras,
+                                          SnapshotHeader& header) const {
   header.magic = kSnapshotMagic;
   header.format = kSnapshotFormat;
   header.header_bytes = sizeof header;
@@ -281,8 +292,9 @@ void SnapshotBuilder::State::FillHeader(const Content& content, SnapshotHeader& 
     header.object_bytes += size;
     if (size >= kLargeObjectBytes) header.large_bytes += size;
   }
-  PlaceSections(content, header);
+  Status placed = PlaceSections(content, extras, header);
   header.checksum = XXH3_64bits(&header, offsetof(SnapshotHeader, checksum));
+  return placed;
 }
 
 SnapshotBuilder::SnapshotBuilder(SnapshotOptions options, std::string path)
@@ -301,10 +313,12 @@ Result<FinishedSnapshot> SnapshotBuilder::Finish() {
   SnapshotHeader header{};
   Content content;
   if (Status status = state_->MakeContent(header, content); !status) return Fail(status.error());
-  state_->FillHeader(content, header);
+  SnapshotExtrasWriter extras(state_->listing, content.tree);
+  if (Status status = state_->FillHeader(content, extras, header); !status)
+    return Fail(status.error());
   auto file = SnapshotFileWriter::Create(state_->path);
   if (!file) return Fail(file.error());
-  WriteFile(state_->listing, content, header, **file);
+  WriteFile(state_->listing, content, extras, header, **file);
   const auto digest = (*file)->Commit();
   if (!digest) return Fail(digest.error());
   return FinishedSnapshot{

@@ -3,12 +3,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "common/base/result.h"
 #include "common/model/key_rules.h"
 #include "common/model/object_version.h"
+#include "common/model/posix_attributes.h"
 #include "common/snapshot/snapshot.h"
 
 namespace forebay {
@@ -38,6 +40,9 @@ struct ListedKey {
   std::string_view etag = {};  ///< Without quotes.
   std::int64_t mtime_unix_s = 0;
   bool archived = false;  ///< GLACIER, DEEP_ARCHIVE or an archive tier: a GET would be refused.
+  /// What S3 said when it was asked for the object's metadata; null = it was not.
+  const PosixAttributes* posix = nullptr;
+  std::span<const AttributeLine> lines = {};  ///< Of the manifest that name the object.
 };
 
 struct FinishedSnapshot {

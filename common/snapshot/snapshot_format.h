@@ -17,8 +17,9 @@ static_assert(std::endian::native == std::endian::little, "the format is little 
 
 inline constexpr std::array<char, 8> kSnapshotMagic = {'F', 'B', 'S', 'N', 'A', 'P', '\r', '\n'};
 inline constexpr std::uint32_t kSnapshotFormat = 1;
-inline constexpr std::size_t kSnapshotAlignment = 64;  ///< Of every section: a cache line.
-inline constexpr std::uint32_t kNameGroupRows = 16;    ///< Names that are front-coded together.
+inline constexpr std::uint32_t kSnapshotFormatWithExtras = 2;  ///< SnapshotExtras follow kHidden.
+inline constexpr std::size_t kSnapshotAlignment = 64;          ///< Of every section: a cache line.
+inline constexpr std::uint32_t kNameGroupRows = 16;  ///< Names that are front-coded together.
 inline constexpr std::uint64_t kLargeObjectBytes = 8ULL << 20;  ///< DESIGN 6.2: "large" mode.
 
 inline constexpr std::uint64_t kRootNodeid = 1;
@@ -58,7 +59,7 @@ struct SnapshotHeader {
   std::uint64_t generation;
   std::uint64_t block_bytes;
   std::uint64_t listed_unix_s;
-  std::uint32_t reserved;
+  std::uint32_t extras_place;  ///< Of SnapshotExtras, in units of kSnapshotAlignment; 0 = none.
   std::array<std::uint32_t, 3> source_bytes;  ///< Of endpoint, bucket, prefix.
   std::uint32_t rows;
   std::uint32_t directories;
@@ -92,6 +93,37 @@ struct SnapshotOpaqueEtag {
 };
 static_assert(sizeof(SnapshotOpaqueEtag) == 16);
 #pragma pack(pop)
+
+/// Where the extras are: between kHidden and kCells, each 0 bytes long where there is nothing.
+struct SnapshotExtras {
+  SnapshotSectionRecord posix;      ///< SnapshotPosixRecord per row.
+  SnapshotSectionRecord line_rows;  ///< u64 per row: 1 + where its first line is, or 0.
+  SnapshotSectionRecord lines;      ///< SnapshotLineRecord and text each, in the manifest's order.
+};
+static_assert(sizeof(SnapshotExtras) == 48);
+
+struct SnapshotPosixRecord {
+  static constexpr std::uint16_t kAsked = 1;  ///< S3 was asked about this row.
+  static constexpr std::uint16_t kMode = 2;
+  static constexpr std::uint16_t kUid = 4;
+  static constexpr std::uint16_t kGid = 8;
+  static constexpr std::uint16_t kMtime = 16;
+
+  std::int64_t mtime_unix_s;
+  std::uint32_t mtime_nanoseconds;
+  std::uint32_t uid;
+  std::uint32_t gid;
+  std::uint16_t mode;
+  std::uint16_t known;  ///< Bits as above.
+};
+static_assert(sizeof(SnapshotPosixRecord) == 24);
+
+struct SnapshotLineRecord {
+  std::uint32_t row;
+  std::uint32_t bytes;  ///< Of the text that follows.
+  std::uint64_t next;   ///< 1 + where the row's next line is, or 0.
+};
+static_assert(sizeof(SnapshotLineRecord) == 16);
 
 struct SnapshotDirectoryRecord {
   std::uint32_t path_offset;  ///< In kPaths.

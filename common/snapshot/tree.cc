@@ -33,7 +33,7 @@ class TreeMaker {
       listing_.Passed(i);
       const bool last_of_its_key = i + 1 == entries.size() || PathOf(i + 1) != PathOf(i);
       if (!last_of_its_key) continue;
-      if (entries[i].out_of_range) {
+      if (entries[i].out_of_range()) {
         listing_.Hide(PathOf(i), HiddenReason::kOutOfRange);
         continue;
       }
@@ -56,7 +56,9 @@ class TreeMaker {
     const std::string_view path = PathOf(i);
     if (path.ends_with('/')) {
       if (entry.attributes.size() > 0) listing_.Hide(path, HiddenReason::kMarkerWithBytes);
-      Touch(OpenDirectoryOf(path), entry.mtime_unix_s);
+      const std::uint32_t directory = OpenDirectoryOf(path);
+      Touch(directory, entry.mtime_unix_s);
+      tree_.directories[directory].marker = i;
     } else if (shadowed) {
       listing_.Hide(path, HiddenReason::kShadowedByDirectory);
     } else {
@@ -136,6 +138,13 @@ class TreeMaker {
 };
 
 }  // namespace
+
+std::optional<std::uint32_t> SnapshotTree::EntryOf(std::uint32_t row) const {
+  const Row what = rows[row];
+  if (what.directory == 0) return what.number;
+  const std::uint32_t marker = directories[what.number].marker;
+  return marker == kNoMarker ? std::nullopt : std::optional(marker);
+}
 
 std::string_view SnapshotTree::PathOf(const Listing& listing, std::uint32_t row) const {
   const Row what = rows[row];

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -12,6 +13,8 @@ namespace forebay {
 /// The shape of a snapshot: its directories in preorder and its rows by (directory, name).
 /// Refers to the listing's texts; the listing must outlive it.
 struct SnapshotTree {
+  static constexpr std::uint32_t kNoMarker = 0xFFFF'FFFF;
+
   struct Directory {
     std::string_view path;
     std::uint32_t parent = 0;
@@ -19,7 +22,8 @@ struct SnapshotTree {
     std::uint32_t first_row = 0;
     std::uint32_t row_count = 0;
     std::uint32_t end = 0;
-    std::uint32_t mtime_unix_s = 0;  ///< The newest below it.
+    std::uint32_t mtime_unix_s = 0;    ///< The newest below it.
+    std::uint32_t marker = kNoMarker;  ///< The listing's entry for it.
   };
   /// What a row shows: an entry of the listing or a directory.
   struct Row {
@@ -31,6 +35,8 @@ struct SnapshotTree {
   std::vector<Directory> directories;
   std::vector<Row> rows;
 
+  /// The entry that a row comes from; nothing for a directory without a marker.
+  std::optional<std::uint32_t> EntryOf(std::uint32_t row) const;
   std::string_view PathOf(const Listing& listing, std::uint32_t row) const;
   std::string_view NameOf(const Listing& listing, std::uint32_t row) const;
 };

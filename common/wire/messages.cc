@@ -48,6 +48,7 @@ proto::LinkSpec ToProto(const LinkSpec& link) {
     manifest.set_behind_prefix(link.manifest.behind_prefix);
     manifest.set_skip_bad(link.manifest.skip_bad);
   }
+  message.set_posix_metadata(link.posix_metadata);
   message.set_refresh_seconds(link.refresh_seconds);
   return message;
 }
@@ -80,6 +81,7 @@ Result<LinkSpec> FromProto(const proto::LinkSpec& message) {
   link.manifest = {.location = message.manifest().location(),
                    .behind_prefix = message.manifest().behind_prefix(),
                    .skip_bad = message.manifest().skip_bad()};
+  link.posix_metadata = message.posix_metadata();
   link.refresh_seconds = message.refresh_seconds();
   const bool good = !link.id.IsZero() && !link.domain.IsZero() && !link.name.empty() &&
                     link.block_bytes != 0 &&

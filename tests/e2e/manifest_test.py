@@ -81,10 +81,58 @@ class Manifest(E2eTest):
         self.assertIn("is not there", report[1]["reason"])
         self.assertEqual(names_in(self.cluster.mount("train", "m1")), ["c0/000.jpg", "c1/001.jpg"])
 
+    def test_the_attributes_of_an_augmented_manifest_are_shown_and_followed(self):
+        def augmented(names, label):
+            rows = [{"source-ref": f"s3://{self.bucket}/data/{name}", "class": label(name), "Größe": [1, None]}
+                    for name in names]
+            return rows, self.put_manifest("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+        def sidecar(mount):
+            lines = (pathlib.Path(mount) / ".forebay/attributes.jsonl").read_text().splitlines()
+            return [(row["path"], row["attributes"]) for row in map(json.loads, lines)]
+
+        def shown(name):
+            return json.loads(os.getxattr(mount / name, "user.forebay.attributes"))
+
+        names = [f"c1/{i:03d}.jpg" for i in range(1, 150, 3)][::-1] + ["c0/000.jpg"]
+        rows, where = augmented(names, lambda name: name[:2])
+        # A name that comes twice is one file with two lines.
+        rows.append(rows[3] | {"class": "again"})
+        self.put_manifest("".join(json.dumps(row) + "\n" for row in rows))
+        self.cluster.cli("link", "train", "--manifest", where)
+        mount = pathlib.Path(self.cluster.mount("train", "m1"))
+        self.assertEqual(names_in(mount), sorted(names))
+        self.assertEqual(sidecar(mount), [(row["source-ref"].split("/data/")[1], row) for row in rows])
+        for name, row in zip(names, rows):
+            self.assertEqual(shown(name), row)
+            self.assertIn("user.forebay.attributes", os.listxattr(mount / name))
+            self.assertEqual((mount / name).read_bytes(), self.files["data/" + name])
+        part = self.cluster.mount("train/c0", "m2")
+        self.assertEqual([path for path, _ in sidecar(part)], ["000.jpg"])
+        shards = [self.cluster.mount("train", f"s{i}", "--shard", f"{i}/2") for i in range(2)]
+        self.assertEqual(sum(len(sidecar(shard)) for shard in shards), len(rows))
+
+        # The objects are the same, and what is said of them is not.
+        rows, where = augmented(names, lambda name: "other")
+        self.cluster.cli("refresh", "train")
+        eventually(lambda: shown("c0/000.jpg") == rows[-1], "the mount follows")
+        self.assertEqual(len(sidecar(mount)), len(rows))
+
+        before = sidecar(mount)
+        bad = "".join(json.dumps(row) + "\n" for row in rows[:2]) + '{"source-ref": 7}\n'
+        self.put_manifest(bad)
+        message = self.cluster.cli("refresh", "train", check=False).stderr
+        self.assertIn("line 3", message)
+        self.assertEqual(sidecar(mount), before, "what was linked stays")
+        report = self.cluster.json("link", "some", "--manifest", where, "--skip-bad")
+        self.assertEqual((report["objects"], report["skipped"]), (2, 1))
+        plain = pathlib.Path(self.cluster.mount("some", "m3"))
+        self.assertEqual(len(sidecar(plain)), 2)
+
     def test_what_is_no_manifest_is_refused_with_its_reason(self):
         self.assertIn("names no object", self.refused("a", "--manifest", self.put_manifest("")))
         self.assertIn("first entry", self.refused("a", "--manifest", self.put_manifest('["x"]')))
-        self.assertIn("augmented", self.refused("a", "--manifest", self.put_manifest('{"source-ref": "s3://b/x"}')))
+        self.assertIn("source-ref", self.refused("a", "--manifest", self.put_manifest('{"source": "a text"}')))
         self.assertIn("404", self.refused("a", "--manifest", f"s3://{self.bucket}/lists/none"))
         self.assertIn("is not there", self.refused("a", "--skip-bad", "--manifest", self.put_manifest("nothing\n")))
 

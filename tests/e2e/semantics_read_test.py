@@ -356,10 +356,11 @@ class Mounts(Semantics):
 
     def test_control_files(self):
         self.assertNotIn(".forebay", os.listdir(self.mount))
-        self.assertEqual(sorted(os.listdir(self.mount / ".forebay")), ["config", "errors", "manifest", "stats"])
+        self.assertEqual(sorted(os.listdir(self.mount / ".forebay")), ["attributes.jsonl", "config", "errors", "manifest", "stats"])
         config = json.loads((self.mount / ".forebay/config").read_text())
         self.assertEqual((config["link"], config["generation"], config["objects"]), ("data", 1, 2))
-        self.assertRegex(config["digest"], r"^[0-9a-f]{32}$")
+        self.assertRegex(config["digest"], r"^[0-9a-f]{64}$")
+        self.assertRegex(config["snapshot_digest"], r"^[0-9a-f]{32}$")
         self.assertLess(config["generation_age_seconds"], 3600)
         self.assertIn("readdirplus", config["kernel_features"])
         reads = json.loads((self.mount / ".forebay/stats").read_text())["reads"]

@@ -51,10 +51,27 @@ void MemoryObjectStore::HangAfter(std::uint64_t lists) {
   hang_after_ = lists_ + lists;
 }
 
+void MemoryObjectStore::HangAfterHeads(std::uint64_t heads) {
+  std::scoped_lock lock(mutex_);
+  hang_after_heads_ = heads_ + heads;
+}
+
+void MemoryObjectStore::SetPosix(const std::string& key, PosixAttributes posix) {
+  std::scoped_lock lock(mutex_);
+  posix_[key] = posix;
+  ++objects_.at(key).mtime_s;
+}
+
+std::uint64_t MemoryObjectStore::heads() const {
+  std::scoped_lock lock(mutex_);
+  return heads_;
+}
+
 void MemoryObjectStore::Interrupt() {
   {
     std::scoped_lock lock(mutex_);
     hang_after_.reset();
+    hang_after_heads_.reset();
     hanging_ = false;
     ++interrupts_;
   }
@@ -74,11 +91,12 @@ bool MemoryObjectStore::WaitUntilHanging() const {
 }
 
 /// True when the call hung and was interrupted.
-Task<bool> MemoryObjectStore::Hang() {
+Task<bool> MemoryObjectStore::Hang(const std::optional<std::uint64_t>& after,
+                                   const std::uint64_t& calls) {
   std::uint64_t before = 0;
   {
     std::scoped_lock lock(mutex_);
-    if (!hang_after_ || lists_ < *hang_after_) co_return false;
+    if (!after || calls < *after) co_return false;
     hanging_ = true;
     before = interrupts_;
   }
@@ -119,7 +137,7 @@ Task<Status> MemoryObjectStore::Get(GetRequest request, BodySink& sink, Deadline
 
 Task<Result<ListPage>> MemoryObjectStore::List(ListRequest request, Deadline) {
   co_await Yield();
-  const bool interrupted = co_await Hang();
+  const bool interrupted = co_await Hang(hang_after_, lists_);
   if (interrupted) co_return Fail(Code::kUnavailable, "the store was interrupted");
   Result<ListPage> page = Page(request);
   co_await Yield();
@@ -155,7 +173,10 @@ Result<ListPage> MemoryObjectStore::Page(const ListRequest& request) {
 
 Task<Result<ObjectHead>> MemoryObjectStore::Head(LinkOrigin, std::string key, Deadline) {
   co_await Yield();
+  const bool interrupted = co_await Hang(hang_after_heads_, heads_);
+  if (interrupted) co_return Fail(Code::kUnavailable, "the store was interrupted");
   std::scoped_lock lock(mutex_);
+  ++heads_;
   if (head_error_) co_return Fail(*head_error_);
   const auto object = objects_.find(key);
   if (object == objects_.end()) co_return Fail(Code::kNotFound, "there is no object '" + key + "'");
@@ -163,6 +184,7 @@ Task<Result<ObjectHead>> MemoryObjectStore::Head(LinkOrigin, std::string key, De
   head.size = object->second.size;
   head.etag = object->second.etag;
   head.mtime_s = object->second.mtime_s;
+  if (const auto posix = posix_.find(key); posix != posix_.end()) head.posix = posix->second;
   co_return head;
 }
 

@@ -20,6 +20,8 @@ class MemoryObjectStore final : public ObjectStore {
       : bucket_(std::move(bucket)), random_(seed) {}
 
   void Put(std::string key, std::uint64_t size, std::string etag = "");
+  /// What a HEAD of the object says; its time of change becomes another one.
+  void SetPosix(const std::string& key, PosixAttributes posix);
   void Erase(const std::string& key);
   std::size_t size() const;
   /// Every LIST first asks `fault`; what it answers is the LIST's answer.
@@ -29,6 +31,8 @@ class MemoryObjectStore final : public ObjectStore {
   void FailHeads(std::optional<Error> error);
   /// From the `lists`-th LIST on, calls wait for Interrupt, as behind an S3 that does not answer.
   void HangAfter(std::uint64_t lists);
+  /// The same for HEADs.
+  void HangAfterHeads(std::uint64_t heads);
   /// Ends hanging calls with kUnavailable; later ones are answered again.
   void Interrupt();
   /// Waits until a call hangs; false when none did within 20 s.
@@ -38,6 +42,7 @@ class MemoryObjectStore final : public ObjectStore {
   void ListBackwards();
 
   std::uint64_t lists() const;
+  std::uint64_t heads() const;
 
   Task<Status> Get(GetRequest request, BodySink& sink, Deadline deadline) override;
   Task<Result<ListPage>> List(ListRequest request, Deadline deadline) override;
@@ -45,20 +50,23 @@ class MemoryObjectStore final : public ObjectStore {
 
  private:
   Task<void> Yield();
-  Task<bool> Hang();
+  Task<bool> Hang(const std::optional<std::uint64_t>& after, const std::uint64_t& calls);
   Result<ListPage> Page(const ListRequest& request);
 
   const std::string bucket_;
   mutable std::mutex mutex_;
   std::map<std::string, ListedObject> objects_;
+  std::map<std::string, PosixAttributes> posix_;
   Fault fault_;
   std::optional<Error> head_error_;
   bool backwards_ = false;
   std::optional<std::uint64_t> hang_after_;
+  std::optional<std::uint64_t> hang_after_heads_;
   std::uint64_t interrupts_ = 0;
   bool hanging_ = false;
   Notifier interrupted_;
   std::uint64_t lists_ = 0;
+  std::uint64_t heads_ = 0;
   std::uint64_t random_;
 };
 

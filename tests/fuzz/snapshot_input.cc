@@ -49,7 +49,7 @@ void MendHeader(std::string& bytes) {
   if (bytes.size() < sizeof header) return;
   std::memcpy(&header, bytes.data(), sizeof header);
   header.magic = kSnapshotMagic;
-  header.format = kSnapshotFormat;
+  if (header.format != kSnapshotFormatWithExtras) header.format = kSnapshotFormat;
   header.header_bytes = sizeof header;
   header.file_bytes = bytes.size();
   header.checksum = XXH3_64bits(&header, offsetof(SnapshotHeader, checksum));
@@ -67,6 +67,8 @@ void UseRow(const Snapshot& snapshot, const SnapshotRow& row) {
   (void)snapshot.KeyOf(row);
   (void)snapshot.EtagOf(row);
   if (!row.is_directory()) (void)snapshot.VersionOf(row);
+  (void)snapshot.PosixOf(row);
+  (void)snapshot.LinesOf(row);
   (void)snapshot.Lookup(snapshot.ParentOf(row), snapshot.NameOf(row));
   const auto found = snapshot.FindNodeid(row.nodeid);
   Require(!found || found->nodeid == row.nodeid);
@@ -103,6 +105,9 @@ void UseAll(const Snapshot& snapshot) {
   left = kLooks;
   RequireSoundOrCorrupt(
       snapshot.ForEachHidden([&](std::string_view, HiddenReason) { return --left > 0; }));
+  left = kLooks;
+  RequireSoundOrCorrupt(
+      snapshot.ForEachLine([&](const SnapshotRow&, std::string_view) { return --left > 0; }));
 }
 
 std::string BytesOf(const std::vector<ListedKey>& keys, const std::string& prefix) {
@@ -149,9 +154,17 @@ Seeds SnapshotSeeds() {
       {.key = "n01440764_10027.JPEG", .size = 40'000, .etag = md5},
       {.key = "n01440764_10029.JPEG", .size = 40'000, .etag = md5, .archived = true}};
   const std::vector<ListedKey> one = {{.key = "a/k", .size = 1, .etag = md5}};
+  static const PosixAttributes posix{
+      .mode = 0640, .uid = 1000, .mtime = PosixAttributes::Time{.unix_s = 7, .nanoseconds = 8}};
+  static const AttributeLine lines[] = {{.place = 2, .json = "{}"}, {.place = 4, .json = "{}"}};
+  const std::vector<ListedKey> extras = {
+      {.key = "a/1", .size = 1, .etag = md5, .posix = &posix, .lines = lines},
+      {.key = "a/2", .size = 1, .etag = md5, .lines = std::span(lines).first(1)},
+      {.key = "b/", .etag = md5, .posix = &posix}};
   return {{"tree", "\1" + BytesOf(tree, "")},
           {"tree-as-it-is", std::string(1, '\0') + BytesOf(tree, "")},
           {"empty", "\1" + BytesOf({}, "")},
+          {"extras", "\1" + BytesOf(extras, "")},
           {"single", "\1" + BytesOf(one, "a/k")}};
 }
 

@@ -11,6 +11,9 @@
 namespace forebay::testing {
 namespace {
 
+constexpr const char* kSampleDigest =
+    "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+
 /// The program owns its session; the test keeps the script.
 class Borrowed final : public Session {
  public:
@@ -178,6 +181,7 @@ proto::StatsReply SampleStats() {
   link.mutable_generation()->set_bytes(8192);
   link.mutable_generation()->set_hidden_keys(2);
   link.mutable_generation()->set_listed_unix_s(1'767'320'000);
+  link.mutable_generation()->set_listing_digest(kSampleDigest);
   Fill(*link.mutable_total(), 1000);
   link.mutable_total()->set_cached_bytes(2048);
   Fill(*link.mutable_window(), 10);
@@ -187,6 +191,7 @@ proto::StatsReply SampleStats() {
   job.set_id("job-17");
   job.set_link("imagenet");
   job.set_generation(3);
+  job.set_listing_digest(kSampleDigest);
   job.set_reads(1000);
   job.set_hits(750);
   job.set_mounts(2);

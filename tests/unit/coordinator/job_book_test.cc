@@ -60,6 +60,20 @@ TEST_F(JobBookTest, MountsOfOneJobAddUp) {
   EXPECT_EQ(View("b").mounts, 1u);
 }
 
+TEST_F(JobBookTest, TheListingIsThatOfTheNewestGenerationThatAMountReads) {
+  proto::MountJob row = Row("a", 1);
+  row.set_listing_digest("third");
+  Report(1, row);
+  EXPECT_EQ(View("a").listing_digest, "third");
+  proto::MountJob newer = row;
+  newer.set_generation(4);
+  newer.set_listing_digest("fourth");
+  Report(2, newer);
+  Report(1, row);
+  EXPECT_EQ(View("a").generation, 4u);
+  EXPECT_EQ(View("a").listing_digest, "fourth");
+}
+
 TEST_F(JobBookTest, AReportThatComesTwiceCountsOnce) {
   Report(1, Row("a", 10));
   Report(1, Row("a", 10));

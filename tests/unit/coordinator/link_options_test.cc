@@ -82,6 +82,13 @@ TEST(LinkOptions, AManifestSaysWhereUnlessAPrefixIsGiven) {
   }
 }
 
+TEST(LinkOptions, AsksForPosixMetadataOnlyWhereItIsWanted) {
+  EXPECT_FALSE(ValidateLinkRequest(Request())->spec.posix_metadata);
+  proto::LinkRequest request = Request();
+  request.set_posix_metadata(true);
+  EXPECT_TRUE(ValidateLinkRequest(request)->spec.posix_metadata);
+}
+
 TEST(LinkOptions, RefusesRatherThanIgnoresWhatThisVersionDoesNotDo) {
   proto::LinkRequest request = Request();
   request.set_replicas(2);

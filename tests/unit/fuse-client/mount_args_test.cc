@@ -79,6 +79,16 @@ TEST(MountArguments, TheSourceIsKeptAsGivenForTheMountTable) {
   EXPECT_EQ(TranslateMountArguments({"a:7440,b:7440/l/x", "/mnt"})->source, "a:7440,b:7440/l/x");
 }
 
+TEST(MountArguments, TheSeedAndTheEpochOfAShardNeedNoQuotes) {
+  const auto out = TranslateMountArguments({"l", "/mnt", "-o", "shard=0/4,seed=7,ro,epoch=2"});
+  ASSERT_TRUE(out);
+  EXPECT_THAT(out->arguments, ElementsAre("l", "/mnt", "--shard", "0/4,seed=7,epoch=2"));
+  EXPECT_EQ(TranslateMountArguments({"l", "/mnt", "-o", "shard=\"0/4,seed=7\""})->arguments.back(),
+            "0/4,seed=7");
+  EXPECT_THAT(TranslateMountArguments({"l", "/mnt", "-o", "seed=7"}).error().message,
+              HasSubstr("there is no shard="));
+}
+
 TEST(MountArguments, AQuotedValueMayHoldCommas) {
   const auto out = TranslateMountArguments({"l", "/mnt", "-o", "ro,coordinator=\"a:1,b:2\",uid=7"});
   ASSERT_TRUE(out);

@@ -55,6 +55,43 @@ TEST(LinkManifest, AListHasANameOnEachLine) {
   EXPECT_EQ(manifest.names.front().line, 4U);
 }
 
+TEST(LinkManifest, AnAugmentedOneHasAnObjectOnEachLine) {
+  const LinkManifest manifest = Read(
+      "{\"source-ref\": \"s3://bkt/p/b\", \"class\": 1}\r\n"
+      "\n"
+      "  {\"source-ref\": \"s3://bkt/p/a\", \"x\": {\"y\": [1, \"\u00e4\"]}} \n"
+      "{\"class\": 2, \"source-ref\": \"s3://bkt/p/b\"}");
+  EXPECT_EQ(manifest.prefix, "p/");
+  ASSERT_EQ(Keys(manifest), (std::vector<std::string>{"p/a", "p/b"}));
+  EXPECT_TRUE(manifest.bad.empty());
+  ASSERT_EQ(manifest.names[0].lines.size(), 1U);
+  EXPECT_EQ(manifest.names[0].lines[0].line, 3U);
+  EXPECT_EQ(manifest.names[0].lines[0].json,
+            "{\"source-ref\": \"s3://bkt/p/a\", \"x\": {\"y\": [1, \"\u00e4\"]}}");
+  // An object that two lines name has both.
+  ASSERT_EQ(manifest.names[1].lines.size(), 2U);
+  EXPECT_EQ(manifest.names[1].line, 1U);
+  EXPECT_EQ(manifest.names[1].lines[0].json, "{\"source-ref\": \"s3://bkt/p/b\", \"class\": 1}");
+  EXPECT_EQ(manifest.names[1].lines[1].line, 4U);
+}
+
+TEST(LinkManifest, BadLinesOfAnAugmentedOneAreNamedWithTheReason) {
+  const LinkManifest manifest = Read(
+      "{\"source-ref\": \"s3://bkt/a\"}\n"
+      "{\"source-ref\": \"a\"}\n"
+      "{\"source\": \"some text\"}\n"
+      "{\"source-ref\": 5}\n"
+      "{\"source-ref\": \"s3://bkt/b\"\n"
+      "{\"source-ref\": \"s3://other/b\"}\n"
+      "[]\n");
+  EXPECT_EQ(Keys(manifest), std::vector<std::string>{"a"});
+  ASSERT_EQ(manifest.bad.size(), 6U);
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(manifest.bad[i].line, i + 2);
+  EXPECT_THAT(manifest.bad[0].reason, HasSubstr("line 2 names no object in \"source-ref\""));
+  EXPECT_THAT(manifest.bad[3].reason, HasSubstr("line 5 is no JSON"));
+  EXPECT_THAT(manifest.bad[4].reason, HasSubstr("is not in bucket bkt"));
+}
+
 TEST(LinkManifest, NamesMayStandBehindAPrefixThatIsGiven) {
   const LinkManifest manifest = Read("a\ns3://bkt/p/b\n", {"bkt", "p/"}, {"bkt", "p/"});
   EXPECT_EQ(manifest.prefix, "p/");
@@ -100,7 +137,6 @@ TEST(LinkManifest, WhatIsNoManifestIsRefusedWithAReason) {
   EXPECT_THAT(Refusal(R"([{"prefix":"s3://bkt/p/"}])"), HasSubstr("names no object"));
   EXPECT_THAT(Refusal(R"([{"prefix":"s3://bkt/p/"},"a"])", {"other", "p/"}),
               HasSubstr("its prefix is in bucket"));
-  EXPECT_THAT(Refusal(R"({"source-ref":"s3://bkt/a"})"), HasSubstr("augmented manifest"));
 }
 
 }  // namespace

@@ -31,6 +31,10 @@ std::string SampleBytes(const TempDir& dir) {
     objects.push_back({.key = "d" + std::to_string(i % 20) + "/e" + std::to_string(i % 3) + "/" +
                               std::to_string(i) + ".bin",
                        .etag = i % 4 == 0 ? "opaque" + std::to_string(i) : std::string(32, 'a')});
+    if (i % 3 == 0) objects.back().posix = PosixAttributes{.mode = 0640, .uid = 1};
+    const auto place = static_cast<std::uint64_t>(1000 - i);
+    if (i % 5 == 0) objects.back().lines = {{.place = place, .json = "{\"a\":1}"}};
+    if (i % 50 == 0) objects.back().lines.push_back({.place = place + 5000, .json = "{}"});
     if (i % 10 == 0) objects.push_back({.key = "bad//" + std::to_string(i)});
   }
   EXPECT_NE(Build(TestOptions(), objects, dir.Path("sample")), nullptr);
@@ -51,6 +55,8 @@ void UseAll(const Snapshot& snapshot) {
     snapshot.PathOf(*row);
     snapshot.EtagOf(*row);
     snapshot.VersionOf(*row);
+    snapshot.PosixOf(*row);
+    snapshot.LinesOf(*row);
     snapshot.FindNodeid(row->nodeid);
     snapshot.Lookup(snapshot.ParentOf(*row), snapshot.NameOf(*row));
   }
@@ -69,6 +75,10 @@ void UseAll(const Snapshot& snapshot) {
   const Status hidden =
       snapshot.ForEachHidden([&](std::string_view, HiddenReason) { return --left > 0; });
   EXPECT_TRUE(hidden || hidden.error().code == Code::kCorrupt);
+  left = 2'000;
+  const Status lines =
+      snapshot.ForEachLine([&](const SnapshotRow&, std::string_view) { return --left > 0; });
+  EXPECT_TRUE(lines || lines.error().code == Code::kCorrupt);
 }
 
 TEST(SnapshotOpen, RefusesEveryTruncation) {
@@ -221,12 +231,12 @@ TEST(SnapshotOpen, SaysWhatAForeignFileIs) {
   EXPECT_EQ(text.error().code, Code::kCorrupt);
   EXPECT_THAT(text.error().message, HasSubstr("no snapshot"));
   std::string newer = SampleBytes(dir);
-  newer[offsetof(SnapshotHeader, format)] = 2;
+  newer[offsetof(SnapshotHeader, format)] = 3;
   SignHeader(newer);
   WriteFile(dir.Path("newer"), newer);
   const auto refused = Snapshot::Open(dir.Path("newer"));
   EXPECT_EQ(refused.error().code, Code::kCorrupt);
-  EXPECT_THAT(refused.error().message, HasSubstr("format is 2"));
+  EXPECT_THAT(refused.error().message, HasSubstr("format is 3"));
   std::filesystem::create_symlink(dir.Path("sample"), dir.Path("link"));
   EXPECT_FALSE(Snapshot::Open(dir.Path("link")));
 }

@@ -49,7 +49,9 @@ std::shared_ptr<const Snapshot> Build(const SnapshotOptions& options,
                                       .size = object.size,
                                       .etag = object.etag,
                                       .mtime_unix_s = object.mtime,
-                                      .archived = object.archived});
+                                      .archived = object.archived,
+                                      .posix = object.posix ? &*object.posix : nullptr,
+                                      .lines = object.lines});
     EXPECT_TRUE(added.has_value()) << added.error().message;
   }
   const auto built = builder.Finish();

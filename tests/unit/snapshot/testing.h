@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -34,6 +35,8 @@ struct TestObject {
   std::string etag = "d41d8cd98f00b204e9800998ecf8427e";
   std::int64_t mtime = 1'700'000'000;
   bool archived = false;
+  std::optional<PosixAttributes> posix = std::nullopt;
+  std::vector<AttributeLine> lines = {};
 };
 
 /// Options of a link to s3://bucket/<prefix>, always the same link.

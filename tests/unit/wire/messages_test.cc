@@ -27,6 +27,7 @@ TEST(Messages, LinksNodesAndBlocksComeBackAsTheyWere) {
   link.includes = {"*.jpg", "\xff*"};
   link.excludes = {"/tmp/"};
   link.manifest = {.location = "s3://b/m", .behind_prefix = true, .skip_bad = true};
+  link.posix_metadata = true;
   link.pins = {"", "train/", "a.bin"};
   link.pins_version = 9;
   const Result<LinkSpec> back = FromProto(ToProto(link));
