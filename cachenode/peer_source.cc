@@ -204,10 +204,11 @@ Task<Result<PeerFind>> PeerSource::AskAhead(const Question* question, const Node
 Task<bool> PeerSource::WaitForRestart(const Question* question, const NodeInfo* node) {
   while (!stopped_ && !question->deadline.Expired() && MayRestart(node->id)) {
     co_await SleepFor(kLookForRestart);
-    if (!health_.IsSilent(node->id)) co_return true;
-    // Its place may have gone to others meanwhile.
+    // One that has left the ring is not probed any more, and then does not count as silent either.
+    const bool silent = health_.IsSilent(node->id);
     const std::shared_ptr<const RingTable> table = cluster_.ring();
     if (table->Find(node->id) == nullptr) break;
+    if (!silent) co_return true;
   }
   co_return false;
 }

@@ -31,7 +31,7 @@ struct PeerSourceOptions {
   /// An earlier owner whose process is gone while its machine answers is probably being restarted,
   /// and has the block: it gets this long, from when it was first missed, before S3 is asked. With
   /// what the reader lost at it, shorter than `silence`.
-  Duration restart = std::chrono::milliseconds(2500);
+  Duration restart = std::chrono::seconds(2);
 };
 
 /// The cluster's other nodes as places that blocks come from, so that only the first live owner of

@@ -9,7 +9,7 @@ import verified_reader
 from e2e import PROGRAMS, E2eTest, eventually, main
 from failover_test import Load
 
-FILES = 3000  # of one block each
+FILES = 2000  # of one block each
 LITTLE = FILES * 0.02
 READERS = 4
 # Of all readers together while the fault lasts. A slower run proves little and counts as a failure.

@@ -145,6 +145,19 @@ TEST_F(PeersTest, AnOwnerWhoseProcessIsRestartedIsWaitedForAndSparesTheGets) {
   EXPECT_EQ(s3_.gets(), 0u);
 }
 
+TEST_F(PeersTest, AnOwnerThatIsRemovedIsNotWaitedFor) {
+  StartNode();
+  const auto request = OwnedBy({"n1", "self"});
+  Peer("n1").Stop();
+  const TimePoint begin = Clock::now();
+  std::future<Result<Tier>> reader = std::async(std::launch::async, [&] { return Read(request); });
+  std::vector<NodeInfo> members = Members();
+  std::erase_if(members, [](const NodeInfo& node) { return node.id == "n1"; });
+  coordinator_->SetRing(RingTable::Next(table_, members, 1'700'000'001));
+  EXPECT_EQ(reader.get(), Tier::kS3);
+  EXPECT_LT(Clock::now() - begin, kSilence);
+}
+
 TEST_F(PeersTest, AReaderThatHasWaitedForASilentOwnerDoesNotWaitAgain) {
   Peer("n1").Freeze();
   StartNode();
