@@ -12,7 +12,8 @@ namespace forebay {
 /// What the other nodes had to say to a cold block.
 struct PeerFind {
   bool found = false;  ///< The whole block is in the sink, verified.
-  bool keep = true;    ///< False: an earlier owner keeps it, this node need not.
+  /// False: an earlier owner keeps it, this node need not, unless it is asked to (`spread`).
+  bool keep = true;
 };
 
 /// The other nodes, who are asked for a cold block before S3 is (DESIGN section 5, "One filler").

@@ -80,7 +80,8 @@ Task<Result<Cells>> BlockReader::Decide(const CheckedRead& read, Tally& tally, D
     }
 
     // 4. Join the running fill, or begin one. No seat: it has landed since step 1, look again.
-    const ColdBlock cold{read.link, request.object, request.block, request.passed_over};
+    ColdBlock cold{read.link, request.object, request.block, request.passed_over};
+    cold.spread = request.spread;
     const Filler::Seat seat = filler_.JoinOrStart(cold, look < kLooks && !hangs);
     if (!seat.fill) continue;
     if (seat.leads) tally.Began(seat.fill);

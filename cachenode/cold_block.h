@@ -19,6 +19,8 @@ struct ColdBlock {
   Urgency urgency = Urgency::kReader;
   /// From another node or not at all, unless a reader comes to wait for it.
   bool peers_only = false;
+  /// An earlier owner is slow: its block is kept here, too, where there is room that is free.
+  bool spread = false;
 
   /// Nobody waits for it yet.
   bool in_background() const { return urgency != Urgency::kReader; }

@@ -222,7 +222,9 @@ Task<FillOutcome> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill
   Slice data = fill->Data();
   std::vector<std::uint64_t> checksums = fill->Checksums();
   std::string path(RelativeKey(cold.link->origin.prefix, cold.object.key).value_or(""));
-  const bool spare = slots_.UrgencyOf(*fill->turn()) == Urgency::kSpare;
+  // A second copy of what a slow node keeps drives nothing out.
+  const bool copy = cold.spread && fill->is_from_peer();
+  const bool spare = copy || slots_.UrgencyOf(*fill->turn()) == Urgency::kSpare;
   const Room room = spare ? Room::kFreeOnly : Room::kMayEvict;
   Status kept = co_await store_.Admit(cold.link->id, cold.block, std::move(data),
                                       std::move(checksums), std::move(path), room);
@@ -244,7 +246,7 @@ Task<FillOutcome> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill
 Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
   Result<PeerFind> find = co_await Fetch(cold, *fill);
   // What is to be filled in the background is to be here, too.
-  const bool keep = find && (find->keep || cold.in_background());
+  const bool keep = find && (find->keep || cold.in_background() || cold.spread);
   const bool has_slot = cold.in_background() && find && !find->found;
   Status got = fill->Verdict(find ? Status() : Fail(find.error()));
   // A fill that failed leaves before those who wait for it wake, so that whoever asks again begins

@@ -139,8 +139,8 @@ Task<Result<RpcReply>> Service::PrefetchBlock(RpcCall call) {
   Status good = CheckBlock(*read->link, read->request);
   if (!good) co_return Fail(good.error());
   proto::PrefetchBlockReply reply;
-  const ColdBlock cold{read->link, read->request.object, read->request.block,
-                       read->request.passed_over};
+  ColdBlock cold{read->link, read->request.object, read->request.block, read->request.passed_over};
+  cold.spread = read->request.spread;
   reply.set_started(parts_.reader.Prefetch(cold, read->request.job));
   co_return ReplyWith(reply);
 }

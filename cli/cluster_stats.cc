@@ -184,6 +184,7 @@ boost::json::object NodeJson(const proto::NodeStats& node) {
   out["checksum_failures"] = node.checksum_failures();
   out["blocks_set_aside"] = node.blocks_set_aside();
   out["last_end"] = RunEndName(node.last_end());
+  out["slow"] = node.slow_mounts() > 0;
   boost::json::array disks;
   for (const proto::DiskReport& disk : node.disks()) {
     boost::json::object& row = disks.emplace_back(boost::json::object()).as_object();

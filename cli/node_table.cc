@@ -8,16 +8,19 @@
 #include "cli/cluster_stats.h"
 #include "cli/table.h"
 #include "common/base/units.h"
+#include "common/model/membership.h"
 
 namespace forebay {
 namespace {
 
-/// "up"; "out, fenced".
-std::string StateText(const proto::NodeStats& node) {
-  std::string text(NodeStateName(node.info().state()));
+/// "up"; "up, slow"; "out, fenced".
+Cell StateOf(const proto::NodeStats& node) {
+  const std::uint32_t state = node.info().state();
+  std::string text(NodeStateName(state));
   const std::string_view why = OutBecause(node);
   if (!why.empty()) text.append(", ").append(why);
-  return text;
+  const bool slow = node.slow_mounts() > 0 && state == static_cast<std::uint32_t>(NodeState::kUp);
+  return slow ? Cell(text + ", slow", Tone::kWarning) : Cell(text, NodeTone(state));
 }
 
 }  // namespace
@@ -49,7 +52,7 @@ void PrintNodes(const Console& console, const proto::StatsReply& stats) {
     const DiskSpace space = SpaceOf(node);
     std::vector<Cell> row = {Cell(node.info().id()),
                              Cell(node.info().address()),
-                             Cell(StateText(node), NodeTone(node.info().state())),
+                             StateOf(node),
                              Cell(HumanBytes(space.used_bytes)),
                              Cell(HumanBytes(space.capacity_bytes)),
                              Cell(HumanCount(node.blocks())),

@@ -60,6 +60,19 @@ void AddNodeAlerts(const std::vector<MemberView>& members, std::int64_t now,
   }
 }
 
+/// Mounts judge it by how it answers beside the others.
+void AddSlowAlert(const proto::NodeStats& node, std::vector<proto::Alert>& alerts) {
+  if (node.slow_mounts() == 0) return;
+  const std::string& id = node.info().id();
+  alerts.push_back(MakeAlert(
+      "node_slow", 0,
+      fmt::format(
+          "node {} answers {} several times slower than the others do; they read from the "
+          "other owners first, which keep copies of its blocks where they have room",
+          id, node.slow_mounts() == 1 ? "a mount" : fmt::format("{} mounts", node.slow_mounts())),
+      fmt::format("look at the disks, the network and the load of {}", id)));
+}
+
 /// A node that was killed for want of memory may be again: told as long as that is news.
 constexpr std::uint64_t kToldOfEndSeconds = 3600;
 
@@ -103,6 +116,7 @@ void AddDiskAlerts(const proto::StatsReply& reply, std::int64_t now,
                    std::vector<proto::Alert>& alerts) {
   for (const proto::NodeStats& node : reply.nodes()) {
     AddCrashAlerts(node, now, alerts);
+    AddSlowAlert(node, alerts);
     for (const proto::DiskReport& disk : node.disks()) {
       if (disk.state() == kDiskOk) continue;
       if (disk.state() == kDiskMissing) {

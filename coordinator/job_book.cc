@@ -117,6 +117,20 @@ void JobBook::TakeAnswers(const proto::ReportJobsRequest& request, TimePoint now
   }
 }
 
+std::map<std::string, std::uint32_t> JobBook::SlowNodes(TimePoint now) const {
+  std::map<std::string, std::uint32_t> slow;
+  std::map<std::string, std::uint32_t> all;
+  for (const auto& [incarnation, mount] : answers_) {
+    if (now - mount.heard > kMountSilent) continue;
+    for (const auto& [id, row] : mount.nodes) {
+      ++all[id];
+      if (row.slow()) ++slow[id];
+    }
+  }
+  std::erase_if(slow, [&](const auto& row) { return 2 * row.second <= all[row.first]; });
+  return slow;
+}
+
 void JobBook::SetEarly(const JobKey& key, const StatsBook::JobTotals& early) {
   const auto job = jobs_.find(key);
   if (job != jobs_.end()) job->second.early = early;

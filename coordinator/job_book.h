@@ -50,6 +50,10 @@ class JobBook {
   /// How nodes answered the mounts that read for `job`, over all of its links.
   std::map<std::string, proto::NodeAnswers> AnswersTo(const std::string& job) const;
 
+  /// Nodes that are slow in the eyes of more than half of the mounts that read from them, and how
+  /// many mounts these are. One mount whose own way to a node is slow is not the cluster's affair.
+  std::map<std::string, std::uint32_t> SlowNodes(TimePoint now) const;
+
   /// Forgets what is over: to be called now and then.
   void Tidy(TimePoint now);
 

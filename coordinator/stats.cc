@@ -219,6 +219,7 @@ void ClusterStats::Describe(const std::vector<Link>& links, const std::vector<Me
     if (link.generation) *row.mutable_generation() = *link.generation;
     row.set_state(static_cast<std::uint32_t>(link.phase()));
   }
+  const std::map<std::string, std::uint32_t> slow = jobs_.SlowNodes(Clock::now());
   for (const MemberView& member : members) {
     const StatsBook::Latest latest = book_.NodeLatest(member.info.id);
     proto::NodeStats& row = *reply.add_nodes();
@@ -230,6 +231,8 @@ void ClusterStats::Describe(const std::vector<Link>& links, const std::vector<Me
     row.set_blocks_set_aside(latest.blocks_set_aside);
     row.set_last_end(latest.last_end);
     row.set_running_s(latest.running_s);
+    const auto slow_mounts = slow.find(member.info.id);
+    if (slow_mounts != slow.end()) row.set_slow_mounts(slow_mounts->second);
     row.set_checksum_failures(book_.NodeChecksumFailures(member.info.id));
     row.set_last_heartbeat_age_ms(
         std::chrono::duration_cast<std::chrono::milliseconds>(member.silence).count());

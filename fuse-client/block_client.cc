@@ -11,7 +11,7 @@
 #include "common/base/executors.h"
 #include "common/wire/block_messages.h"
 #include "common/wire/client_pool.h"
-#include "proto/node.pb.h"
+#include "fuse-client/block_client_parts.h"
 
 namespace forebay {
 
@@ -26,18 +26,6 @@ constexpr Duration kPrefetchTimeout = std::chrono::seconds(5);
 
 /// Rounds over all owners after which bad answers (as opposed to none) are given up.
 constexpr int kBadRoundsMax = 3;
-
-/// Counts a coroutine in and out.
-class InFlight {
- public:
-  explicit InFlight(std::shared_ptr<std::size_t> count) : count_(std::move(count)) { ++*count_; }
-  ~InFlight() { --*count_; }
-  InFlight(const InFlight&) = delete;
-  InFlight& operator=(const InFlight&) = delete;
-
- private:
-  std::shared_ptr<std::size_t> count_;
-};
 
 /// What to do after one owner's answer.
 enum class Next : std::uint8_t { kReturn, kSameOwner, kNextOwner, kNextRound };
@@ -68,27 +56,6 @@ bool IsBadAnswer(Code code) {
 }
 
 }  // namespace
-
-/// One Read's question, for as long as it lasts.
-struct BlockClient::Question {
-  BlockRequest request;
-  proto::ReadBlockRequest message;
-  Deadline deadline;
-  TimePoint began = Clock::now();
-};
-
-/// A node to ask, and how to reach it; both in the directory that the round holds.
-struct BlockClient::Route {
-  const NodeInfo* node = nullptr;
-  const std::string* address = nullptr;
-  bool same_host = false;
-  bool is_first_owner = false;
-};
-
-struct BlockClient::Routes {
-  std::array<Route, kOwnersPerPartition> list;
-  std::size_t count = 0;
-};
 
 BlockClient::BlockClient(Parts parts, BlockClientOptions options)
     : parts_(parts), options_(std::move(options)), random_(std::random_device{}()) {}
@@ -141,24 +108,35 @@ bool BlockClient::IsHere(const NodeInfo& node) const {
   return !options_.host_id.empty() && node.host_id == options_.host_id;
 }
 
-// Those that may be silent come last: they are asked only when nobody else has an answer.
+// Slow ones come after the others, and those that may be silent last: they are asked only when
+// nobody else has an answer.
 BlockClient::Routes BlockClient::RoutesFor(const Directory& directory, const BlockId& block) {
   Routes routes;
+  Routes slow;
   Routes doubtful;
   bool is_first_owner = true;
   for (const std::uint16_t index : directory.table->OwnersOf(PartitionOf(block))) {
     const NodeInfo& node = directory.table->nodes()[index];
-    Routes& where = parts_.health.IsSilent(node.id) ? doubtful : routes;
-    where.list[where.count++] =
-        Route{&node, &directory.addresses[index], IsHere(node), is_first_owner};
+    const bool silent = parts_.health.IsSilent(node.id);
+    const bool passed =
+        !silent && parts_.pace.IsSlow(node.id) && !parts_.pace.TakeSample(node.id, Clock::now());
+    const Route route{.node = &node,
+                      .address = &directory.addresses[index],
+                      .same_host = IsHere(node),
+                      .is_first_owner = is_first_owner,
+                      .after_slow = !silent && !passed && slow.count > 0};
+    Routes& where = passed ? slow : routes;
+    (silent ? doubtful : where).Add(route);
     is_first_owner = false;
   }
-  for (std::size_t i = 0; i < doubtful.count; ++i) routes.list[routes.count++] = doubtful.list[i];
+  routes.Add(slow);
+  routes.Add(doubtful);
   return routes;
 }
 
-Result<Cells> BlockClient::CellsOf(const Question& question, const Route& route, RpcReply reply) {
-  Result<Cells> cells = CellsOfReply(question.request, std::move(reply));
+Result<Cells> BlockClient::CellsOf(const BlockRequest& request, const Route& route,
+                                   RpcReply reply) {
+  Result<Cells> cells = CellsOfReply(request, std::move(reply));
   if (cells) {
     if (cells->tier != Tier::kS3) cells->tier = route.same_host ? Tier::kLocal : Tier::kPeer;
     return cells;
@@ -168,29 +146,44 @@ Result<Cells> BlockClient::CellsOf(const Question& question, const Route& route,
   parts_.stats.CountChecksumFailure();
   spdlog::warn("node {} answered {}; asking again", route.node->id, cells.error().message);
   return Fail(Code::kCorrupt, "node " + route.node->id + " answered bytes of \"" +
-                                  question.request.object.key +
+                                  request.object.key +
                                   "\" that do not match their checksums; see its log");
 }
 
-Task<Result<Cells>> BlockClient::AskOnce(Question* question, Route route) {
-  const TimePoint asked = Clock::now();
-  // Whoever is asked out of turn need not wait for those whom we have waited for.
-  question->message.set_passed_over(!route.is_first_owner);
-  Result<RpcReply> reply = co_await parts_.pool.Call(*route.address, Method::kReadBlock,
-                                                     question->message, question->deadline);
-  if (!reply) {
-    const NodeInfo& node = *route.node;
-    if (reply.error().code == Code::kUnavailable) {
-      if (*route.address != node.address) AvoidSocketOf(node.id);
-      ReportSilent(node.id, node.address);
-    }
-    co_return Fail(reply.error().Within("node " + node.id));
+// The other owners may be asked meanwhile; whoever is right first has answered.
+Task<Result<Cells>> BlockClient::AskInRace(Question* question, Route route) {
+  const std::uint64_t number = next_race_++;
+  Race race{.question = question, .node = &route.node->id, .asked = Clock::now()};
+  races_.emplace(number, &race);
+  WatchRaces();
+  Result<RpcReply> reply = co_await parts_.pool.Call(
+      *route.address, Method::kReadBlock, question->message, question->deadline, &race.call);
+  races_.erase(number);
+  const TimePoint now = Clock::now();
+  const Duration took = now - race.asked;
+  if (race.won) {
+    // What it would have taken is not known; it is more than this.
+    parts_.pace.Note(route.node->id, took, now);
+    co_return std::move(*race.won);
   }
-  Result<Cells> cells = CellsOf(*question, route, std::move(*reply));
-  if (cells) {
-    cells->node = route.node->id;
-    cells->took = Clock::now() - asked;
-    cells->detour = asked - question->began;
+  if (!reply) co_return Fail(reply.error().Within("node " + route.node->id));
+  Result<Cells> cells = CellsOf(question->request, route, std::move(*reply));
+  if (!cells) co_return cells;
+  if (!cells->fetched) parts_.pace.Note(route.node->id, took, now);
+  cells->node = route.node->id;
+  cells->took = took;
+  cells->detour = race.asked - question->began;
+  co_return cells;
+}
+
+Task<Result<Cells>> BlockClient::AskOnce(Question* question, Route route) {
+  route.Describe(question->message);
+  Result<Cells> cells = co_await AskInRace(question, route);
+  if (cells) co_return cells;
+  const NodeInfo& node = *route.node;
+  if (cells.error().code == Code::kUnavailable) {
+    if (*route.address != node.address) AvoidSocketOf(node.id);
+    ReportSilent(node.id, node.address);
   }
   co_return cells;
 }
@@ -294,7 +287,7 @@ Task<void> BlockClient::RunPrefetch(BlockRequest request) {
   const Routes routes = RoutesFor(*directory, request.block);
   if (routes.count == 0) co_return;
   proto::ReadBlockRequest message = ToProto(request);
-  message.set_passed_over(!routes.list[0].is_first_owner);
+  routes.list[0].Describe(message);
   const std::string address = *routes.list[0].address;
   const Deadline deadline = Deadline::After(kPrefetchTimeout);
   const Result<RpcReply> reply =

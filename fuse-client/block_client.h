@@ -5,6 +5,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "common/base/asio.h"
@@ -16,6 +17,7 @@
 #include "common/wire/peer_probe.h"
 #include "common/wire/rpc.h"
 #include "fuse-client/file_reader.h"
+#include "fuse-client/node_pace.h"
 #include "fuse-client/ring_view.h"
 #include "fuse-client/stats.h"
 
@@ -43,7 +45,11 @@ struct BlockClientOptions {
 /// the next owner where one is silent, gone or wrong; asks the same one again where it is only
 /// overloaded; begins again from a fresh ring table when all have failed, until the deadline. Hands
 /// out only bytes that match the checksums taken when the block was filled. One per worker, used on
-/// the context of `pool` only; `health`, `ring` and `refresher` are shared.
+/// the context of `pool` only; `health`, `pace`, `ring` and `refresher` are shared.
+///
+/// A node that is slow beside the others is asked after them, but for a sample; they take what they
+/// lack from it and keep it where they have room. A question that takes much longer than the other
+/// nodes' answers do is put to them too (a hedge), with `peer_only`: it costs no GET.
 ///
 /// Errors of Read: kStale the object changed; kDenied; kInvalid; kCorrupt or kInternal no owner has
 /// it right; kTimeout with the last cause when the deadline passed; kUnavailable after Stop.
@@ -55,6 +61,7 @@ class BlockClient final : public BlockSource, public BlockPrefetcher {
     RingView& ring;
     RingRefresher& refresher;
     PeerHealth& health;
+    NodePace& pace;
     WorkerStats& stats;
   };
 
@@ -77,6 +84,8 @@ class BlockClient final : public BlockSource, public BlockPrefetcher {
   struct Question;
   struct Route;
   struct Routes;
+  struct Race;
+  class InFlight;
   /// A table and how each of its nodes is reached from here, by index.
   struct Directory {
     std::shared_ptr<const RingTable> table;
@@ -92,7 +101,16 @@ class BlockClient final : public BlockSource, public BlockPrefetcher {
   Task<Result<Cells>> AskOwner(Question* question, Route route);
   Task<Result<Cells>> AskOnce(Question* question, Route route);
   Task<Result<Cells>> AskAllOwners(Question* question, const Directory* directory);
-  Result<Cells> CellsOf(const Question& question, const Route& route, RpcReply reply);
+  Task<Result<Cells>> AskInRace(Question* question, Route route);
+  Result<Cells> CellsOf(const BlockRequest& request, const Route& route, RpcReply reply);
+
+  // Hedges; in block_client_hedge.cc.
+  void WatchRaces();
+  Task<void> LookAtRaces();
+  void HedgeOverdue();
+  Task<void> Hedge(std::uint64_t race, BlockRequest request,
+                   std::shared_ptr<const Directory> directory, std::string instead_of);
+  Routes OthersFor(const Directory& directory, const BlockId& block, const std::string& node);
   void ReportSilent(const std::string& node_id, const std::string& address);
   Task<void> Probe(std::string node_id, std::string address);
   Task<void> RunPrefetch(BlockRequest request);
@@ -106,6 +124,10 @@ class BlockClient final : public BlockSource, public BlockPrefetcher {
   std::shared_ptr<std::size_t> prefetches_ = std::make_shared<std::size_t>(0);
   std::minstd_rand random_;
   std::shared_ptr<const Directory> directory_;
+  // Questions that nodes work on, by number: their coroutines own them.
+  std::unordered_map<std::uint64_t, Race*> races_;
+  std::uint64_t next_race_ = 0;
+  bool watches_races_ = false;
 };
 
 }  // namespace forebay

@@ -71,7 +71,7 @@ void FileReader::Account(const Cells& cells, BlockRange range, ReadOutcome& outc
   outcome.bytes[static_cast<std::size_t>(cells.tier)] += range.size();
   outcome.slowest = std::max(outcome.slowest, cells.tier);
   if (cells.detour >= kShortestDetour) outcome.detour = std::max(outcome.detour, cells.detour);
-  if (cells.tier != Tier::kS3 && !cells.node.empty()) parts_.answers.Count(cells.node, cells.took);
+  if (!cells.fetched && !cells.node.empty()) parts_.answers.Count(cells.node, cells.took);
 }
 
 Task<Result<std::vector<Slice>>> FileReader::ReadObject(ObjectRead* read, std::uint64_t offset,

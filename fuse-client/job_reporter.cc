@@ -47,10 +47,12 @@ struct JobReporter::Batch {
 };
 
 JobReporter::JobReporter(asio::io_context& context, ClientPool& pool, JobTable& jobs,
-                         std::vector<std::string> coordinators, std::function<void()> keep)
+                         const NodePace& pace, std::vector<std::string> coordinators,
+                         std::function<void()> keep)
     : context_(context),
       pool_(pool),
       jobs_(jobs),
+      pace_(pace),
       coordinators_(std::move(coordinators)),
       keep_(std::move(keep)),
       incarnation_(RandomNumber()) {}
@@ -83,13 +85,13 @@ Task<void> JobReporter::Run() {
 
 void JobReporter::AddNewAnswers(proto::ReportJobsRequest& request) {
   for (const auto& [node, sum] : jobs_.answers().Sums()) {
-    std::uint64_t& told = answers_told_[node];
-    if (told == sum.reads) continue;
-    told = sum.reads;
+    const ToldAnswers now{.reads = sum.reads, .slow = pace_.IsSlow(node)};
+    if (std::exchange(answers_told_[node], now) == now) continue;
     proto::NodeAnswers& row = *request.add_nodes();
     row.set_node(node);
     row.set_reads(sum.reads);
     row.set_wait_us(Microseconds(sum.waited));
+    row.set_slow(now.slow);
   }
 }
 

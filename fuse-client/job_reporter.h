@@ -12,6 +12,7 @@
 #include "common/base/deadline.h"
 #include "common/base/result.h"
 #include "fuse-client/job_table.h"
+#include "fuse-client/node_pace.h"
 #include "proto/coordinator.pb.h"
 
 namespace forebay {
@@ -26,7 +27,7 @@ class JobReporter {
  public:
   /// `keep`, when there is one, is called on the context before each report, and more often: what
   /// is reported must not be lost with this process, or the totals would go backwards.
-  JobReporter(asio::io_context& context, ClientPool& pool, JobTable& jobs,
+  JobReporter(asio::io_context& context, ClientPool& pool, JobTable& jobs, const NodePace& pace,
               std::vector<std::string> coordinators, std::function<void()> keep = {});
   /// Of an earlier process, whose jobs the table goes on with. Before Start.
   void Resume(std::uint64_t incarnation) { incarnation_ = incarnation; }
@@ -65,13 +66,19 @@ class JobReporter {
   asio::io_context& context_;
   ClientPool& pool_;
   JobTable& jobs_;
+  const NodePace& pace_;
   const std::vector<std::string> coordinators_;
   const std::function<void()> keep_;
   std::uint64_t incarnation_;
   bool stopped_ = false;
-  std::size_t current_ = 0;                            // the coordinator that answered last
-  std::map<std::uint64_t, Told> told_;                 // by serial
-  std::map<std::string, std::uint64_t> answers_told_;  // reads by node
+  std::size_t current_ = 0;             // the coordinator that answered last
+  std::map<std::uint64_t, Told> told_;  // by serial
+  struct ToldAnswers {
+    std::uint64_t reads = 0;
+    bool slow = false;
+    bool operator==(const ToldAnswers&) const = default;
+  };
+  std::map<std::string, ToldAnswers> answers_told_;  // by node
 };
 
 }  // namespace forebay

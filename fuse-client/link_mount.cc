@@ -268,8 +268,9 @@ Status LinkMount::Serve() {
       FuseServer::Operations());
   if (!session) return Fail(session.error());
   session_ = std::move(*session);
-  const WorkerShares parts{*session_, *files_,  shares_.ring, shares_.refresher, shares_.health,
-                           streams_,  *errors_, shares_.jobs, shares_.offload};
+  const WorkerShares parts{*session_,      *files_,        shares_.ring, shares_.refresher,
+                           shares_.health, shares_.pace,   streams_,     *errors_,
+                           shares_.jobs,   shares_.offload};
   const WorkerOptions worker_options = OptionsOfWorkers();
   TellJobs();
   for (std::size_t i = 0; i < shares_.threads.size(); ++i) {

@@ -24,6 +24,7 @@
 #include "fuse-client/mount_metrics.h"
 #include "fuse-client/mountpoint.h"
 #include "fuse-client/namespace_snapshot.h"
+#include "fuse-client/node_pace.h"
 #include "fuse-client/ring_view.h"
 #include "fuse-client/stats.h"
 #include "fuse-client/stream_table.h"
@@ -43,6 +44,7 @@ struct LinkMountShares {
   RingView& ring;
   RingRefresher& refresher;
   PeerHealth& health;
+  NodePace& pace;
   JobTable& jobs;
   MountMetrics& metrics;
   Keeper& keeper;  ///< With an arena for each of `threads`.

@@ -106,9 +106,9 @@ void MountDaemon::PrepareJobs() {
   jobs_ =
       std::make_unique<JobTable>(config_.job_id.empty() ? OwnJobId(mountpoint_) : config_.job_id);
   job_keeper_ = std::make_unique<JobKeeper>(*keeper_, *jobs_);
-  job_reporter_ =
-      std::make_unique<JobReporter>(control_.At(0), *control_pool_, *jobs_, config_.coordinator,
-                                    [this] { job_keeper_->Save(job_reporter_->incarnation()); });
+  job_reporter_ = std::make_unique<JobReporter>(
+      control_.At(0), *control_pool_, *jobs_, pace_, config_.coordinator,
+      [this] { job_keeper_->Save(job_reporter_->incarnation()); });
   const std::optional<std::uint64_t> incarnation = job_keeper_->Resume();
   if (incarnation) job_reporter_->Resume(*incarnation);
 }
@@ -166,8 +166,8 @@ Status MountDaemon::StartThreads(const Uuid& cluster, const std::string& cluster
 }
 
 LinkMountShares MountDaemon::Shares() {
-  return {config_, host_id_,    control_.At(0), offload_, threads_, pools_,
-          ring_,   *refresher_, health_,        *jobs_,   metrics_, *keeper_};
+  return {config_,     host_id_, control_.At(0), offload_, threads_, pools_,  ring_,
+          *refresher_, health_,  pace_,          *jobs_,   metrics_, *keeper_};
 }
 
 Status MountDaemon::MountOne() {

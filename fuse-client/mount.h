@@ -22,6 +22,7 @@
 #include "fuse-client/link_mount.h"
 #include "fuse-client/mount_metrics.h"
 #include "fuse-client/namespace_snapshot.h"
+#include "fuse-client/node_pace.h"
 #include "fuse-client/ring_view.h"
 
 namespace forebay {
@@ -83,6 +84,7 @@ class MountDaemon final : public Daemon {
   IoPool threads_;
   Offload offload_;
   PeerHealth health_;
+  NodePace pace_;
   RingView ring_;
   std::unique_ptr<ClientPool> control_pool_;
   std::unique_ptr<RingRefresher> refresher_;

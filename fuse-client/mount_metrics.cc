@@ -23,6 +23,8 @@ void ReportCounters(const StatsSnapshot& now, MetricSamples& samples) {
     samples.Set(metric::kEio, {CodeName(static_cast<Code>(code))},
                 static_cast<double>(now.failed_reads[code]));
   }
+  samples.Set(metric::kHedges, {"won"}, static_cast<double>(now.hedges_won));
+  samples.Set(metric::kHedges, {"in_vain"}, static_cast<double>(now.hedges - now.hedges_won));
   samples.Set(metric::kChecksumFailures, {"mount"}, static_cast<double>(now.checksum_failures));
 }
 

@@ -131,6 +131,8 @@ void WorkerStats::AddTo(StatsSnapshot& sum) const {
   sum.checksum_failures += Load(checksum_failures_);
   sum.owner_switches += Load(owner_switches_);
   sum.retry_rounds += Load(retry_rounds_);
+  sum.hedges += Load(hedges_);
+  sum.hedges_won += Load(hedges_won_);
   sum.prefetches += Load(prefetches_);
   sum.stall_nanoseconds += Load(stall_nanoseconds_);
 }
@@ -207,6 +209,8 @@ std::string MountStats::ToJson(boost::json::array jobs) const {
   all["checksum_failures"] = sum.checksum_failures;
   all["owner_switches"] = sum.owner_switches;
   all["retry_rounds"] = sum.retry_rounds;
+  all["hedges"] = sum.hedges;
+  all["hedges_won"] = sum.hedges_won;
   all["prefetches"] = sum.prefetches;
   all["stall_seconds"] = static_cast<double>(sum.stall_nanoseconds) / 1e9;
   all["jobs"] = std::move(jobs);

@@ -55,6 +55,8 @@ struct StatsSnapshot {
   std::uint64_t checksum_failures = 0;
   std::uint64_t owner_switches = 0;
   std::uint64_t retry_rounds = 0;
+  std::uint64_t hedges = 0;
+  std::uint64_t hedges_won = 0;  ///< Whose second answer was the one that the reader got.
   std::uint64_t prefetches = 0;
   std::uint64_t stall_nanoseconds = 0;  ///< JobTotals::Stalled, over all jobs.
 
@@ -79,6 +81,8 @@ class alignas(64) WorkerStats {
   void CountChecksumFailure() { Add(checksum_failures_, 1); }
   void CountOwnerSwitch() { Add(owner_switches_, 1); }
   void CountRetryRound() { Add(retry_rounds_, 1); }
+  void CountHedge() { Add(hedges_, 1); }
+  void CountHedgeWon() { Add(hedges_won_, 1); }
   void CountPrefetch() { Add(prefetches_, 1); }
   void CountStall(std::chrono::nanoseconds duration) {
     if (duration.count() > 0) Add(stall_nanoseconds_, static_cast<std::uint64_t>(duration.count()));
@@ -100,6 +104,8 @@ class alignas(64) WorkerStats {
   Counter checksum_failures_{0};
   Counter owner_switches_{0};
   Counter retry_rounds_{0};
+  Counter hedges_{0};
+  Counter hedges_won_{0};
   Counter prefetches_{0};
   Counter stall_nanoseconds_{0};
 };

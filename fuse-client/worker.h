@@ -22,6 +22,7 @@ struct WorkerShares {
   RingView& ring;
   RingRefresher& refresher;
   PeerHealth& health;
+  NodePace& pace;
   StreamTable& streams;
   ErrorLog& errors;
   JobTable& jobs;

@@ -57,6 +57,18 @@ const CounterMetric kEio{{
         "Denied and so on). Alert on any rise.",
 }};
 
+const CounterMetric kHedges{{
+    .name = "forebay_hedged_reads_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {"result"},
+    .programs = "mount",
+    .help =
+        "Reads for which a second cache node was asked because the first took much longer than "
+        "nodes take: won (the second answered first), in_vain (the first did, or the second does "
+        "not have the block). Zero where all nodes are equally fast.",
+}};
+
 const CounterMetric kJobStall{{
     .name = "forebay_job_stall_seconds_total",
     .kind = MetricKind::kCounter,
@@ -338,13 +350,14 @@ const GaugeMetric kCertificateExpiry{{
 }  // namespace metric
 
 std::span<const MetricDefinition* const> AllMetrics() {
-  static const std::array<const MetricDefinition*, 33> all = {
+  static const std::array<const MetricDefinition*, 34> all = {
       &metric::kBuildInfo,
       &metric::kReadBytes,
       &metric::kReadDuration,
       &metric::kFuseOps,
       &metric::kEio,
       &metric::kJobStall,
+      &metric::kHedges,
       &metric::kS3Requests,
       &metric::kS3Retries,
       &metric::kS3Checksums,

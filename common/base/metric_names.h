@@ -39,6 +39,7 @@ extern const HistogramMetric kReadDuration;
 extern const CounterMetric kFuseOps;
 extern const CounterMetric kEio;
 extern const CounterMetric kJobStall;
+extern const CounterMetric kHedges;
 
 extern const CounterMetric kS3Requests;
 extern const CounterMetric kS3Retries;

@@ -34,6 +34,7 @@ struct BlockRequest {
   bool peer_only =
       false;  ///< Answer from the store or by joining a running fill; never start a GET (no loops).
   bool passed_over = false;  ///< The reader had no answer from an earlier owner of the block.
+  bool spread = false;       ///< An earlier owner is slow: what comes from it is worth keeping.
 };
 
 /// The answer: whole cells that enclose the asked-for range, verified or verifiable with
@@ -48,6 +49,7 @@ struct Cells {
 
   // What a mount knows of its question; of a block of this process's own store they are empty.
   std::string node = {};  ///< Whose answer it is.
+  bool fetched = false;   ///< The node had to get it first, from S3 or another node.
   Duration took{};        ///< From the question to that answer.
   Duration detour{};      ///< Before it: other owners that did not answer, and pauses.
 

@@ -18,6 +18,7 @@ proto::ReadBlockRequest ToProto(const BlockRequest& request) {
   message.set_job(request.job);
   message.set_peer_only(request.peer_only);
   message.set_passed_over(request.passed_over);
+  message.set_spread(request.spread);
   return message;
 }
 
@@ -30,6 +31,7 @@ BlockRequest FromProto(const proto::ReadBlockRequest& message) {
   request.job = message.job();
   request.peer_only = message.peer_only();
   request.passed_over = message.passed_over();
+  request.spread = message.spread();
   return request;
 }
 
@@ -51,6 +53,7 @@ Result<Cells> CellsOfReply(const BlockRequest& request, RpcReply reply) {
   cells.bytes = std::move(reply.payload);
   cells.checksums.assign(message.checksums().begin(), message.checksums().end());
   cells.tier = message.tier() == static_cast<std::uint32_t>(Tier::kS3) ? Tier::kS3 : Tier::kLocal;
+  cells.fetched = message.tier() != static_cast<std::uint32_t>(Tier::kLocal);
   if (!cells.Verify()) {
     return Fail(Code::kCorrupt, "bytes of block " + request.block.ToString() +
                                     " that do not match their checksums");

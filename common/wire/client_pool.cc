@@ -52,13 +52,13 @@ ClientPool::~ClientPool() { Close(); }
 
 Task<Result<RpcReply>> ClientPool::Call(std::string address, Method method,
                                         const google::protobuf::MessageLite& request,
-                                        Deadline deadline) {
+                                        Deadline deadline, CallHandle* handle) {
   std::string message = request.SerializeAsString();
   if (message.size() > kMaxControlFrameBytes) {
     co_return Fail(Code::kInvalid, "the request is too long for a frame");
   }
   const std::shared_ptr<PeerLink> link = impl_->LinkTo(address);
-  Result<RpcReply> reply = co_await link->Call(method, std::move(message), deadline);
+  Result<RpcReply> reply = co_await link->Call(method, std::move(message), deadline, handle);
   co_return reply;
 }
 

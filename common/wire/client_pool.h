@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "common/base/asio.h"
 #include "common/base/deadline.h"
@@ -21,6 +22,21 @@ struct ClientPoolOptions {
   std::size_t connections_per_peer = 1;  ///< Calls are spread over them.
 };
 
+/// How whoever makes a call has it end early, from the context that it runs on.
+class CallHandle {
+ public:
+  /// The call answers kUnavailable soon, and the peer is told. Nothing before it was sent, or after
+  /// its end.
+  void GiveUp() {
+    if (give_up_) give_up_();
+  }
+  /// For the call itself.
+  void Set(std::function<void()> give_up) { give_up_ = std::move(give_up); }
+
+ private:
+  std::function<void()> give_up_;
+};
+
 /// Connections to peers, opened when needed and kept, with many calls in flight on each. One per
 /// io_context, and used on that io_context only: no locks, no hand-offs. Several requests (and
 /// replies) that wait at the same moment leave in one write.
@@ -36,9 +52,10 @@ class ClientPool {
 
   /// `address` is "host:port", "[v6]:port" or "unix:/path". Errors: kUnavailable nobody there,
   /// connection lost, or silence; kTimeout the deadline; kDenied the handshake was refused; else
-  /// the peer's own answer. A call that ends early sends kCancel.
+  /// the peer's own answer. A call that ends early sends kCancel. `handle` outlives the call.
   Task<Result<RpcReply>> Call(std::string address, Method method,
-                              const google::protobuf::MessageLite& request, Deadline deadline);
+                              const google::protobuf::MessageLite& request, Deadline deadline,
+                              CallHandle* handle = nullptr);
 
   /// TlsChannelBinding of the connection that the next Call to `address` will use, if it is not
   /// lost in between; "" without TLS. For pools with one connection to a peer. Errors: as Call.

@@ -49,7 +49,8 @@ PeerLink::PeerLink(asio::any_io_executor executor, std::string address,
       options_(std::move(options)),
       connect_done_(executor_) {}
 
-Task<Result<RpcReply>> PeerLink::Call(Method method, std::string message, Deadline deadline) {
+Task<Result<RpcReply>> PeerLink::Call(Method method, std::string message, Deadline deadline,
+                                      CallHandle* handle) {
   const std::shared_ptr<PeerLink> self = shared_from_this();
   if (!connection_) {
     Status connected = co_await EnsureConnected(deadline);
@@ -61,6 +62,12 @@ Task<Result<RpcReply>> PeerLink::Call(Method method, std::string message, Deadli
   auto waiting = std::make_shared<Waiting>(executor_, deadline);
   waiting_.emplace(id, waiting);
   const Registration registration(*this, id);
+  if (handle != nullptr) {
+    handle->Set([link = weak_from_this(), id] {
+      const std::shared_ptr<PeerLink> alive = link.lock();
+      if (alive) alive->GiveUp(id, Error{Code::kUnavailable, "the answer is not wanted any more"});
+    });
+  }
   OutFrame frame;
   frame.header.kind = FrameKind::kRequest;
   frame.header.method = method;
@@ -231,14 +238,16 @@ void PeerLink::OnTick(TimePoint now) {
       over.emplace_back(id, Error{Code::kUnavailable, address_ + " is silent"});
     }
   }
-  for (auto& [id, error] : over) {
-    auto found = waiting_.find(id);
-    if (found == waiting_.end()) continue;
-    const std::shared_ptr<Waiting> waiting = found->second;
-    waiting_.erase(found);
-    SendCancel(id);
-    Finish(*waiting, Fail(std::move(error)));
-  }
+  for (auto& [id, error] : over) GiveUp(id, std::move(error));
+}
+
+void PeerLink::GiveUp(std::uint64_t id, Error why) {
+  auto found = waiting_.find(id);
+  if (found == waiting_.end()) return;
+  const std::shared_ptr<Waiting> waiting = found->second;
+  waiting_.erase(found);
+  SendCancel(id);
+  Finish(*waiting, Fail(std::move(why)));
 }
 
 void PeerLink::SendCancel(std::uint64_t id) {

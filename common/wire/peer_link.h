@@ -31,7 +31,8 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   PeerLink(asio::any_io_executor executor, std::string address,
            std::shared_ptr<const PeerLinkOptions> options);
 
-  Task<Result<RpcReply>> Call(Method method, std::string message, Deadline deadline);
+  Task<Result<RpcReply>> Call(Method method, std::string message, Deadline deadline,
+                              CallHandle* handle);
   /// TlsChannelBinding of its connection, which is opened when there is none.
   Task<Result<std::string>> Channel(Deadline deadline);
   /// Ends everything with kUnavailable; no call after it.
@@ -59,6 +60,7 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   void OnFrame(InFrame frame);
   void OnClosed(const Error& why);
   void OnTick(TimePoint now);
+  void GiveUp(std::uint64_t id, Error why);
   static void Finish(Waiting& waiting, Result<RpcReply> reply);
   void SendCancel(std::uint64_t id);
 

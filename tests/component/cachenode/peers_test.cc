@@ -80,6 +80,18 @@ TEST_F(PeersTest, ANodeThatIsAskedOutOfTurnTakesTheBlockFromTheFirstOwner) {
   EXPECT_EQ(PeerFills(), 1u);
 }
 
+TEST_F(PeersTest, ACopyOfWhatASlowOwnerHasIsKept) {
+  StartNode();
+  auto request = OwnedBy({"n1", "self", "n2"});
+  request.set_spread(true);
+  EXPECT_EQ(Read(request), Tier::kPeer);
+  ASSERT_TRUE(FillsEnd());
+  EXPECT_TRUE(IsCached(request.block()));
+  EXPECT_EQ(Read(request), Tier::kLocal);
+  EXPECT_EQ(Peer("n1").reads(), 1u) << "it is asked for each block once";
+  EXPECT_EQ(s3_.gets(), 0u);
+}
+
 TEST_F(PeersTest, ABlockLargerThanAFrameComesInParts) {
   link_.block_bytes = 16ULL << 20;
   coordinator_->SetLinks({link_});

@@ -37,7 +37,8 @@ class JobReporterTest : public ClientFixture {
   FakeCoordinator coordinator_{kTestSecret};
   Uuid link_ = Uuid::Random();
   JobTable table_{"own"};
-  JobReporter reporter_{threads_.At(0), *pool_, table_, {coordinator_.address()}};
+  NodePace pace_;
+  JobReporter reporter_{threads_.At(0), *pool_, table_, pace_, {coordinator_.address()}};
 };
 
 TEST_F(JobReporterTest, TellsWhatEachJobReadAndWaitedFor) {

@@ -52,6 +52,13 @@ TEST_F(AlertsTest, AKillForWantOfMemoryIsToldForAnHour) {
   EXPECT_THAT(Alerts(), IsEmpty()) << "who killed it knows";
 }
 
+TEST_F(AlertsTest, ASlowNodeIsNamedWithHowManyMountsFoundItSlow) {
+  node().set_slow_mounts(3);
+  const std::vector<proto::Alert> alerts = Alerts();
+  ASSERT_THAT(alerts, ElementsAre(Property(&proto::Alert::name, "node_slow")));
+  EXPECT_THAT(alerts[0].message(), HasSubstr("node n1 answers 3 mounts several times slower"));
+}
+
 TEST_F(AlertsTest, BlocksThatANodeCrashedOnAreToldAsLongAsTheyAreSetAside) {
   node().set_blocks_set_aside(2);
   const std::vector<proto::Alert> alerts = Alerts();

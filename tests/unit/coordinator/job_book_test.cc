@@ -196,5 +196,31 @@ TEST_F(JobBookTest, NodesAreJudgedByTheMountsOfTheJob) {
   EXPECT_EQ(answers.at("n1").wait_us(), 1600u);
 }
 
+TEST_F(JobBookTest, ANodeIsSlowWhenItIsToMostOfTheMountsThatReadFromIt) {
+  const auto report = [&](std::uint64_t mount, bool slow) {
+    proto::ReportJobsRequest request;
+    request.set_incarnation(mount);
+    *request.add_jobs() = Row("a", 1);
+    proto::NodeAnswers& answers = *request.add_nodes();
+    answers.set_node("n1");
+    answers.set_slow(slow);
+    proto::ReportJobsReply reply;
+    book_.Report(request, now_, reply);
+  };
+  report(1, false);
+  report(2, false);
+  EXPECT_TRUE(book_.SlowNodes(now_).empty());
+  report(3, true);
+  EXPECT_TRUE(book_.SlowNodes(now_).empty()) << "its own way there is slow, the node is not";
+  report(1, true);
+  EXPECT_EQ(book_.SlowNodes(now_), (std::map<std::string, std::uint32_t>{{"n1", 2}}));
+  report(3, false);
+  EXPECT_TRUE(book_.SlowNodes(now_).empty());
+  report(3, true);
+  now_ += JobBook::kMountSilent + std::chrono::seconds(1);
+  report(2, false);
+  EXPECT_TRUE(book_.SlowNodes(now_).empty()) << "who is not heard any more has no say";
+}
+
 }  // namespace
 }  // namespace forebay

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/wire/client_pool.h"
+#include "fuse-client/block_client.h"
+#include "proto/node.pb.h"
+
+// What the sources of BlockClient share.
+namespace forebay {
+
+/// Counts a coroutine in and out.
+class BlockClient::InFlight {
+ public:
+  explicit InFlight(std::shared_ptr<std::size_t> count) : count_(std::move(count)) { ++*count_; }
+  ~InFlight() { --*count_; }
+  InFlight(const InFlight&) = delete;
+  InFlight& operator=(const InFlight&) = delete;
+
+ private:
+  std::shared_ptr<std::size_t> count_;
+};
+
+/// One Read's question, for as long as it lasts.
+struct BlockClient::Question {
+  BlockRequest request;
+  proto::ReadBlockRequest message;
+  Deadline deadline;
+  TimePoint began = Clock::now();
+};
+
+/// A node to ask, and how to reach it; both in the directory that the round holds.
+struct BlockClient::Route {
+  const NodeInfo* node = nullptr;
+  const std::string* address = nullptr;
+  bool same_host = false;
+  bool is_first_owner = false;
+  bool after_slow = false;  ///< It is asked in place of an earlier owner that is slow.
+
+  /// Whoever is asked out of turn need not wait for those whom we have waited for. A slow owner we
+  /// have not; it has the block, or is the one to get it.
+  void Describe(proto::ReadBlockRequest& message) const {
+    message.set_spread(after_slow);
+    message.set_passed_over(!is_first_owner && !after_slow);
+  }
+};
+
+struct BlockClient::Routes {
+  void Add(const Route& route) { list[count++] = route; }
+  void Add(const Routes& more) {
+    for (std::size_t i = 0; i < more.count; ++i) Add(more.list[i]);
+  }
+
+  std::array<Route, kOwnersPerPartition> list;
+  std::size_t count = 0;
+};
+
+/// A question that a node works on, while its coroutine waits: whoever else has the block may
+/// answer first.
+struct BlockClient::Race {
+  const Question* question;
+  const std::string* node;
+  TimePoint asked;
+  CallHandle call = {};
+  bool hedged = false;
+  std::optional<Cells> won = {};  ///< Another owner's answer.
+};
+
+}  // namespace forebay

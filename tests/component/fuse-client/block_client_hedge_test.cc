@@ -1,0 +1,186 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_future.hpp>
+#include <future>
+#include <vector>
+
+#include "tests/component/fuse-client/block_client_fixture.h"
+
+namespace forebay {
+namespace {
+
+using fakes::FakeNode;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Duration kSlow = milliseconds(1200);
+
+/// Nodes of which the client knows already how fast they are.
+class HedgeTest : public BlockClientTest {
+ protected:
+  HedgeTest() : BlockClientTest(kPendingEvery + milliseconds(400)) {
+    owners_ = OwnersOf(request_);
+    for (const FakeNode* node : owners_) Teach(node, milliseconds(1));
+  }
+
+  /// That is how fast it has answered so far.
+  void Teach(const FakeNode* node, Duration took) {
+    for (int i = 0; i < 100; ++i) pace_.Note(node->Info().id, took, Clock::now());
+  }
+  /// `node` becomes slow; half a second on, everybody is judged anew.
+  void MakeSlow(const FakeNode* node) {
+    for (const FakeNode* other : owners_) {
+      if (other != node) Teach(other, milliseconds(1));
+    }
+    for (int i = 0; i < 400; ++i) pace_.Note(node->Info().id, kSlow, Clock::now());
+    EXPECT_TRUE(Eventually([&] {
+      pace_.Note(node->Info().id, kSlow, Clock::now());
+      return pace_.IsSlow(node->Info().id);
+    }));
+  }
+
+  static FakeNode::Read SlowAnswer(std::atomic<int>* asked) {
+    return [asked](proto::ReadBlockRequest message) -> FakeNode::Answer {
+      ++*asked;
+      return {FakeNode::RightAnswer(message), kSlow};
+    };
+  }
+  static FakeNode::Read Lacking(std::atomic<int>* asked) {
+    return [asked](proto::ReadBlockRequest message) -> FakeNode::Answer {
+      if (message.peer_only()) ++*asked;
+      return {Fail(Code::kNotFound, "the block is not cached here")};
+    };
+  }
+
+  BlockRequest request_ = RequestFor({0, 4096});
+  std::vector<FakeNode*> owners_;
+};
+
+TEST_F(HedgeTest, ALateAnswerIsHadFromAnOwnerThatHasTheBlock) {
+  std::atomic<int> asked = 0;
+  std::atomic<int> hedged = 0;
+  owners_[0]->OnRead(SlowAnswer(&asked));
+  owners_[1]->OnRead([&](proto::ReadBlockRequest message) -> FakeNode::Answer {
+    if (message.peer_only()) ++hedged;
+    return {FakeNode::RightAnswer(message)};
+  });
+  // What it has learned is judged with the next answer.
+  EXPECT_TRUE(Eventually([&] {
+    pace_.Note(owners_[0]->Info().id, milliseconds(1), Clock::now());
+    return pace_.HedgeAfter(owners_[0]->Info().id).has_value();
+  }));
+  const Result<Cells> cells = Read(request_);
+  ExpectRight(request_, cells);
+  EXPECT_EQ(cells->node, owners_[1]->Info().id);
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(hedged, 1) << "peer_only: it costs no GET";
+  EXPECT_EQ(Stats().hedges, 1u);
+  EXPECT_EQ(Stats().hedges_won, 1u);
+  EXPECT_EQ(Stats().owner_switches, 0u);
+  EXPECT_FALSE(health_.IsSilent(owners_[0]->Info().id));
+}
+
+TEST_F(HedgeTest, WhereNobodyElseHasTheBlockTheFirstOwnerIsWaitedFor) {
+  std::atomic<int> asked = 0;
+  std::atomic<int> hedged = 0;
+  owners_[0]->OnRead(SlowAnswer(&asked));
+  owners_[1]->OnRead(Lacking(&hedged));
+  owners_[2]->OnRead(Lacking(&hedged));
+  EXPECT_TRUE(Eventually([&] {
+    pace_.Note(owners_[0]->Info().id, milliseconds(1), Clock::now());
+    return pace_.HedgeAfter(owners_[0]->Info().id).has_value();
+  }));
+  const Result<Cells> cells = Read(request_);
+  ExpectRight(request_, cells);
+  EXPECT_EQ(cells->node, owners_[0]->Info().id);
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(hedged, 2) << "each of the others once";
+  EXPECT_EQ(Stats().hedges, 1u);
+  EXPECT_EQ(Stats().hedges_won, 0u);
+}
+
+TEST_F(HedgeTest, WrongBytesOfAHedgeNeverReachTheReader) {
+  std::atomic<int> asked = 0;
+  owners_[0]->OnRead(SlowAnswer(&asked));
+  const auto wrong = [](proto::ReadBlockRequest message) -> FakeNode::Answer {
+    RpcReply reply = FakeNode::RightAnswer(message);
+    auto flipped = std::make_shared<Buffer>(reply.payload.bytes.size());
+    std::copy(reply.payload.bytes.begin(), reply.payload.bytes.end(), flipped->data());
+    flipped->data()[100] ^= std::byte{1};
+    reply.payload = Slice::Of(std::move(flipped));
+    return {std::move(reply)};
+  };
+  owners_[1]->OnRead(wrong);
+  owners_[2]->OnRead(wrong);
+  EXPECT_TRUE(Eventually([&] {
+    pace_.Note(owners_[0]->Info().id, milliseconds(1), Clock::now());
+    return pace_.HedgeAfter(owners_[0]->Info().id).has_value();
+  }));
+  ExpectRight(request_, Read(request_));
+  EXPECT_EQ(Stats().checksum_failures, 2u);
+  EXPECT_EQ(Stats().hedges_won, 0u);
+}
+
+TEST_F(HedgeTest, ASlowOwnerIsPassedOverAndTheNextKeepsACopy) {
+  std::atomic<int> with_spread = 0;
+  std::atomic<int> with_little_patience = 0;
+  MakeSlow(owners_[0]);
+  for (FakeNode* owner : owners_) {
+    owner->OnRead([&](proto::ReadBlockRequest message) -> FakeNode::Answer {
+      if (message.spread()) ++with_spread;
+      if (message.passed_over()) ++with_little_patience;
+      return {FakeNode::RightAnswer(message)};
+    });
+  }
+  constexpr int kReads = 200;
+  for (int i = 0; i < kReads; ++i) ExpectRight(request_, Read(request_));
+  const std::uint64_t samples = owners_[0]->reads();
+  EXPECT_EQ(owners_[1]->reads(), kReads - samples);
+  EXPECT_LT(samples, kReads / 2) << "some are asked all the same, to know when it is well";
+  EXPECT_EQ(owners_[2]->reads(), 0u);
+  EXPECT_EQ(with_spread, kReads - static_cast<int>(samples));
+  EXPECT_EQ(with_little_patience, 0) << "a slow owner is alive, and the one to ask S3";
+}
+
+TEST_F(HedgeTest, ASlowOwnerStillAnswersWhenTheOthersAreGone) {
+  MakeSlow(owners_[0]);
+  owners_[1]->Stop();
+  owners_[2]->Stop();
+  ExpectRight(request_, Read(request_));
+}
+
+TEST_F(HedgeTest, WhatANodeHadToFetchSaysNothingOfItsPace) {
+  std::atomic<int> asked = 0;
+  owners_[0]->OnRead([&](proto::ReadBlockRequest message) -> FakeNode::Answer {
+    ++asked;
+    RpcReply reply = FakeNode::RightAnswer(message);
+    proto::ReadBlockReply answer;
+    answer.ParseFromString(reply.message);
+    answer.set_tier(static_cast<std::uint32_t>(asked % 2 == 0 ? Tier::kS3 : Tier::kPeer));
+    reply.message = answer.SerializeAsString();
+    return {std::move(reply), milliseconds(20)};
+  });
+  for (int i = 0; i < 40; ++i) ExpectRight(request_, Read(request_));
+  EXPECT_EQ(asked, 40);
+  EXPECT_FALSE(pace_.IsSlow(owners_[0]->Info().id));
+}
+
+TEST_F(HedgeTest, StopEndsHedgesToo) {
+  std::atomic<int> asked = 0;
+  owners_[0]->OnRead(SlowAnswer(&asked));
+  auto result = asio::co_spawn(
+      threads_.At(0), client_->Read(request_, Deadline::After(seconds(20))), asio::use_future);
+  EXPECT_TRUE(Eventually([&] { return asked == 1; }));
+  OnThread([this] {
+    client_->Stop();
+    pool_->Close();
+    return true;
+  });
+  EXPECT_FALSE(result.get().has_value());
+}
+
+}  // namespace
+}  // namespace forebay
