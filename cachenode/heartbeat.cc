@@ -57,6 +57,21 @@ Heartbeat::Heartbeat(HeartbeatOptions options, ClusterView& cluster, NodeCounter
       io_.At(0), std::move(pool), [this] { return cluster_.ring_epoch(); },
       [this](std::uint64_t epoch) { NoticeEpoch(epoch); });
   io_.Start();
+  if (options_.trust) KeepTrust();
+}
+
+/// From the beginning: a node that was off for long needs a new certificate before all else.
+void Heartbeat::KeepTrust() {
+  auto ask = [this](std::shared_ptr<const proto::RenewRequest> request) -> Task<Result<RpcReply>> {
+    return AskToRenew(std::move(request));
+  };
+  auto keeper = std::make_shared<TrustKeeper>(options_.trust, std::move(ask), offload_);
+  Spawn(io_.At(0), TrustKeeper::Run(std::move(keeper)));
+}
+
+Task<Result<RpcReply>> Heartbeat::AskToRenew(std::shared_ptr<const proto::RenewRequest> request) {
+  Result<RpcReply> reply = co_await Ask(Method::kRenew, *request);
+  co_return reply;
 }
 
 Heartbeat::~Heartbeat() { Stop(Deadline::After({})); }

@@ -22,6 +22,7 @@
 #include "common/base/offload.h"
 #include "common/model/membership.h"
 #include "common/wire/client_pool.h"
+#include "common/wire/trust_keeper.h"
 #include "proto/coordinator.pb.h"
 
 namespace forebay {
@@ -29,6 +30,7 @@ namespace forebay {
 struct HeartbeatOptions {
   std::vector<std::string> coordinators;
   Credentials credentials;
+  std::shared_ptr<Trust> trust = nullptr;  ///< Kept young; null: no certificates.
   Duration every = kHeartbeatEvery;
 };
 
@@ -74,6 +76,8 @@ class Heartbeat {
   Task<Result<RpcReply>> AskForCluster();
   Task<Result<RpcReply>> Ask(Method method, const google::protobuf::MessageLite& request);
   Task<void> Beat();
+  void KeepTrust();
+  Task<Result<RpcReply>> AskToRenew(std::shared_ptr<const proto::RenewRequest> request);
   Task<Status> Register();
   Task<Status> Report();
   Task<Status> FetchRing();

@@ -197,6 +197,7 @@ Status Node::OpenStore(std::stop_token stopping) {
   HeartbeatOptions options;
   options.coordinators = options_.coordinators;
   options.credentials = OwnCredentials();
+  options.trust = options_.trust;
   heartbeat_ =
       std::make_unique<Heartbeat>(std::move(options), cluster_, counters_, changed_, offload_);
   if (cluster_.cluster().IsZero()) {
@@ -331,10 +332,7 @@ void Node::Observe() {
     }
     for (const std::string& path : missing_) samples.Set(metric::kDiskInService, {path}, 0.0);
     ReportRpc(server_->counters(), samples);
-    if (options_.trust) {
-      samples.Set(metric::kCertificateExpiry, {},
-                  static_cast<double>(options_.trust->ends_unix_s()));
-    }
+    ReportTrust(options_.trust.get(), samples);
     const BlockStore::Counters& counters = store_->counters();
     samples.Set(metric::kEvictedBytes, {"capacity"},
                 static_cast<double>(counters.evicted_bytes.load()));

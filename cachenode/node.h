@@ -46,7 +46,7 @@ struct NodeOptions {
   std::string local_socket;  ///< "" = RuntimeDir()/node-<id>.sock.
   std::string program;       ///< "forebay-node 0.1.0".
   std::string secret;
-  std::shared_ptr<const Trust> trust = nullptr;  ///< Null: no certificates.
+  std::shared_ptr<Trust> trust = nullptr;  ///< Null: no certificates.
   std::size_t threads = 1;
   FillerOptions filler;
   DiskKeeperOptions disks;

@@ -104,7 +104,7 @@ Task<Result<std::shared_ptr<const LinkSpec>>> Service::FindLink(Uuid id) {
   }
 }
 
-Task<Result<CheckedRead>> Service::Checked(const std::string& message) {
+Task<Result<CheckedRead>> Service::Checked(const std::string& message, const PeerIdentity& peer) {
   proto::ReadBlockRequest parsed;
   Status good = ParseMessage(message, parsed);
   if (!good) co_return Fail(good.error());
@@ -114,12 +114,13 @@ Task<Result<CheckedRead>> Service::Checked(const std::string& message) {
   auto link = co_await FindLink(read.request.link);
   if (!link) co_return Fail(link.error());
   read.link = std::move(*link);
+  if (!MayRead(peer, read.link->name)) co_return Fail(NotGranted(peer, read.link->name));
   co_return read;
 }
 
 Task<Result<RpcReply>> Service::ReadBlock(RpcCall call) {
   const TimePoint begin = Clock::now();
-  Result<CheckedRead> read = co_await Checked(call.message);
+  Result<CheckedRead> read = co_await Checked(call.message, call.peer);
   if (!read) co_return Fail(read.error());
   Status good = CheckRead(*read->link, read->request);
   if (!good) co_return Fail(good.error());
@@ -134,7 +135,7 @@ Task<Result<RpcReply>> Service::ReadBlock(RpcCall call) {
 }
 
 Task<Result<RpcReply>> Service::PrefetchBlock(RpcCall call) {
-  Result<CheckedRead> read = co_await Checked(call.message);
+  Result<CheckedRead> read = co_await Checked(call.message, call.peer);
   if (!read) co_return Fail(read.error());
   Status good = CheckBlock(*read->link, read->request);
   if (!good) co_return Fail(good.error());
@@ -191,13 +192,14 @@ Task<Result<RpcReply>> Service::FillBlocks(RpcCall call) {
 }
 
 // The same rule as for reads: whoever names a block's object in a link may know about the block.
-Task<Status> Service::MayAskAbout(proto::CheckBlocksRequest request) {
+Task<Status> Service::MayAskAbout(proto::CheckBlocksRequest request, PeerIdentity peer) {
   BlockRequest one;
   one.link = UuidFromBytes(request.link());
   one.object = ObjectRef{request.key(), request.etag(), request.object_size()};
   if (one.link.IsZero()) co_return Fail(Code::kInvalid, "the request names no link");
   auto link = co_await FindLink(one.link);
   if (!link) co_return Fail(link.error());
+  if (!MayRead(peer, (*link)->name)) co_return Fail(NotGranted(peer, (*link)->name));
   for (const proto::BlockKey& key : request.blocks()) {
     one.block = FromProto(key);
     Status named = CheckBlock(**link, one);
@@ -211,7 +213,7 @@ Task<Result<RpcReply>> Service::CheckBlocks(RpcCall call) {
   Status good = ParseMessage(call.message, request);
   if (!good) co_return Fail(good.error());
   if (call.peer.role == proto::ROLE_CLIENT) {
-    Status may = co_await MayAskAbout(request);
+    Status may = co_await MayAskAbout(request, call.peer);
     if (!may) co_return Fail(may.error());
   }
   const auto count = static_cast<std::size_t>(request.blocks_size());

@@ -62,13 +62,13 @@ class Service {
                            proto::VerifyBlocksReply& reply);
   Task<Result<RpcReply>> PinBlocks(RpcCall call);
   Task<Status> WaitForLinks(std::uint64_t version);
-  Task<Status> MayAskAbout(proto::CheckBlocksRequest request);
+  Task<Status> MayAskAbout(proto::CheckBlocksRequest request, PeerIdentity peer);
   Task<Result<RpcReply>> EvictBlocks(RpcCall call);
   Task<Result<RpcReply>> GetRing(RpcCall call);
 
   /// The request's blocks, each checked as a read would be.
   Task<Result<std::vector<ColdBlock>>> BatchOf(const proto::FillBlocksRequest& request);
-  Task<Result<CheckedRead>> Checked(const std::string& message);
+  Task<Result<CheckedRead>> Checked(const std::string& message, const PeerIdentity& peer);
   Task<Result<std::shared_ptr<const LinkSpec>>> FindLink(Uuid id);
 
   Parts parts_;

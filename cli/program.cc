@@ -1,5 +1,7 @@
 #include "cli/program.h"
 
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -35,6 +37,10 @@ TerminalSize SizeOfTerminal() {
 }  // namespace
 
 int RunCli(int argc, char** argv) {
+  // What the transport has to say beside the verbs: never between their lines.
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("forebay"));
+  spdlog::set_pattern("%v");
+  spdlog::set_level(spdlog::level::err);
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   Console console{.out = std::cout, .err = std::cerr, .in = std::cin};
   console.out_is_terminal = ::isatty(STDOUT_FILENO) == 1;

@@ -14,6 +14,8 @@
 #include <utility>
 
 #include "common/base/version.h"
+#include "common/base/wall_clock.h"
+#include "common/trust/renewal.h"
 #include "common/wire/handshake.h"
 #include "proto/coordinator.pb.h"
 
@@ -64,7 +66,8 @@ std::expected<void, Failure> RpcSession::MakePool() {
       Trust::Open(TrustFolder(options_.trust_dir), proto::ROLE_ADMIN);
   if (!trust) return std::unexpected(Failure(trust.error()));
   ClientPoolOptions options;
-  options.credentials.trust = *trust;
+  trust_ = *trust;
+  options.credentials.trust = trust_;
   options.credentials.role = proto::ROLE_ADMIN;
   // For the audit, where no certificate says who this is.
   options.credentials.id = *trust ? (*trust)->self().id : UserName();
@@ -111,6 +114,24 @@ Failure RpcSession::TimedOutFailure() const {
                  "run the command again with a longer --timeout", Exit::kTimeout);
 }
 
+/// An administrator's certificate is renewed when it is used, and with it whom to believe. Whether
+/// that works decides nothing: what is asked next says whether it matters.
+void RpcSession::KeepCertificate(const std::string& address) {
+  if (!trust_) return;
+  Renewal renewal(trust_);
+  const Result<proto::RenewRequest> request = renewal.Prepare(UnixSeconds());
+  if (!request) return;
+  const Result<RpcReply> answer =
+      CallAt(address, Method::kRenew, *request, deadline_.AtMost(kReachWithin));
+  proto::RenewReply reply;
+  const Status good = answer ? ParseMessage(answer->message, reply) : Fail(answer.error());
+  if (good) {
+    (void)renewal.Take(reply, UnixSeconds());
+  } else if (good.error().code != Code::kUnavailable && good.error().code != Code::kTimeout) {
+    renewal.Failed(good.error(), UnixSeconds());
+  }
+}
+
 /// Finds the first coordinator that answers. Asked is something cheap that cannot fail, so that a
 /// failure means that nobody is there, and a later one is the coordinator's own word.
 std::expected<void, Failure> RpcSession::Connect() {
@@ -120,6 +141,7 @@ std::expected<void, Failure> RpcSession::Connect() {
   }
   std::string reasons;
   for (const std::string& address : options_.coordinators) {
+    KeepCertificate(address);
     proto::GetRingRequest probe;
     probe.set_have_epoch(UINT64_MAX);
     Result<RpcReply> answer =

@@ -36,6 +36,7 @@ class RpcSession final : public Session {
  private:
   std::expected<void, Failure> MakePool();
   std::expected<void, Failure> Connect();
+  void KeepCertificate(const std::string& address);
   /// One call to one coordinator; runs the io_context until it has ended.
   Result<RpcReply> CallAt(std::string address, Method method,
                           const google::protobuf::MessageLite& request, Deadline deadline);
@@ -46,6 +47,7 @@ class RpcSession final : public Session {
   const Deadline deadline_;
   asio::io_context context_{1};
   asio::signal_set signals_{context_};
+  std::shared_ptr<Trust> trust_;
   std::unique_ptr<ClientPool> pool_;
   std::string address_;  ///< "" until a coordinator has answered.
   bool interrupted_ = false;

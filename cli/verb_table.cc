@@ -38,6 +38,8 @@ const std::vector<VerbRow>& VerbTable() {
       {"init", "makes a cluster: its certificates, and a token for other machines", MakeInit},
       {"join", "makes this machine a member of a cluster", MakeJoin},
       {"token", "lets machines join: create, list or revoke tokens", MakeToken},
+      {"member", "who belongs to the cluster: list them, or revoke one's certificate", MakeMember,
+       VerbKind::kPlain},
       {"version", "the version of this program", MakeVersion},
   };
   return table;

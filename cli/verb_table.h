@@ -37,6 +37,7 @@ std::unique_ptr<Verb> MakeStatus();
 std::unique_ptr<Verb> MakeTask();
 std::unique_ptr<Verb> MakeTasks();
 std::unique_ptr<Verb> MakeToken();
+std::unique_ptr<Verb> MakeMember();
 std::unique_ptr<Verb> MakeUnlink();
 std::unique_ptr<Verb> MakeUnpin();
 std::unique_ptr<Verb> MakeVersion();

@@ -20,6 +20,7 @@
 #include "coordinator/stats.h"
 #include "coordinator/target_lookup.h"
 #include "coordinator/task_book.h"
+#include "coordinator/trust_book.h"
 
 namespace forebay {
 
@@ -39,6 +40,7 @@ class AdminService {
     CacheCensus& census;
     Explainer& explainer;
     ClusterStats& stats;
+    const TrustBook& certificates;
     Offload& offload;
   };
   explicit AdminService(Parts parts);

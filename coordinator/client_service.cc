@@ -51,13 +51,24 @@ Task<Result<RpcReply>> ClientService::GetLinks(RpcCall call) {
   proto::GetLinksReply reply;
   reply.set_cluster(BytesOf(cluster_));
   if (request.name().empty()) {
-    for (const Link& link : links_.All()) *reply.add_links() = StateOf(link);
+    for (const Link& link : links_.All()) {
+      if (MayRead(call.peer, link.spec.name)) *reply.add_links() = StateOf(link);
+    }
     co_return ReplyWith(reply);
   }
+  // Who may not have it learns not even whether there is one.
+  if (!MayRead(call.peer, request.name())) co_return Fail(NotGranted(call.peer, request.name()));
   Result<Link> link = links_.Find(request.name());
   if (!link) co_return Fail(link.error());
   *reply.add_links() = StateOf(*link);
   co_return ReplyWith(reply);
+}
+
+std::optional<std::string> ClientService::NameOfLink(const Uuid& link) const {
+  for (const Link& each : links_.All()) {
+    if (each.spec.id == link) return each.spec.name;
+  }
+  return std::nullopt;
 }
 
 Task<Result<RpcReply>> ClientService::ReadSnapshot(RpcCall call) {
@@ -68,6 +79,9 @@ Task<Result<RpcReply>> ClientService::ReadSnapshot(RpcCall call) {
     co_return Fail(Code::kInvalid, fmt::format("at most {} bytes of a snapshot can be read at once",
                                                kMaxSnapshotRead));
   }
+  const std::optional<std::string> name = NameOfLink(UuidFromBytes(request.link()));
+  if (call.peer.terms.links && (!name || !MayRead(call.peer, *name)))
+    co_return Fail(NotGranted(call.peer, name.value_or("?")));
   const std::shared_ptr<const PublishedGeneration> generation =
       index_.Find(UuidFromBytes(request.link()), request.generation());
   if (!generation) {

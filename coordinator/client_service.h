@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "common/base/asio.h"
@@ -29,6 +31,7 @@ class ClientService {
   Task<Result<RpcReply>> GetRing(RpcCall call);
   Task<Result<RpcReply>> GetLinks(RpcCall call);
   Task<Result<RpcReply>> ReadSnapshot(RpcCall call);
+  std::optional<std::string> NameOfLink(const Uuid& link) const;
 
   const Uuid cluster_;
   ClusterMembers& membership_;

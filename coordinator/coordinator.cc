@@ -104,9 +104,12 @@ Status Coordinator::Load() {
                           .refresh = [this](LinkSpec link, std::string path) {
                             return ListAgain(std::move(link), std::move(path));
                           }});
-  tokens_ = std::make_unique<TokenBook>(*store_, fence_, cluster_, options_.authority);
+  members_ = std::make_unique<TrustBook>(*store_, fence_, options_.trust);
+  tokens_ =
+      std::make_unique<TokenBook>(*store_, fence_, cluster_, [this] { return members_->issuer(); });
   Status loaded =
       options_.first_token_file.empty() ? Status() : tokens_->TakeFirst(options_.first_token_file);
+  if (loaded) loaded = members_->Load(UnixSeconds());
   if (loaded) loaded = membership_->Load();
   if (loaded) loaded = tasks_.Load(*store_);
   if (loaded) loaded = links_->Load();
@@ -224,8 +227,10 @@ void Coordinator::MakeServices() {
                                                                       .census = *census_,
                                                                       .explainer = *explainer_,
                                                                       .stats = *stats_,
+                                                                      .certificates = *members_,
                                                                       .offload = offload_});
-  trust_service_ = std::make_unique<TrustService>(*tokens_, offload_);
+  trust_service_ = std::make_unique<TrustService>(TrustService::Parts{
+      .tokens = *tokens_, .members = *members_, .links = *links_, .offload = offload_});
   policy_service_ = std::make_unique<PolicyService>(PolicyService::Parts{.membership = *membership_,
                                                                          .budget = *budget_,
                                                                          .links = *links_,
@@ -374,9 +379,19 @@ Task<void> Coordinator::MaintainOnce(std::uint64_t second) {
   origin_.requests.SetLeases(requests_.OwnLeases());
   co_await linker_->RefreshDue();
   if (second % kSaveEverySeconds != 0) co_return;
+  co_await KeepCertificates();
   stats_->Sample();
   Status saved = co_await stats_->Save();
   if (!saved) spdlog::error("the statistics cannot be saved: {}", saved.error().message);
+}
+
+Task<void> Coordinator::KeepCertificates() {
+  auto keep = [this]() -> Status {
+    members_->KeepOwn(UnixSeconds());
+    return {};
+  };
+  // What goes wrong is logged there; too much waiting work is tried again soon.
+  (void)co_await offload_.Run(std::move(keep));
 }
 
 Task<void> Coordinator::ClosePeers() {
@@ -402,10 +417,7 @@ Task<Result<RpcReply>> Coordinator::CallNode(
 Metrics::Registration Coordinator::Observe(Metrics& metrics) const {
   return metrics.AddCollector([this](MetricSamples& samples) {
     samples.Set(metric::kCoordinatorIsLeader, {}, 1);
-    if (options_.trust) {
-      samples.Set(metric::kCertificateExpiry, {},
-                  static_cast<double>(options_.trust->ends_unix_s()));
-    }
+    ReportTrust(options_.trust.get(), samples);
     ReportRpc(server_->counters(), samples);
     std::map<NodeState, double> states = {{NodeState::kUp, 0},
                                           {NodeState::kSuspect, 0},

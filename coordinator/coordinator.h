@@ -43,19 +43,19 @@
 #include "coordinator/task_book.h"
 #include "coordinator/task_service.h"
 #include "coordinator/token_book.h"
+#include "coordinator/trust_book.h"
 #include "coordinator/trust_service.h"
 
 namespace forebay {
 
 struct CoordinatorOptions {
   std::string state_dir;
-  std::string listen;                                    ///< "127.0.0.1:7440"; port 0 picks one.
-  Reach reach = Reach::kThisMachine;                     ///< Of `listen`.
-  std::string program;                                   ///< "forebay-coordinator 0.1.0".
-  std::string secret;                                    ///< Of the handshake (LoadOrCreateSecret).
-  std::shared_ptr<const Trust> trust = nullptr;          ///< Null: no certificates.
-  std::shared_ptr<const Authority> authority = nullptr;  ///< Null: nobody can join.
-  std::string first_token_file;                          ///< TokenBook::TakeFirst; "" = none.
+  std::string listen;                      ///< "127.0.0.1:7440"; port 0 picks one.
+  Reach reach = Reach::kThisMachine;       ///< Of `listen`.
+  std::string program;                     ///< "forebay-coordinator 0.1.0".
+  std::string secret;                      ///< Of the handshake (LoadOrCreateSecret).
+  std::shared_ptr<Trust> trust = nullptr;  ///< Null: no certificates.
+  std::string first_token_file;            ///< TokenBook::TakeFirst; "" = none.
   MembershipTimes membership;
   RangeListerOptions listing;
   /// How long a preload asks for a block that a node or S3 does not answer.
@@ -116,6 +116,7 @@ class Coordinator {
   Task<void> KeepListings();
   Task<bool> ListAgain(LinkSpec link, std::string path);
   Task<void> KeepFills();
+  Task<void> KeepCertificates();
   Task<void> MaintainOnce(std::uint64_t second);
   Task<void> ResumeTasks();
   void ServeTasks(NodeCaller call);
@@ -138,6 +139,7 @@ class Coordinator {
   std::unique_ptr<LinkRegistry> links_;
   std::unique_ptr<FillBudget> budget_;
   std::unique_ptr<PinBook> pins_;
+  std::unique_ptr<TrustBook> members_;
   std::unique_ptr<TokenBook> tokens_;
   std::unique_ptr<NamespaceIndex> index_;
   RequestBudgets requests_;

@@ -71,14 +71,7 @@ class CoordinatorDaemon final : public Daemon {
     options.drain_bytes_per_second = config_.drain_limit;
     options.secret = std::move(*secret);
     options.trust = proof_;
-    if (proof_) {
-      const TrustFolder folder(trust_.dir);
-      options.first_token_file = trust_.dir + "/" + kFirstTokenFile;
-      Result<Authority> authority = folder.LoadAuthority();
-      // Kept elsewhere for safety's sake, perhaps: then nobody joins.
-      if (!authority && authority.error().code != Code::kNotFound) return Fail(authority.error());
-      if (authority) options.authority = std::make_shared<const Authority>(std::move(*authority));
-    }
+    if (proof_) options.first_token_file = trust_.dir + "/" + kFirstTokenFile;
     CoordinatorOrigin origin{.store = s3_,
                              .requests = requests_,
                              .complete =

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -56,8 +57,9 @@ Status CheckRequest(const proto::JoinRequest& request, const proto::TokenState& 
 
 }  // namespace
 
-Status TokenBook::CheckAuthority() const {
-  if (authority_) return {};
+Result<Issuer> TokenBook::CheckedIssuer() const {
+  Issuer issuer = issuer_();
+  if (issuer.authority) return issuer;
   return Fail(Code::kInvalid,
               "this coordinator holds no certificate authority, so nobody can join: make a cluster "
               "with 'forebay init' on its machine and restart it");
@@ -109,9 +111,10 @@ Status TokenBook::TakeFirst(const std::string& file) {
 
 Result<proto::CreateTokenReply> TokenBook::Create(const proto::CreateTokenRequest& request,
                                                   std::int64_t now_unix_s) {
-  Status able = CheckAuthority();
-  if (!able) return Fail(able.error());
-  Result<NewToken> made = MakeJoinToken(request, authority_->certificate().KeyHash(), now_unix_s);
+  Result<Issuer> issuer = CheckedIssuer();
+  if (!issuer) return Fail(issuer.error());
+  Result<NewToken> made =
+      MakeJoinToken(request, issuer->authority->certificate().KeyHash(), now_unix_s);
   if (!made) return Fail(made.error());
   const std::scoped_lock lock(mutex_);
   Status kept = Keep(made->record);
@@ -161,8 +164,8 @@ Result<proto::RevokeTokenReply> TokenBook::Revoke(const std::string& id) {
 
 Result<proto::JoinReply> TokenBook::Redeem(const proto::JoinRequest& request,
                                            const std::string& channel, std::int64_t now_unix_s) {
-  Status able = CheckAuthority();
-  if (!able) return Fail(able.error());
+  Result<Issuer> issuer = CheckedIssuer();
+  if (!issuer) return Fail(issuer.error());
   if (channel.empty()) return Fail(Code::kDenied, "a machine can only join over TLS");
   const std::scoped_lock lock(mutex_);
   Result<proto::TokenRecord> record = Find(request.token_id());
@@ -178,8 +181,12 @@ Result<proto::JoinReply> TokenBook::Redeem(const proto::JoinRequest& request,
   constexpr std::size_t kShortId = 8;
   if (member.id.empty())
     member.id = token.role() + "-" + Uuid::Random().ToString().substr(0, kShortId);
-  Result<Certificate> issued =
-      authority_->Issue(request.request(), member, Validity::From(now_unix_s, kMemberLifetime));
+  std::optional<std::vector<std::string>> links;
+  if (token.links_size() > 0) links.emplace(token.links().begin(), token.links().end());
+  const std::chrono::seconds lifetime =
+      links ? std::min<std::chrono::seconds>(issuer->lifetime, kGrantLifetime) : issuer->lifetime;
+  Result<Certificate> issued = issuer->authority->Issue(
+      request.request(), member, Validity::From(now_unix_s, lifetime), links);
   if (!issued) return Fail(issued.error());
   token.set_uses_left(token.uses_left() - 1);
   Status kept = Keep(*record);
@@ -187,7 +194,7 @@ Result<proto::JoinReply> TokenBook::Redeem(const proto::JoinRequest& request,
   spdlog::info("{} joins with token {}", NameOf(member), token.id());
   proto::JoinReply reply;
   reply.set_certificate(issued->ToPem());
-  reply.set_authorities(authority_->certificate().ToPem());
+  reply.set_authorities(issuer->believed);
   return reply;
 }
 

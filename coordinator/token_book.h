@@ -1,15 +1,15 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "common/base/result.h"
 #include "common/model/object_version.h"
-#include "common/trust/authority.h"
 #include "coordinator/state_store.h"
+#include "coordinator/trust_book.h"
 #include "proto/coordinator.pb.h"
 #include "proto/coordinator_state.pb.h"
 
@@ -19,10 +19,9 @@ namespace forebay {
 /// (Offload); any thread.
 class TokenBook {
  public:
-  /// Without an `authority` nobody can join: kInvalid says so.
-  TokenBook(StateStore& store, std::uint64_t fence, Uuid cluster,
-            std::shared_ptr<const Authority> authority)
-      : store_(store), fence_(fence), cluster_(cluster), authority_(std::move(authority)) {}
+  /// Where `issuer` has no authority nobody can join: kInvalid says so.
+  TokenBook(StateStore& store, std::uint64_t fence, Uuid cluster, std::function<Issuer()> issuer)
+      : store_(store), fence_(fence), cluster_(cluster), issuer_(std::move(issuer)) {}
 
   /// The record that `forebay init` left in `file` for the first token; the file goes. Nothing when
   /// there is none.
@@ -40,14 +39,15 @@ class TokenBook {
                                   std::int64_t now_unix_s);
 
  private:
-  Status CheckAuthority() const;
+  /// With an authority. kInvalid without.
+  Result<Issuer> CheckedIssuer() const;
   Result<proto::TokenRecord> Find(const std::string& id);
   Status Keep(const proto::TokenRecord& record);
 
   StateStore& store_;
   const std::uint64_t fence_;
   const Uuid cluster_;
-  const std::shared_ptr<const Authority> authority_;
+  const std::function<Issuer()> issuer_;
   std::mutex mutex_;  // of one change at a time
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/wall_clock.h"
+#include "common/model/limits.h"
 
 namespace forebay {
 
@@ -18,6 +19,9 @@ std::vector<MethodEntry> TrustService::Methods() {
   add(Method::kCreateToken, &TrustService::CreateToken);
   add(Method::kListTokens, &TrustService::ListTokens);
   add(Method::kRevokeToken, &TrustService::RevokeToken);
+  add(Method::kRenew, &TrustService::Renew);
+  add(Method::kListMembers, &TrustService::ListMembers);
+  add(Method::kRevokeMember, &TrustService::RevokeMember);
   return methods;
 }
 
@@ -40,6 +44,10 @@ Task<Result<RpcReply>> TrustService::CreateToken(RpcCall call) {
   proto::CreateTokenRequest request;
   Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
+  for (const std::string& link : request.links()) {
+    Result<Link> found = links_.Find(link);
+    if (!found) co_return Fail(found.error());
+  }
   auto create = [this, request] { return tokens_.Create(request, UnixSeconds()); };
   Result<proto::CreateTokenReply> reply = co_await offload_.Run(std::move(create));
   if (!reply) co_return Fail(reply.error());
@@ -64,6 +72,42 @@ Task<Result<RpcReply>> TrustService::RevokeToken(RpcCall call) {
   if (!parsed) co_return Fail(parsed.error());
   auto revoke = [this, id = request.id()] { return tokens_.Revoke(id); };
   Result<proto::RevokeTokenReply> reply = co_await offload_.Run(std::move(revoke));
+  if (!reply) co_return Fail(reply.error());
+  co_return ReplyWith(*reply);
+}
+
+Task<Result<RpcReply>> TrustService::Renew(RpcCall call) {
+  proto::RenewRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  auto renew = [this, request, peer = call.peer] {
+    return members_.Renew(request, peer, UnixSeconds());
+  };
+  Result<proto::RenewReply> reply = co_await offload_.Run(std::move(renew));
+  if (!reply) co_return Fail(reply.error());
+  co_return ReplyWith(*reply);
+}
+
+Task<Result<RpcReply>> TrustService::ListMembers(RpcCall call) {
+  proto::ListMembersRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  proto::ListMembersReply reply;
+  for (proto::MemberState& member : members_.Members()) {
+    if (reply.members_size() == kMaxRepeatedFields) break;
+    *reply.add_members() = std::move(member);
+  }
+  co_return ReplyWith(reply);
+}
+
+Task<Result<RpcReply>> TrustService::RevokeMember(RpcCall call) {
+  proto::RevokeMemberRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  auto revoke = [this, request, peer = call.peer] {
+    return members_.Revoke(request, peer, UnixSeconds());
+  };
+  Result<proto::RevokeMemberReply> reply = co_await offload_.Run(std::move(revoke));
   if (!reply) co_return Fail(reply.error());
   co_return ReplyWith(*reply);
 }

@@ -4,14 +4,27 @@
 
 #include "common/base/offload.h"
 #include "common/wire/server.h"
+#include "coordinator/link_registry.h"
 #include "coordinator/token_book.h"
+#include "coordinator/trust_book.h"
 
 namespace forebay {
 
-/// How machines become members: tokens for administrators, certificates for who has one.
+/// How machines become members, stay so and cease to be: tokens for administrators, certificates
+/// for who has one or the other.
 class TrustService {
  public:
-  TrustService(TokenBook& tokens, Offload& offload) : tokens_(tokens), offload_(offload) {}
+  struct Parts {
+    TokenBook& tokens;
+    TrustBook& members;
+    LinkRegistry& links;
+    Offload& offload;
+  };
+  explicit TrustService(Parts parts)
+      : tokens_(parts.tokens),
+        members_(parts.members),
+        links_(parts.links),
+        offload_(parts.offload) {}
 
   std::vector<MethodEntry> Methods();
 
@@ -20,8 +33,13 @@ class TrustService {
   Task<Result<RpcReply>> CreateToken(RpcCall call);
   Task<Result<RpcReply>> ListTokens(RpcCall call);
   Task<Result<RpcReply>> RevokeToken(RpcCall call);
+  Task<Result<RpcReply>> Renew(RpcCall call);
+  Task<Result<RpcReply>> ListMembers(RpcCall call);
+  Task<Result<RpcReply>> RevokeMember(RpcCall call);
 
   TokenBook& tokens_;
+  TrustBook& members_;
+  LinkRegistry& links_;
   Offload& offload_;
 };
 

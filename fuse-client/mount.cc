@@ -17,6 +17,8 @@
 #include "common/base/machine_id.h"
 #include "common/base/version.h"
 #include "common/wire/messages.h"
+#include "common/wire/rpc_metrics.h"
+#include "common/wire/trust_keeper.h"
 #include "fuse-client/control_call.h"
 #include "fuse-client/job_text.h"
 #include "fuse-client/mountpoint.h"
@@ -41,6 +43,9 @@ constexpr Duration kLastReport = std::chrono::seconds(1);
 
 /// What Stop keeps of its time for ending the workers.
 constexpr Duration kEndingTime = std::chrono::milliseconds(1500);
+
+/// One coordinator's answer to a request for a certificate.
+constexpr Duration kRenewWithin = std::chrono::seconds(5);
 
 /// For what is under way when a successor takes over.
 constexpr Duration kLeavingTime = std::chrono::seconds(1);
@@ -113,6 +118,26 @@ void MountDaemon::PrepareJobs() {
   if (incarnation) job_reporter_->Resume(*incarnation);
 }
 
+void MountDaemon::KeepTrust() {
+  trust_metrics_ = services_.metrics.AddCollector(
+      [this](MetricSamples& samples) { ReportTrust(trust_.get(), samples); });
+  auto ask = [this](std::shared_ptr<const proto::RenewRequest> request) -> Task<Result<RpcReply>> {
+    return AskToRenew(std::move(request));
+  };
+  auto keeper = std::make_shared<TrustKeeper>(trust_, std::move(ask), offload_);
+  Spawn(control_.At(0), TrustKeeper::Run(std::move(keeper)));
+}
+
+Task<Result<RpcReply>> MountDaemon::AskToRenew(std::shared_ptr<const proto::RenewRequest> request) {
+  Result<RpcReply> reply = Fail(Code::kUnavailable, "no coordinator is configured");
+  for (const std::string& address : config_.coordinator) {
+    reply = co_await control_pool_->Call(address, Method::kRenew, *request,
+                                         Deadline::After(kRenewWithin));
+    if (reply || reply.error().code == Code::kDenied) co_return reply;
+  }
+  co_return reply;
+}
+
 Status MountDaemon::Prepare() {
   const Status place = PreparePlace();
   if (!place) return place;
@@ -132,6 +157,7 @@ Status MountDaemon::Prepare() {
       [this](std::uint64_t epoch) { refresher_->Notice(epoch); });
   refresher_ =
       std::make_unique<RingRefresher>(control_.At(0), *control_pool_, ring_, config_.coordinator);
+  if (trust_) KeepTrust();
   PrepareJobs();
   NamespaceOptions options;
   // The process changes to / when it goes into the background.
@@ -337,6 +363,7 @@ void MountDaemon::Stop(Deadline drain) {
     closed.get_future().get();
   }
   control_.Stop();
+  trust_metrics_ = {};
   if (one_) one_->LogTotals();
   if (all_) all_->LogTotals();
   one_.reset();

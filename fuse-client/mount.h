@@ -65,6 +65,8 @@ class MountDaemon final : public Daemon {
   LinkMountShares Shares();
   void LeaveMountpoint(Deadline last_try);
   void EndWorkers(Deadline drain);
+  void KeepTrust();
+  Task<Result<RpcReply>> AskToRenew(std::shared_ptr<const proto::RenewRequest> request);
   void ClosePools();
 
   const MountConfig config_;
@@ -80,6 +82,7 @@ class MountDaemon final : public Daemon {
   std::string host_id_;
 
   MountMetrics metrics_;
+  Metrics::Registration trust_metrics_;
   IoPool control_;
   IoPool threads_;
   Offload offload_;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <ostream>
 #include <system_error>
 
@@ -11,7 +12,10 @@
 #include "cli/verb_table.h"
 #include "common/base/files.h"
 #include "common/base/host_port.h"
+#include "common/base/units.h"
 #include "common/base/wall_clock.h"
+#include "common/trust/renewal.h"
+#include "common/trust/rotation.h"
 #include "common/trust/token_record.h"
 
 namespace forebay {
@@ -31,6 +35,14 @@ class InitVerb final : public Verb {
     options.Text("--advertise", "HOST:PORT",
                  "where other machines reach the coordinator (default: this host, port 7440)",
                  advertise_);
+    options.Flag("--member-lifetime", "TIME",
+                 "for how long a member's certificate is good, 1m to 90d; it is renewed after a "
+                 "third of that (default 30d)",
+                 [this](const std::string& text) { return ReadLifetime(text); });
+    options.Switch("--rotate-ca",
+                   "takes the next of three steps to a new authority, without stopping anything: "
+                   "it is believed; it issues; the old one is believed no more",
+                   rotate_);
   }
 
   Outcome Run(VerbContext& context) override {
@@ -39,6 +51,8 @@ class InitVerb final : public Verb {
     const TrustFolder folder(trust_dir_);
     Result<bool> exists = folder.Exists();
     if (!exists) return std::unexpected(Failure(exists.error()));
+    if (*exists && rotate_) return Rotate(context.console, folder);
+    if (rotate_) return UsageError(trust_dir_ + " holds no cluster whose authority could change");
     if (*exists) return ShowExisting(context.console, folder);
     std::error_code unseen;
     if (std::filesystem::exists(trust_dir_, unseen) &&
@@ -83,6 +97,10 @@ class InitVerb final : public Verb {
     if (!authority && authority.error().code != Code::kNotFound)
       return std::unexpected(Failure(authority.error()));
     bool renewed = false;
+    if (lifetime_) {
+      Status kept = folder.SaveMemberLifetime(*lifetime_);
+      if (!kept) return std::unexpected(Failure(kept.error()));
+    }
     for (const proto::Role role : {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}) {
       Result<bool> now = authority ? Renew(*authority, folder, role) : Result<bool>(false);
       if (!now) return std::unexpected(Failure(now.error()));
@@ -94,10 +112,48 @@ class InitVerb final : public Verb {
     }
     console.out
         << fmt::format(
-               "the certificates of the coordinator and of its administrator in {} are new: "
-               "the coordinator takes them on SIGHUP\n",
+               "the certificates of the coordinator and of its administrator in {} are new; the "
+               "coordinator takes them by itself\n",
                Escaped(trust_dir_))
         << std::flush;
+    return Exit::kDone;
+  }
+
+  Status ReadLifetime(const std::string& text) {
+    const Result<std::chrono::milliseconds> time = ParseDuration(text);
+    if (!time) return Fail(time.error());
+    lifetime_ = std::chrono::duration_cast<std::chrono::seconds>(*time);
+    if (*lifetime_ >= kShortestMemberLifetime && *lifetime_ <= kLongestMemberLifetime) return {};
+    return Fail(Code::kInvalid, "a certificate is good for 1m to 90d");
+  }
+
+  static Outcome Rotate(const Console& console, const TrustFolder& folder) {
+    Result<FolderLock> lock = folder.Lock();
+    if (!lock) return std::unexpected(Failure(lock.error()));
+    const Result<Rotation> step = RotateAuthority(folder, UnixSeconds());
+    if (!step) return std::unexpected(Failure(step.error()));
+    const auto [word, text] = [&]() -> std::pair<std::string, std::string> {
+      if (*step == Rotation::kBegun) {
+        return {"begun",
+                "a new authority is believed beside the old one: members hear of it "
+                "within a minute. Then run this again"};
+      }
+      if (*step == Rotation::kSwitched) {
+        return {"switched",
+                "the new authority issues, and all members that run renew within a "
+                "minute. Run this again to believe the old one no more: who has not "
+                "renewed by then, being off, has to join again"};
+      }
+      return {"ended", "the old authority is believed no more"};
+    }();
+    if (console.json()) {
+      boost::json::object document = NewDocument();
+      document["trust_dir"] = ValidUtf8(folder.path());
+      document["rotation"] = word;
+      PrintDocument(console, document);
+    } else {
+      console.out << text << "\n" << std::flush;
+    }
     return Exit::kDone;
   }
 
@@ -106,8 +162,7 @@ class InitVerb final : public Verb {
                      proto::Role role) const {
     Result<MemberProof> member = folder.Load(role);
     if (!member) return Fail(member.error());
-    const std::int64_t left = member->certificate.ends_unix_s() - UnixSeconds();
-    if (left > std::chrono::seconds(kMemberLifetime).count() * 2 / 3) return false;
+    if (!IsDue(*member, UnixSeconds())) return false;
     Status issued = Issue(authority, folder, role, member->self.id);
     if (!issued) return Fail(issued.error());
     return true;
@@ -120,10 +175,14 @@ class InitVerb final : public Verb {
     Result<std::string> request = MakeRequest(*key);
     if (!request) return Fail(request.error());
     const Identity self{.cluster = cluster_, .role = role, .id = std::move(id)};
+    Result<std::chrono::seconds> lifetime = folder.MemberLifetime();
+    if (!lifetime) return Fail(lifetime.error());
     Result<Certificate> certificate =
-        authority.Issue(*request, self, Validity::From(UnixSeconds(), kMemberLifetime));
+        authority.Issue(*request, self, Validity::From(UnixSeconds(), *lifetime));
     if (!certificate) return Fail(certificate.error());
-    return folder.Save({.authorities = {authority.certificate()},
+    Result<std::vector<Certificate>> believed = folder.LoadAuthorities();
+    if (!believed) return Fail(believed.error());
+    return folder.Save({.authorities = std::move(*believed),
                         .certificate = *certificate,
                         .key = *key,
                         .self = self});
@@ -135,6 +194,7 @@ class InitVerb final : public Verb {
     Result<Authority> authority = Authority::Make(cluster_, UnixSeconds());
     if (!authority) return Fail(authority.error());
     Status saved = draft.SaveAuthority(*authority);
+    if (saved && lifetime_) saved = draft.SaveMemberLifetime(*lifetime_);
     if (saved) saved = Issue(*authority, draft, proto::ROLE_COORDINATOR, "coordinator");
     if (saved) saved = Issue(*authority, draft, proto::ROLE_ADMIN, "admin");
     if (!saved) return Fail(saved.error());
@@ -185,6 +245,8 @@ class InitVerb final : public Verb {
   std::string trust_dir_;
   std::string cluster_text_;
   std::string advertise_;
+  std::optional<std::chrono::seconds> lifetime_;
+  bool rotate_ = false;
   Uuid cluster_;
 };
 

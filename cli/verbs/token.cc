@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <chrono>
 #include <ostream>
@@ -16,12 +17,15 @@ namespace forebay {
 namespace {
 
 boost::json::object TokenJson(const proto::TokenState& token) {
+  boost::json::array links;
+  for (const std::string& link : token.links()) links.emplace_back(ValidUtf8(link));
   return {{"id", token.id()},
           {"role", token.role()},
           {"uses", token.uses()},
           {"uses_left", token.uses_left()},
           {"ends", Rfc3339(token.ends_unix_s())},
-          {"revoked", token.revoked()}};
+          {"revoked", token.revoked()},
+          {"links", token.links().empty() ? boost::json::value() : boost::json::value(links)}};
 }
 
 class TokenVerb final : public Verb {
@@ -32,6 +36,9 @@ class TokenVerb final : public Verb {
     options.OptionalArgument("ID", "the token to revoke, as `forebay token list` names it", id_);
     options.Text("--role", "ROLE", "of create: what may join with it: client, node or admin",
                  role_);
+    options.Text("--links", "A,B",
+                 "of create, for clients: the links that it may see and read (default: all)",
+                 links_);
     options.Flag("--uses", "N", "of create: how many machines may (default 1)",
                  [this](const std::string& text) -> Status {
                    const Result<std::uint64_t> uses = ParseUint(text, 1, 100'000);
@@ -66,6 +73,11 @@ class TokenVerb final : public Verb {
     request.set_role(role_);
     request.set_uses(uses_);
     request.set_valid_s(valid_s_);
+    for (std::string_view rest = links_; !rest.empty();) {
+      const std::size_t end = std::min(rest.find(','), rest.size());
+      request.add_links(std::string(rest.substr(0, end)));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
     auto reply = Ask<proto::CreateTokenReply>(context.session, Method::kCreateToken, request);
     if (!reply) return std::unexpected(reply.error());
     const std::string line = fmt::format("forebay join {} --token {}",
@@ -106,11 +118,15 @@ class TokenVerb final : public Verb {
                  {.heading = "ROLE"},
                  {.heading = "USES LEFT", .right = true},
                  {.heading = "ENDS"},
+                 {.heading = "LINKS"},
                  {.heading = "STATE"}});
     for (const proto::TokenState& token : reply->tokens()) {
-      table.Add({Cell(token.id()), Cell(token.role()),
-                 Cell(fmt::format("{} of {}", token.uses_left(), token.uses())),
-                 Cell(Rfc3339(token.ends_unix_s())), Cell(token.revoked() ? "revoked" : "")});
+      table.Add(
+          {Cell(token.id()), Cell(token.role()),
+           Cell(fmt::format("{} of {}", token.uses_left(), token.uses())),
+           Cell(Rfc3339(token.ends_unix_s())),
+           Cell(token.links().empty() ? "all" : fmt::format("{}", fmt::join(token.links(), ","))),
+           Cell(token.revoked() ? "revoked" : "")});
     }
     table.Print(console);
     return Exit::kDone;
@@ -137,6 +153,7 @@ class TokenVerb final : public Verb {
   std::string action_;
   std::string id_;
   std::string role_;
+  std::string links_;
   std::uint32_t uses_ = 1;
   std::uint32_t valid_s_ = kDefaultTokenSeconds;
 };

@@ -300,6 +300,17 @@ const CounterMetric kRpcRefused{{
     .stability = MetricStability::kEvolving,
 }};
 
+const CounterMetric kAdminActions{{
+    .name = "forebay_admin_actions_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {"outcome"},
+    .programs = "coordinator, node",
+    .help = "What administrators changed or tried to, and machines that asked to join: done or "
+            "failed. The log has a line about each that begins with \"audit:\".",
+    .stability = MetricStability::kEvolving,
+}};
+
 const GaugeMetric kPreloadBytes{{
     .name = "forebay_preload_bytes",
     .kind = MetricKind::kGauge,
@@ -343,14 +354,24 @@ const GaugeMetric kCertificateExpiry{{
     .kind = MetricKind::kGauge,
     .unit = "seconds",
     .labels = {},
-    .programs = "coordinator, node",
+    .programs = "coordinator, node, mount",
     .help = "When this program's certificate ends, in seconds since 1970; not there without one.",
+}};
+
+const GaugeMetric kRenewalFailing{{
+    .name = "forebay_certificate_renewal_failing",
+    .kind = MetricKind::kGauge,
+    .unit = "1",
+    .labels = {},
+    .programs = "coordinator, node, mount",
+    .help = "1 = this program's certificate was to be renewed when it was last tried, and was not; "
+            "the log says why.",
 }};
 
 }  // namespace metric
 
 std::span<const MetricDefinition* const> AllMetrics() {
-  static const std::array<const MetricDefinition*, 34> all = {
+  static const std::array<const MetricDefinition*, 36> all = {
       &metric::kBuildInfo,
       &metric::kReadBytes,
       &metric::kReadDuration,
@@ -380,11 +401,13 @@ std::span<const MetricDefinition* const> AllMetrics() {
       &metric::kRpcConnections,
       &metric::kRpcRequests,
       &metric::kRpcRefused,
+      &metric::kAdminActions,
       &metric::kPreloadBytes,
       &metric::kLinkLastRefresh,
       &metric::kRingMembers,
       &metric::kCoordinatorIsLeader,
       &metric::kCertificateExpiry,
+      &metric::kRenewalFailing,
   };
   return all;
 }

@@ -65,12 +65,14 @@ extern const CounterMetric kReadsNotNoted;
 extern const GaugeMetric kRpcConnections;
 extern const CounterMetric kRpcRequests;
 extern const CounterMetric kRpcRefused;
+extern const CounterMetric kAdminActions;
 
 extern const GaugeMetric kPreloadBytes;
 extern const GaugeMetric kLinkLastRefresh;
 extern const GaugeMetric kRingMembers;
 extern const GaugeMetric kCoordinatorIsLeader;
 extern const GaugeMetric kCertificateExpiry;
+extern const GaugeMetric kRenewalFailing;
 }  // namespace metric
 
 /// Every definition, in the order of the documentation.

@@ -16,6 +16,8 @@ constexpr int kX509Version3 = 2;
 constexpr std::size_t kLongestRequest = 4096;
 
 using ExtensionPtr = std::unique_ptr<X509_EXTENSION, OpenSslFree<X509_EXTENSION_free>>;
+using StringPtr = std::unique_ptr<ASN1_UTF8STRING, OpenSslFree<ASN1_UTF8STRING_free>>;
+using OctetsPtr = std::unique_ptr<ASN1_OCTET_STRING, OpenSslFree<ASN1_OCTET_STRING_free>>;
 using StorePtr = std::unique_ptr<X509_STORE, OpenSslFree<X509_STORE_free>>;
 using ContextPtr = std::unique_ptr<X509_STORE_CTX, OpenSslFree<X509_STORE_CTX_free>>;
 
@@ -30,6 +32,23 @@ bool AddExtension(X509* certificate, X509* issuer, int kind, const std::string& 
   X509V3_set_ctx_nodb(&context);
   X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
   const ExtensionPtr extension(X509V3_EXT_conf_nid(nullptr, &context, kind, value.c_str()));
+  return extension && X509_add_ext(certificate, extension.get(), -1) == 1;
+}
+
+/// The names, with commas in between, as a UTF8String: in an extension of our own.
+bool AddLinks(X509* certificate, const std::vector<std::string>& links) {
+  std::string text;
+  for (const std::string& link : links) text += (text.empty() ? "" : ",") + link;
+  const StringPtr value(ASN1_UTF8STRING_new());
+  if (!value || ASN1_STRING_set(value.get(), text.data(), static_cast<int>(text.size())) != 1)
+    return false;
+  unsigned char* bytes = nullptr;
+  const int size = i2d_ASN1_UTF8STRING(value.get(), &bytes);
+  const OctetsPtr wrapped(ASN1_OCTET_STRING_new());
+  const bool set = size > 0 && wrapped && ASN1_OCTET_STRING_set(wrapped.get(), bytes, size) == 1;
+  OPENSSL_free(bytes);
+  const ExtensionPtr extension(
+      set ? X509_EXTENSION_create_by_OBJ(nullptr, LinksExtension(), 0, wrapped.get()) : nullptr);
   return extension && X509_add_ext(certificate, extension.get(), -1) == 1;
 }
 
@@ -153,9 +172,14 @@ Result<Authority> Authority::Of(Certificate certificate, PrivateKey key) {
 }
 
 Result<Certificate> Authority::Issue(std::string_view request, const Identity& member,
-                                     Validity validity) const {
+                                     Validity validity,
+                                     const std::optional<std::vector<std::string>>& links) const {
   Status named = CheckMemberId(member.id);
   if (!named) return Fail(named.error());
+  if (links && (member.role != proto::ROLE_CLIENT || links->size() > kMaxGrantedLinks)) {
+    return Fail(Code::kInvalid, "links can be granted to clients, and at most " +
+                                    std::to_string(kMaxGrantedLinks) + " to one");
+  }
   Result<RequestPtr> asked = ReadRequest(request);
   if (!asked) return Fail(asked.error());
   X509Ptr made(X509_new());
@@ -172,6 +196,7 @@ Result<Certificate> Authority::Issue(std::string_view request, const Identity& m
       AddExtension(certificate, issuer, NID_subject_key_identifier, "hash") &&
       AddExtension(certificate, issuer, NID_subject_alt_name, "URI:" + SpiffeIdOf(member)) &&
       AddExtension(certificate, issuer, NID_authority_key_identifier, "keyid:always") &&
+      (!links || AddLinks(certificate, *links)) &&
       X509_sign(certificate, key_.native(), EVP_sha256()) > 0;
   if (!good) return Fail(OpenSslError("cannot issue a certificate"));
   return Certificate(made.release());

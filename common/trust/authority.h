@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,10 +22,13 @@ struct Validity {
   static Validity From(std::int64_t now_unix_s, std::chrono::seconds length);
 };
 
-inline constexpr std::chrono::hours kMemberLifetime{30 * 24};           // DESIGN section 10
+inline constexpr std::chrono::hours kMemberLifetime{30 * 24};  // DESIGN section 10
+inline constexpr std::chrono::hours kLongestMemberLifetime{90 * 24};
+inline constexpr std::chrono::minutes kShortestMemberLifetime{1};
 inline constexpr std::chrono::hours kAuthorityLifetime{10 * 365 * 24};  // replaced by hand
-/// Clocks further apart than this are a fault that somebody has to mend.
-inline constexpr std::chrono::minutes kClockTolerance{10};
+/// Of a client that may read some links only.
+inline constexpr std::chrono::hours kGrantLifetime{14 * 24};  // DESIGN section 10
+inline constexpr std::size_t kMaxGrantedLinks = 64;
 
 /// What a new member sends: its public key, signed with the private one (PKCS #10, DER).
 Result<std::string> MakeRequest(const PrivateKey& key);
@@ -37,10 +41,12 @@ class Authority {
   static Result<Authority> Of(Certificate certificate, PrivateKey key);
 
   /// kInvalid: `request` is none, is not signed with its own key, or its key is not on P-256; or
-  /// the member's id is none. Clients and admins can only connect, nodes and coordinators can also
-  /// be connected to.
-  Result<Certificate> Issue(std::string_view request, const Identity& member,
-                            Validity validity) const;
+  /// the member's id is none, or there are too many `links`. Clients and admins can only connect,
+  /// nodes and coordinators can also be connected to. `links` are those that a client may read;
+  /// nothing = all.
+  Result<Certificate> Issue(
+      std::string_view request, const Identity& member, Validity validity,
+      const std::optional<std::vector<std::string>>& links = std::nullopt) const;
 
   const Certificate& certificate() const { return certificate_; }
   const PrivateKey& key() const { return key_; }

@@ -4,6 +4,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
+#include <algorithm>
 #include <ctime>
 #include <utility>
 
@@ -17,6 +18,7 @@ std::int64_t UnixSecondsOf(const ASN1_TIME* time) {
   return ASN1_TIME_to_tm(time, &parts) == 1 ? timegm(&parts) : 0;
 }
 
+using StringPtr = std::unique_ptr<ASN1_UTF8STRING, OpenSslFree<ASN1_UTF8STRING_free>>;
 using Names = std::unique_ptr<GENERAL_NAMES, OpenSslFree<GENERAL_NAMES_free>>;
 
 }  // namespace
@@ -102,10 +104,48 @@ std::int64_t Certificate::ends_unix_s() const {
   return UnixSecondsOf(X509_get0_notAfter(certificate_.get()));
 }
 
+std::int64_t Certificate::issued_unix_s() const {
+  return begins_unix_s() + std::chrono::seconds(kClockTolerance).count();
+}
+
+bool Certificate::IsIssuedBy(const Certificate& authority) const {
+  EVP_PKEY* key = X509_get0_pubkey(authority.native());
+  const bool by = key != nullptr && X509_verify(certificate_.get(), key) == 1;
+  if (!by) (void)OpenSslError("");
+  return by;
+}
+
+Result<std::optional<std::vector<std::string>>> Certificate::Links() const {
+  const int at = X509_get_ext_by_OBJ(certificate_.get(), LinksExtension(), -1);
+  if (at < 0) return std::optional<std::vector<std::string>>();
+  const ASN1_OCTET_STRING* value = X509_EXTENSION_get_data(X509_get_ext(certificate_.get(), at));
+  const unsigned char* bytes = ASN1_STRING_get0_data(value);
+  const StringPtr text(d2i_ASN1_UTF8STRING(nullptr, &bytes, ASN1_STRING_length(value)));
+  if (!text) {
+    (void)OpenSslError("");
+    return Fail(Code::kInvalid, "the certificate's list of links cannot be read");
+  }
+  std::vector<std::string> links;
+  std::string_view rest(reinterpret_cast<const char*>(ASN1_STRING_get0_data(text.get())),
+                        static_cast<std::size_t>(ASN1_STRING_length(text.get())));
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(','), rest.size());
+    links.emplace_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return links;
+}
+
 bool Certificate::Fits(const PrivateKey& key) const {
   const bool fits = X509_check_private_key(certificate_.get(), key.native()) == 1;
   if (!fits) (void)OpenSslError("");
   return fits;
+}
+
+std::string PemOf(const std::vector<Certificate>& certificates) {
+  std::string text;
+  for (const Certificate& each : certificates) text += each.ToPem();
+  return text;
 }
 
 std::string DescribeTime(std::int64_t unix_s) {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +33,10 @@ class PrivateKey {
   std::shared_ptr<evp_pkey_st> key_;
 };
 
+/// Clocks further apart than this are a fault that somebody has to mend; a certificate begins so
+/// much before it is issued.
+inline constexpr std::chrono::minutes kClockTolerance{10};
+
 /// An X.509 certificate, read but not believed: VerifyChain says whether to. Immutable.
 class Certificate {
  public:
@@ -47,12 +53,20 @@ class Certificate {
   std::string KeyHash() const;
   std::int64_t begins_unix_s() const;
   std::int64_t ends_unix_s() const;
+  /// When it was made: it begins a little earlier, because clocks differ.
+  std::int64_t issued_unix_s() const;
   bool Fits(const PrivateKey& key) const;
+  bool IsIssuedBy(const Certificate& authority) const;
+  /// The links that its owner may read, where it is a client's and not good for all.
+  Result<std::optional<std::vector<std::string>>> Links() const;
   x509_st* native() const { return certificate_.get(); }
 
  private:
   std::shared_ptr<x509_st> certificate_;
 };
+
+/// All of them, one behind the other.
+std::string PemOf(const std::vector<Certificate>& certificates);
 
 /// "2026-11-21 18:40:00 UTC".
 std::string DescribeTime(std::int64_t unix_s);

@@ -30,6 +30,13 @@ std::string TextOf(BIO* memory) {
   return size > 0 ? std::string(data, static_cast<std::size_t>(size)) : std::string();
 }
 
+const ASN1_OBJECT* LinksExtension() {
+  // 3d9b0a0e-6f0d-4c3c-9a57-5d1f3f0a7b21, drawn for this.
+  static const ASN1_OBJECT* const object =
+      OBJ_txt2obj("2.25.81887917723611990389562518907187264289", 1);
+  return object;
+}
+
 bool IsP256(const EVP_PKEY* key) {
   std::array<char, 64> group{};
   std::size_t size = 0;

@@ -31,6 +31,9 @@ Error OpenSslError(std::string_view what);
 BioPtr ReadOnly(std::string_view bytes);
 /// All that was written to it.
 std::string TextOf(BIO* memory);
+/// The object identifier of a certificate's list of links; ours alone (an arc below 2.25, where
+/// every uuid has a place).
+const ASN1_OBJECT* LinksExtension();
 bool IsP256(const EVP_PKEY* key);
 std::string Sha256(std::string_view bytes);
 std::string HmacSha256(std::string_view key, std::string_view text);

@@ -20,11 +20,14 @@ struct Policy {
   Belief belief;
   std::string pinned_hash;  ///< Not "": the authority comes with the peer, and must be this one.
   Purpose peer = Purpose::kConnects;
+  std::shared_ptr<Standing> standing;
+  bool takes_late = false;  ///< Lets in who has to renew.
 };
 
 /// What was found out about a peer; kept by its SSL.
 struct Verdict {
   std::optional<Identity> member;
+  PeerTerms terms;
   std::string refusal;
 };
 
@@ -73,16 +76,50 @@ Result<Belief> BeliefInPinned(const std::string& hash, STACK_OF(X509) * sent,
   return belief;
 }
 
-Result<Identity> Verify(const Policy& policy, X509_STORE_CTX* context) {
+/// The member, whose certificate may have ended: at a coordinator, where it is renewed, and where
+/// nobody can know that it was not.
+Result<Identity> VerifyInTime(const Policy& policy, const Certificate& leaf, PeerTerms& terms) {
+  const std::int64_t now = UnixSeconds();
+  Result<Identity> member = VerifyMember(leaf, policy.belief, policy.peer, now);
+  if (member || now < terms.ends_unix_s) return member;
+  const bool excused = policy.standing->Excuses(terms.ends_unix_s, now);
+  terms.late = policy.takes_late;
+  if (!excused && !policy.takes_late) return member;
+  if (now >= terms.ends_unix_s + std::chrono::seconds(kGrace).count()) return member;
+  Result<Identity> before = VerifyMember(leaf, policy.belief, policy.peer, terms.ends_unix_s - 1);
+  if (!before) return member;
+  if (!terms.late && policy.standing->IsFirstExcuse(*before)) {
+    spdlog::warn(
+        "the certificate of {} ended at {}; it is believed until {} because no coordinator"
+        " answers",
+        NameOf(*before), DescribeTime(terms.ends_unix_s),
+        DescribeTime(terms.ends_unix_s + std::chrono::seconds(kGrace).count()));
+  }
+  return before;
+}
+
+Result<Identity> Verify(const Policy& policy, X509_STORE_CTX* context, PeerTerms& terms) {
   X509* sent = X509_STORE_CTX_get0_cert(context);
   if (sent == nullptr) return Fail(Code::kDenied, "there is no certificate");
   const Certificate leaf = Shared(sent);
-  if (policy.pinned_hash.empty())
-    return VerifyMember(leaf, policy.belief, policy.peer, UnixSeconds());
-  Result<Belief> belief =
-      BeliefInPinned(policy.pinned_hash, X509_STORE_CTX_get0_untrusted(context), leaf);
-  if (!belief) return Fail(belief.error());
-  return VerifyMember(leaf, *belief, policy.peer, UnixSeconds());
+  terms.issued_unix_s = leaf.issued_unix_s();
+  terms.ends_unix_s = leaf.ends_unix_s();
+  if (!policy.pinned_hash.empty()) {
+    Result<Belief> belief =
+        BeliefInPinned(policy.pinned_hash, X509_STORE_CTX_get0_untrusted(context), leaf);
+    if (!belief) return Fail(belief.error());
+    return VerifyMember(leaf, *belief, policy.peer, UnixSeconds());
+  }
+  Result<Identity> member = VerifyInTime(policy, leaf, terms);
+  if (!member) return member;
+  Result<std::optional<std::vector<std::string>>> links = leaf.Links();
+  if (!links) return Fail(Code::kDenied, links.error().message);
+  terms.links = std::move(*links);
+  if (policy.standing->IsRevoked(member->role, member->id, terms.issued_unix_s)) {
+    return Fail(Code::kDenied, "the certificate of " + NameOf(*member) +
+                                   " was revoked: it needs a new token to join again");
+  }
+  return member;
 }
 
 /// OpenSSL's question whether to believe a peer. What it answers to the peer is an alert; the
@@ -93,7 +130,7 @@ int OnVerify(X509_STORE_CTX* context, void*) {
   const auto* policy =
       static_cast<const Policy*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(connection), PolicyIndex()));
   Verdict* verdict = VerdictOf(connection);
-  Result<Identity> member = Verify(*policy, context);
+  Result<Identity> member = Verify(*policy, context, verdict->terms);
   if (member) {
     verdict->member = std::move(*member);
     X509_STORE_CTX_set_error(context, X509_V_OK);
@@ -148,15 +185,27 @@ SSL* NewConnection(SSL_CTX* context) {
 
 }  // namespace
 
-Result<std::shared_ptr<const TlsContext>> TlsContext::Of(const MemberProof& member) {
+Result<std::shared_ptr<const TlsContext>> TlsContext::Of(const MemberProof& member,
+                                                         std::shared_ptr<Standing> standing) {
+  if (!standing) standing = std::make_shared<Standing>();
+  standing->NoteWorked(member.certificate.issued_unix_s());
   const Belief belief{.authorities = member.authorities, .cluster = member.self.cluster};
   const bool takes_strangers = member.self.role == proto::ROLE_COORDINATOR;
   const int peers = SSL_VERIFY_PEER | (takes_strangers ? 0 : SSL_VERIFY_FAIL_IF_NO_PEER_CERT);
   std::shared_ptr<TlsContext> made(new TlsContext());
-  made->client_ = NewContext({.belief = belief, .pinned_hash = "", .peer = Purpose::kIsConnectedTo},
+  made->standing_ = standing;
+  made->client_ = NewContext({.belief = belief,
+                              .pinned_hash = "",
+                              .peer = Purpose::kIsConnectedTo,
+                              .standing = standing,
+                              .takes_late = false},
                              SSL_VERIFY_PEER);
-  made->server_ =
-      NewContext({.belief = belief, .pinned_hash = "", .peer = Purpose::kConnects}, peers);
+  made->server_ = NewContext({.belief = belief,
+                              .pinned_hash = "",
+                              .peer = Purpose::kConnects,
+                              .standing = standing,
+                              .takes_late = takes_strangers},
+                             peers);
   if (!made->client_ || !made->server_ || !Present(made->client_.get(), member) ||
       !Present(made->server_.get(), member))
     return Fail(OpenSslError("TLS cannot be set up"));
@@ -165,9 +214,13 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::Of(const MemberProof& memb
 
 Result<std::shared_ptr<const TlsContext>> TlsContext::Joining(std::string authority_hash) {
   std::shared_ptr<TlsContext> made(new TlsContext());
-  made->client_ = NewContext(
-      {.belief = {}, .pinned_hash = std::move(authority_hash), .peer = Purpose::kIsConnectedTo},
-      SSL_VERIFY_PEER);
+  made->standing_ = std::make_shared<Standing>();
+  made->client_ = NewContext({.belief = {},
+                              .pinned_hash = std::move(authority_hash),
+                              .peer = Purpose::kIsConnectedTo,
+                              .standing = nullptr,
+                              .takes_late = false},
+                             SSL_VERIFY_PEER);
   if (!made->client_) return Fail(OpenSslError("TLS cannot be set up"));
   return made;
 }
@@ -176,6 +229,7 @@ ssl_st* TlsContext::NewClient() const { return NewConnection(client_.get()); }
 ssl_st* TlsContext::NewServer() const { return server_ ? NewConnection(server_.get()) : nullptr; }
 
 std::optional<Identity> PeerOf(const ssl_st* connection) { return VerdictOf(connection)->member; }
+PeerTerms TermsOf(const ssl_st* connection) { return VerdictOf(connection)->terms; }
 
 std::string TlsChannelBinding(ssl_st* connection) {
   constexpr std::string_view kLabel = "EXPORTER-Channel-Binding";
@@ -214,14 +268,16 @@ Error TlsFailure(const ssl_st* connection, unsigned long code) {
 }
 
 Trust::Trust(std::shared_ptr<const TlsContext> context, Identity self)
-    : self_(std::move(self)), context_(std::move(context)) {}
+    : self_(std::move(self)), standing_(context->standing()), context_(std::move(context)) {}
 
 Trust::Trust(TrustFolder folder, const MemberProof& member,
              std::shared_ptr<const TlsContext> context)
     : folder_(std::move(folder)),
       self_(member.self),
+      standing_(context->standing()),
       context_(std::move(context)),
-      ends_unix_s_(member.certificate.ends_unix_s()) {}
+      ends_unix_s_(member.certificate.ends_unix_s()),
+      believed_(PemOf(member.authorities)) {}
 
 Result<std::shared_ptr<Trust>> Trust::Open(TrustFolder folder, proto::Role role) {
   Result<bool> exists = folder.Exists();
@@ -229,8 +285,11 @@ Result<std::shared_ptr<Trust>> Trust::Open(TrustFolder folder, proto::Role role)
   if (!*exists) return std::shared_ptr<Trust>();
   Result<MemberProof> member = folder.Load(role);
   if (!member) return Fail(member.error());
+  Result<std::vector<Revocation>> revoked = folder.LoadRevoked();
+  if (!revoked) return Fail(revoked.error());
   Result<std::shared_ptr<const TlsContext>> context = TlsContext::Of(*member);
   if (!context) return Fail(context.error());
+  (*context)->standing()->SetRevoked(std::move(*revoked));
   return std::shared_ptr<Trust>(new Trust(std::move(folder), *member, std::move(*context)));
 }
 
@@ -238,16 +297,22 @@ Status Trust::Reload() {
   if (!folder_) return {};
   Result<MemberProof> member = folder_->Load(self_.role);
   if (!member) return Fail(member.error());
+  Result<std::vector<Revocation>> revoked = folder_->LoadRevoked();
+  if (!revoked) return Fail(revoked.error());
   if (member->self != self_) {
     return Fail(Code::kInvalid, "the certificate in " + folder_->path() + " is now of " +
                                     NameOf(member->self) + " in cluster " +
                                     member->self.cluster.ToString() + ": restart this program");
   }
-  Result<std::shared_ptr<const TlsContext>> context = TlsContext::Of(*member);
+  Result<std::shared_ptr<const TlsContext>> context = TlsContext::Of(*member, standing_);
   if (!context) return Fail(context.error());
+  // A coordinator knows it from its own state.
+  if (self_.role != proto::ROLE_COORDINATOR) standing_->SetRevoked(std::move(*revoked));
   const std::scoped_lock lock(mutex_);
   context_ = std::move(*context);
+  believed_ = PemOf(member->authorities);
   ends_unix_s_ = member->certificate.ends_unix_s();
+  reloads_.fetch_add(1, std::memory_order_release);
   return {};
 }
 
@@ -259,6 +324,21 @@ std::shared_ptr<const TlsContext> Trust::Current() const {
 std::int64_t Trust::ends_unix_s() const {
   const std::scoped_lock lock(mutex_);
   return ends_unix_s_;
+}
+
+std::string Trust::believed() const {
+  const std::scoped_lock lock(mutex_);
+  return believed_;
+}
+
+std::string Trust::renewal_failure() const {
+  const std::scoped_lock lock(mutex_);
+  return renewal_failure_;
+}
+
+void Trust::NoteRenewal(std::string failure) {
+  const std::scoped_lock lock(mutex_);
+  renewal_failure_ = std::move(failure);
 }
 
 void ReloadTrust(Trust* trust) {

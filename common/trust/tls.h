@@ -1,13 +1,17 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/trust/identity.h"
+#include "common/trust/standing.h"
 #include "common/trust/trust_folder.h"
 
 // OpenSSL's own names, so that its headers stay in the sources.
@@ -20,8 +24,10 @@ namespace forebay {
 /// proves anew who is there. Immutable; connections that were made of it keep what they need.
 class TlsContext {
  public:
-  /// Servers of the role coordinator let in who has no certificate.
-  static Result<std::shared_ptr<const TlsContext>> Of(const MemberProof& member);
+  /// Servers of the role coordinator let in who has no certificate, to join, and who was late to
+  /// renew its own. `standing` is what is known beside certificates; null = nothing yet.
+  static Result<std::shared_ptr<const TlsContext>> Of(const MemberProof& member,
+                                                      std::shared_ptr<Standing> standing = nullptr);
   /// For a machine that joins: it has no certificate, and believes the authority with this key
   /// hash alone.
   static Result<std::shared_ptr<const TlsContext>> Joining(std::string authority_hash);
@@ -30,8 +36,11 @@ class TlsContext {
   ssl_st* NewClient() const;
   ssl_st* NewServer() const;
 
+  const std::shared_ptr<Standing>& standing() const { return standing_; }
+
  private:
   TlsContext() = default;
+  std::shared_ptr<Standing> standing_;
   std::shared_ptr<ssl_ctx_st> client_;
   std::shared_ptr<ssl_ctx_st> server_;
 };
@@ -39,6 +48,15 @@ class TlsContext {
 /// Who is at the other end; after the handshake. Nobody: a machine without a certificate, which may
 /// only ask to join.
 std::optional<Identity> PeerOf(const ssl_st* connection);
+
+/// What its certificate says beside its name.
+struct PeerTerms {
+  std::int64_t issued_unix_s = 0;
+  std::int64_t ends_unix_s = 0;
+  bool late = false;  ///< At a coordinator: it has ended, and may only be renewed.
+  std::optional<std::vector<std::string>> links;  ///< That a client may read; nothing = all.
+};
+PeerTerms TermsOf(const ssl_st* connection);
 /// 32 bytes that both ends of this connection know, and nobody else, not even who sits between two
 /// connections (RFC 9266). After the handshake.
 std::string TlsChannelBinding(ssl_st* connection);
@@ -61,7 +79,17 @@ class Trust {
   Status Reload();
 
   std::shared_ptr<const TlsContext> Current() const;
+  /// Why the certificate was not renewed when it was last tried; "" = it was, or is not due.
+  std::string renewal_failure() const;
+  void NoteRenewal(std::string failure);
+  Standing& standing() const { return *standing_; }
+  /// Null: not from files.
+  const TrustFolder* folder() const { return folder_ ? &*folder_ : nullptr; }
+  /// Another number after each Reload.
+  std::uint64_t reloads() const { return reloads_.load(std::memory_order_acquire); }
   const Identity& self() const { return self_; }
+  /// The authorities in force, as PEM.
+  std::string believed() const;
   /// When the certificate in force ends; 0 without one.
   std::int64_t ends_unix_s() const;
 
@@ -70,9 +98,13 @@ class Trust {
 
   const std::optional<TrustFolder> folder_;
   const Identity self_;
+  const std::shared_ptr<Standing> standing_;
+  std::atomic<std::uint64_t> reloads_{0};
   mutable std::mutex mutex_;
   std::shared_ptr<const TlsContext> context_;  // guarded by mutex_
   std::int64_t ends_unix_s_ = 0;               // guarded by mutex_
+  std::string believed_;                       // guarded by mutex_
+  std::string renewal_failure_;                // guarded by mutex_
 };
 
 /// On SIGHUP: Reload, and a line in the log about a failure. Nothing without certificates.

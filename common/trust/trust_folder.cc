@@ -1,10 +1,12 @@
 #include "common/trust/trust_folder.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <system_error>
 #include <utility>
 
@@ -15,7 +17,10 @@ namespace {
 
 constexpr std::string_view kAuthorities = "ca.pem";
 constexpr std::string_view kAuthorityKey = "ca.key";
-constexpr std::size_t kLongestKeyFile = 4096;
+constexpr std::string_view kLifetime = "member_lifetime";
+constexpr std::string_view kNextKey = "ca.next.key";
+constexpr std::string_view kRevoked = "revoked";
+constexpr std::size_t kLongestKeyFile = std::size_t{16} * 1024;  // with a certificate
 
 Error OfErrno(const std::string& path) {
   const int error = errno;
@@ -90,8 +95,16 @@ Result<MemberProof> TrustFolder::Load(proto::Role role) const {
   if (!text) return Fail(text.error());
   Result<Certificate> certificate = Certificate::FromPem(*text);
   if (!certificate) return Fail(certificate.error().Within(file));
-  Result<PrivateKey> key = LoadKey(At(word + ".key"));
-  if (!key) return Fail(key.error());
+  const std::string key_file = At(word + ".key");
+  Result<Secret> pair = ReadPrivateFile(key_file);
+  if (!pair) return Fail(pair.error());
+  Result<PrivateKey> key = PrivateKey::FromPem(*pair);
+  if (!key) return Fail(key.error().Within(key_file));
+  if (!certificate->Fits(*key)) {
+    // Save was interrupted behind the key's file.
+    Result<Certificate> beside = Certificate::FromPem(pair->Reveal());
+    if (beside && beside->Fits(*key)) certificate = std::move(beside);
+  }
   if (!certificate->Fits(*key))
     return Fail(Code::kInvalid, file + " does not belong to its key: join again");
   Result<Identity> self = certificate->Member();
@@ -104,29 +117,101 @@ Result<MemberProof> TrustFolder::Load(proto::Role role) const {
                      .self = std::move(*self)};
 }
 
+Status TrustFolder::Write(const std::string& file, std::string_view bytes) const {
+  struct stat folder{};
+  if (geteuid() != 0 || stat(path_.c_str(), &folder) != 0 || folder.st_uid == 0)
+    return WriteFileAtomically(file, bytes);
+  const std::string ours = file + ".new";
+  Status written = WriteFileAtomically(ours, bytes);
+  if (!written) return written;
+  if (chown(ours.c_str(), folder.st_uid, folder.st_gid) != 0) return Fail(OfErrno(ours));
+  return CommitFile(ours, file);
+}
+
+Status TrustFolder::SaveAuthorities(const std::vector<Certificate>& authorities) const {
+  const std::string text = PemOf(authorities);
+  const Result<std::string> before = ReadWholeFile(At(kAuthorities));
+  return before && *before == text ? Status() : Write(At(kAuthorities), text);
+}
+
 Status TrustFolder::Save(const MemberProof& member) const {
   Status made = MakePrivateFolder(path_);
   if (!made) return made;
   const std::string word(RoleWord(member.self.role));
-  std::string authorities;
-  for (const Certificate& authority : member.authorities) authorities += authority.ToPem();
-  // Under umask 077, as all files of ours.
-  Status written = WriteFileAtomically(At(word + ".key"), member.key.ToPem().Reveal());
-  if (written) written = WriteFileAtomically(At(word + ".pem"), member.certificate.ToPem());
-  if (written) written = WriteFileAtomically(At(kAuthorities), authorities);
+  const std::string certificate = member.certificate.ToPem();
+  // Whom to believe comes first, so that no certificate lies beside an authority that is not its
+  // own; where there is no member yet it comes last, and until then there is none. Under umask
+  // 077, as all files of ours.
+  struct stat known{};
+  const bool first = stat(At(kAuthorities).c_str(), &known) != 0;
+  Status written = first ? Status() : SaveAuthorities(member.authorities);
+  if (written) {
+    const Secret pair(std::string(member.key.ToPem().Reveal()) + certificate);
+    written = Write(At(word + ".key"), pair.Reveal());
+  }
+  if (written) written = Write(At(word + ".pem"), certificate);
+  if (written && first) written = SaveAuthorities(member.authorities);
   return written;
 }
 
-Result<Authority> TrustFolder::LoadAuthority() const {
+FolderLock::~FolderLock() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Result<FolderLock> TrustFolder::Lock() const {
+  const std::string file = At("lock");
+  const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) {
+    const Error why = OfErrno(file);
+    return Fail(why.code, why.message + ": the trust folder must belong to this program's user");
+  }
+  FolderLock lock(fd);
+  struct stat folder{};
+  // What root makes must not lock out the owner.
+  const bool ours = geteuid() != 0 || (stat(path_.c_str(), &folder) == 0 &&
+                                       fchown(fd, folder.st_uid, folder.st_gid) == 0);
+  if (!ours || flock(fd, LOCK_EX) != 0) return Fail(OfErrno(file));
+  return lock;
+}
+
+Result<std::vector<Revocation>> TrustFolder::LoadRevoked() const {
+  const Result<std::string> text = ReadWholeFile(At(kRevoked));
+  if (!text && text.error().code == Code::kNotFound) return std::vector<Revocation>();
+  if (!text) return Fail(text.error());
+  Result<std::vector<Revocation>> revoked = RevocationsOf(*text);
+  if (!revoked) {
+    return Fail(Code::kInvalid, At(kRevoked) + ": " + revoked.error().message +
+                                    ": remove it, and the coordinator tells it again");
+  }
+  return revoked;
+}
+
+Status TrustFolder::SaveRevoked(const std::vector<Revocation>& revoked) const {
+  const Result<std::string> before = ReadWholeFile(At(kRevoked));
+  const std::string text = TextOf(revoked);
+  return before.value_or("") == text ? Status() : Write(At(kRevoked), text);
+}
+
+Result<Authority> TrustFolder::LoadAuthority() const { return LoadAuthorityOf(At(kAuthorityKey)); }
+
+Result<Authority> TrustFolder::LoadNextAuthority() const { return LoadAuthorityOf(At(kNextKey)); }
+
+Status TrustFolder::SaveNextAuthority(const Authority& next) const {
+  return Write(At(kNextKey), next.key().ToPem().Reveal());
+}
+
+Status TrustFolder::SwitchAuthority() const { return CommitFile(At(kNextKey), At(kAuthorityKey)); }
+
+Result<Authority> TrustFolder::LoadAuthorityOf(const std::string& key_file) const {
   Result<std::vector<Certificate>> authorities = LoadAuthorities();
   if (!authorities) return Fail(authorities.error());
-  Result<PrivateKey> key = LoadKey(At(kAuthorityKey));
+  Result<PrivateKey> key = LoadKey(key_file);
   if (!key) return Fail(key.error());
   for (Certificate& certificate : *authorities) {
     if (certificate.Fits(*key)) return Authority::Of(std::move(certificate), std::move(*key));
   }
   return Fail(Code::kInvalid,
-              At(kAuthorityKey) + " is the key of none of the authorities in " + At(kAuthorities));
+              key_file + " is the key of none of the authorities in " + At(kAuthorities));
 }
 
 Status TrustFolder::SaveAuthority(const Authority& authority) const {
@@ -135,6 +220,27 @@ Status TrustFolder::SaveAuthority(const Authority& authority) const {
   Status written = WriteFileAtomically(At(kAuthorityKey), authority.key().ToPem().Reveal());
   if (written) written = WriteFileAtomically(At(kAuthorities), authority.certificate().ToPem());
   return written;
+}
+
+Result<std::chrono::seconds> TrustFolder::MemberLifetime() const {
+  const Result<std::string> text = ReadWholeFile(At(kLifetime));
+  if (!text && text.error().code == Code::kNotFound) return std::chrono::seconds(kMemberLifetime);
+  if (!text) return Fail(text.error());
+  std::int64_t seconds = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), seconds);
+  const std::chrono::seconds lifetime(seconds);
+  if (error != std::errc() || *end != '\n' || lifetime < kShortestMemberLifetime ||
+      lifetime > kLongestMemberLifetime) {
+    return Fail(Code::kInvalid, At(kLifetime) +
+                                    " holds no time between a minute and 90 days: "
+                                    "remove it, or see `forebay init "
+                                    "--member-lifetime`");
+  }
+  return lifetime;
+}
+
+Status TrustFolder::SaveMemberLifetime(std::chrono::seconds lifetime) const {
+  return Write(At(kLifetime), std::to_string(lifetime.count()) + "\n");
 }
 
 }  // namespace forebay

@@ -1,12 +1,16 @@
 #pragma once
 
+#include <chrono>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/result.h"
 #include "common/trust/authority.h"
 #include "common/trust/certificate.h"
 #include "common/trust/identity.h"
+#include "common/trust/standing.h"
 
 namespace forebay {
 
@@ -18,11 +22,26 @@ struct MemberProof {
   Identity self;
 };
 
+/// One program at a time writes to a trust folder, as long as this lives.
+class FolderLock {
+ public:
+  explicit FolderLock(int fd) : fd_(fd) {}
+  FolderLock(FolderLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FolderLock& operator=(FolderLock&&) = delete;
+  ~FolderLock();
+
+ private:
+  int fd_;
+};
+
 /// The files of a machine that belongs to a cluster, in a folder that its owner alone can read:
 ///
 ///     ca.pem         the authorities that are believed
 ///     ROLE.pem       what this machine is: client, node, coordinator or admin
-///     ROLE.key       its private key, 0600
+///     ROLE.key       its private key, 0600, and the certificate once more: both are new at once
+///     revoked        members that are believed no more (standing.h)
+///     member_lifetime  of the certificates that the coordinator here issues, in seconds
+///     ca.next.key    during a change of the authority: the next one's (rotation.h)
 ///     ca.key         the authority's private key: on the coordinator's machine alone
 ///
 /// Blocking; any thread.
@@ -39,9 +58,15 @@ class TrustFolder {
   /// kInvalid: there is no certificate for `role`, or the files do not fit together; kDenied: they
   /// are readable by others, or not by this user. Sentences say what to do.
   Result<MemberProof> Load(proto::Role role) const;
-  /// Key first, certificate last: what is interrupted leaves what was there, or nothing that Load
-  /// takes.
+  /// At any moment Load takes what was there or what is new, also after a power cut. What root
+  /// writes belongs to the folder's owner.
   Status Save(const MemberProof& member) const;
+  /// Waits for it. kDenied: this user may not write there.
+  Result<FolderLock> Lock() const;
+
+  Result<std::vector<Revocation>> LoadRevoked() const;
+  Status SaveRevoked(const std::vector<Revocation>& revoked) const;
+  Status SaveAuthorities(const std::vector<Certificate>& authorities) const;
 
   /// Those that are believed, at least one. kNotFound: there is no cluster here.
   Result<std::vector<Certificate>> LoadAuthorities() const;
@@ -49,9 +74,24 @@ class TrustFolder {
   Result<Authority> LoadAuthority() const;
   Status SaveAuthority(const Authority& authority) const;
 
+  // The next authority (rotation.h): believed already, its key beside that of the present one.
+  /// kNotFound: there is none.
+  Result<Authority> LoadNextAuthority() const;
+  /// Its key alone.
+  Status SaveNextAuthority(const Authority& next) const;
+  /// It takes the place of the present one, whose key is gone then.
+  Status SwitchAuthority() const;
+
+  /// For how long the coordinator here issues certificates; kMemberLifetime unless
+  /// SaveMemberLifetime said otherwise.
+  Result<std::chrono::seconds> MemberLifetime() const;
+  Status SaveMemberLifetime(std::chrono::seconds lifetime) const;
+
  private:
   std::string At(std::string_view name) const { return path_ + "/" + std::string(name); }
   Result<PrivateKey> LoadKey(const std::string& file) const;
+  Result<Authority> LoadAuthorityOf(const std::string& key_file) const;
+  Status Write(const std::string& file, std::string_view bytes) const;
 
   const std::string path_;
 };

@@ -78,6 +78,9 @@ enum class Method : std::uint16_t {
   kCreateToken = 111,
   kListTokens = 112,
   kRevokeToken = 113,
+  kRenew = 114,
+  kListMembers = 115,
+  kRevokeMember = 116,
 };
 
 inline constexpr std::uint32_t kFrameMagic = 0x31594246;  ///< "FBY1"

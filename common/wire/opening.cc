@@ -148,6 +148,7 @@ PeerIdentity IdentityOf(const SecuredStream& secured, proto::Role role, std::str
   peer.proved = secured.member.has_value();
   if (secured.member) peer.id = secured.member->id;
   peer.channel = secured.binding;
+  peer.terms = secured.terms;
   return peer;
 }
 

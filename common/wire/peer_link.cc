@@ -52,6 +52,7 @@ PeerLink::PeerLink(asio::any_io_executor executor, std::string address,
 Task<Result<RpcReply>> PeerLink::Call(Method method, std::string message, Deadline deadline,
                                       CallHandle* handle) {
   const std::shared_ptr<PeerLink> self = shared_from_this();
+  EndIfOld();
   if (!connection_) {
     Status connected = co_await EnsureConnected(deadline);
     if (!connected) co_return Fail(connected.error());
@@ -156,6 +157,9 @@ Task<Result<std::unique_ptr<WireStream>>> PeerLink::OpenStream(Deadline deadline
   if (!socket) co_return Fail(socket.error());
   auto stream = std::make_unique<WireStream>(std::move(*socket));
   const Credentials credentials = options_->client.credentials;
+  // Before the handshake: what becomes new during it is looked at again.
+  opened_at_ = credentials.trust ? credentials.trust->reloads() : 0;
+  looked_at_ = credentials.trust ? credentials.trust->standing().revision() : 0;
   Result<OpenedSocket> opened = co_await OpenAsClient(*stream, credentials, deadline);
   if (!opened) co_return Fail(opened.error());
   peer_ = opened->peer;
@@ -170,6 +174,22 @@ Status PeerLink::CheckAnswerer(Method method) const {
   if (!peer_.proved || (rule != nullptr && rule->servers.Has(peer_.role))) return {};
   return Fail(Code::kDenied, address_ + " is " + std::string(RoleWord(peer_.role)) + " " +
                                  peer_.id + ", which does not answer this");
+}
+
+/// Once certificates or revocations are new: a peer that was revoked is not talked to any more, and
+/// what this program proved itself with is replaced before it ends, as soon as nobody waits.
+void PeerLink::EndIfOld() {
+  const auto& trust = options_->client.credentials.trust;
+  if (!connection_ || !trust || !peer_.proved) return;
+  const std::uint64_t revision = trust->standing().revision();
+  const bool look = std::exchange(looked_at_, revision) != revision;
+  const bool refused =
+      look && trust->standing().IsRevoked(peer_.role, peer_.id, peer_.terms.issued_unix_s);
+  const bool old = trust->reloads() != opened_at_ && waiting_.empty();
+  if (!refused && !old) return;
+  const std::shared_ptr<Connection> connection = connection_;
+  OnClosed(Error{Code::kUnavailable, "certificates are new"});
+  connection->Close(Error{Code::kUnavailable, "certificates are new"});
 }
 
 void PeerLink::Adopt(std::unique_ptr<WireStream> stream) {
@@ -230,6 +250,7 @@ void PeerLink::OnClosed(const Error& why) {
 }
 
 void PeerLink::OnTick(TimePoint now) {
+  EndIfOld();
   std::vector<std::pair<std::uint64_t, Error>> over;
   for (const auto& [id, waiting] : waiting_) {
     if (waiting->deadline.Expired(now)) {

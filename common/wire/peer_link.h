@@ -57,6 +57,7 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
       std::vector<asio::generic::stream_protocol::endpoint> places, Deadline deadline);
   void Adopt(std::unique_ptr<WireStream> stream);
   Status CheckAnswerer(Method method) const;
+  void EndIfOld();
   void OnFrame(InFrame frame);
   void OnClosed(const Error& why);
   void OnTick(TimePoint now);
@@ -68,7 +69,9 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   const std::string address_;
   const std::shared_ptr<const PeerLinkOptions> options_;
   std::shared_ptr<Connection> connection_;
-  PeerIdentity peer_;  // of the connection that was opened last
+  PeerIdentity peer_;            // of the connection that was opened last
+  std::uint64_t opened_at_ = 0;  // Trust::reloads then
+  std::uint64_t looked_at_ = 0;  // Standing::revision at which the peer was looked at
   bool connecting_ = false;
   bool closed_ = false;
   asio::steady_timer connect_done_;  // cancelled when an attempt to connect has ended

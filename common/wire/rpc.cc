@@ -4,6 +4,7 @@
 #include <google/protobuf/message_lite.h>
 #include <google/protobuf/wire_format_lite.h>
 
+#include <algorithm>
 #include <unordered_map>
 #include <utility>
 
@@ -38,6 +39,19 @@ Status CheckRepeated(std::string_view bytes) {
 }
 
 }  // namespace
+
+bool MayRead(const PeerIdentity& peer, std::string_view link) {
+  const auto& links = peer.terms.links;
+  return !links || std::ranges::find(*links, link) != links->end();
+}
+
+Error NotGranted(const PeerIdentity& peer, std::string_view link) {
+  constexpr std::size_t kLongestName = 255;
+  return Error{Code::kDenied, "link '" + std::string(link.substr(0, kLongestName)) +
+                                  "' is not among those that client " + peer.id +
+                                  " may read: it needs another token (`forebay token create "
+                                  "--role client --links …`)"};
+}
 
 Status ParseMessage(std::string_view bytes, google::protobuf::MessageLite& message) {
   Status bounded = CheckRepeated(bytes);

@@ -3,11 +3,13 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "common/base/asio.h"
 #include "common/base/buffer.h"
 #include "common/base/deadline.h"
 #include "common/base/result.h"
+#include "common/trust/tls.h"
 #include "common/wire/frame.h"
 #include "proto/handshake.pb.h"
 
@@ -24,7 +26,16 @@ struct PeerIdentity {
   std::string program;  ///< "forebay-mount 0.1.0".
   bool proved = false;  ///< Role and id come from a certificate.
   std::string channel = {};  ///< TlsChannelBinding of its connection; "" without TLS.
+  PeerTerms terms = {};      ///< Of its certificate.
+  std::string address = {};  ///< Where it connects from, at a server: "10.0.0.3:51234", "unix:".
 };
+
+/// Whether this peer may have the link of that name: a certificate of a client can be good for some
+/// links alone.
+bool MayRead(const PeerIdentity& peer, std::string_view link);
+
+/// kDenied: the sentence for a peer that may not.
+Error NotGranted(const PeerIdentity& peer, std::string_view link);
 
 /// A request as a server's handler sees it.
 struct RpcCall {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <span>
 #include <string_view>
@@ -26,6 +27,10 @@ class Roles {
   unsigned bits_ = 0;
 };
 
+/// What a request leaves behind. What an administrator does is audited (audit.h) unless it only
+/// looks; a handler that knows more than its request says may write the line itself.
+enum class Effect : std::uint8_t { kChanges, kChangesAndSays, kLooks };
+
 /// Who may ask what of whom (DESIGN section 10): a row of the table that every server consults for
 /// every request, and every client that knows by a certificate whom it asks. docs/SECURITY.md
 /// prints it.
@@ -34,6 +39,7 @@ struct RpcRule {
   std::string_view name;
   Roles callers;
   Roles servers;  ///< Who answers it; from anybody else an answer is not believed.
+  Effect effect = Effect::kChanges;
 };
 
 /// Null: there is no such request. A server does not start with a method that has no row.

@@ -218,6 +218,8 @@ Task<void> RpcServer::Impl::Open(std::shared_ptr<StreamSocket> socket, HalfOpen:
     co_return;
   }
   boost::system::error_code ignored;
+  const StreamEndpoint remote = socket->remote_endpoint(ignored);
+  if (!ignored) opened->peer.address = DescribeEndpoint(remote);
   if (socket->local_endpoint(ignored).protocol().family() != AF_UNIX) {
     socket->set_option(asio::ip::tcp::no_delay(true), ignored);
   }

@@ -64,6 +64,8 @@ class RpcServer {
     std::atomic<std::uint64_t> calls{0};
     std::atomic<std::uint64_t> calls_in_flight{0};
     std::atomic<std::uint64_t> calls_denied{0};  ///< Method not allowed for the role, or unknown.
+    std::atomic<std::uint64_t> audited_done{0};  ///< Actions of administrators (audit.h).
+    std::atomic<std::uint64_t> audited_failed{0};
     std::atomic<std::uint64_t> protocol_errors{0};  ///< Frames that closed their connection.
   };
   const Counters& counters() const;

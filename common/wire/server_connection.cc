@@ -10,6 +10,8 @@
 #include <exception>
 #include <utility>
 
+#include "common/base/wall_clock.h"
+#include "common/wire/audit.h"
 #include "common/wire/rpc_rules.h"
 #include "common/wire/status_map.h"
 #include "common/wire/wire_stream.h"
@@ -23,6 +25,9 @@ constexpr std::size_t kMaxCallsPerConnection = 4096;
 constexpr std::chrono::hours kLongestDeadline{48};
 // A machine that joins asks once.
 constexpr std::chrono::seconds kStrangerStays{30};
+
+/// For calls that are under way when the peer's certificate ends.
+constexpr std::int64_t kLastCallsSeconds = 600;
 
 Error Escaped(const std::exception_ptr& escaped) {
   try {
@@ -70,7 +75,32 @@ void ServerConnection::Shutdown() {
   });
 }
 
+/// A revocation ends it at once; the end of the certificate when nothing is under way, so that the
+/// peer comes again with a new one and loses no answer.
+bool ServerConnection::EndIfRefused() {
+  const auto& trust = shared_->options.credentials.trust;
+  if (!trust || !peer_.proved) return false;
+  const PeerTerms& terms = peer_.terms;
+  const std::uint64_t revision = trust->standing().revision();
+  if (std::exchange(looked_, revision) != revision &&
+      trust->standing().IsRevoked(peer_.role, peer_.id, terms.issued_unix_s)) {
+    connection_->Close(Error{Code::kDenied, "its certificate was revoked"});
+    return true;
+  }
+  const std::int64_t now = UnixSeconds();
+  if (now < terms.ends_unix_s || terms.late) return false;
+  if (trust->standing().Excuses(terms.ends_unix_s, now)) return false;
+  if (calls_.empty()) {
+    connection_->Finish();
+    return true;
+  }
+  if (now < terms.ends_unix_s + kLastCallsSeconds) return false;
+  connection_->Close(Error{Code::kDenied, "its certificate has ended"});
+  return true;
+}
+
 void ServerConnection::OnFrame(InFrame frame) {
+  if (EndIfRefused()) return;
   // What a stranger says of the ring is not believed.
   if (frame.header.ring_epoch > shared_->epoch() && !IsStranger())
     shared_->on_newer_epoch(frame.header.ring_epoch);
@@ -100,10 +130,18 @@ Task<Result<RpcReply>> ServerConnection::Handle(const FrameHeader& header, std::
     shared_->counters.calls_denied.fetch_add(1, std::memory_order_relaxed);
     const std::string number = std::to_string(static_cast<unsigned>(header.method));
     const bool known = entry != shared_->methods.end();
+    // Once: a line for each would let a peer fill the disk.
+    if (known && rule != nullptr && !std::exchange(denied_, true))
+      spdlog::warn("refused: {}: this role may not", DescribeAudited(*rule, peer_, {}));
     return Refuse(Error{known ? Code::kDenied : Code::kInvalid,
                         shared_->options.credentials.program +
                             (known ? " does not let " : " has no request ") +
                             (known ? peer_.program + " make request " + number : number)});
+  }
+  if (peer_.terms.late && header.method != Method::kRenew) {
+    return Refuse(Error{Code::kDenied, "the certificate of " + peer_.id + " ended at " +
+                                           DescribeTime(peer_.terms.ends_unix_s) +
+                                           ": it has to be renewed first"});
   }
   RpcCall call;
   call.method = header.method;
@@ -123,8 +161,12 @@ void ServerConnection::OnRequest(InFrame frame) {
   }
   shared_->counters.calls.fetch_add(1, std::memory_order_relaxed);
   shared_->counters.calls_in_flight.fetch_add(1, std::memory_order_relaxed);
-  Task<Result<RpcReply>> handling = Handle(frame.header, std::move(frame.message));
   auto call = std::make_shared<ActiveCall>();
+  const RpcRule* rule = RuleOf(frame.header.method);
+  call->audited = rule != nullptr && IsAudited(*rule, peer_.role);
+  if (call->audited && rule->effect != Effect::kChangesAndSays)
+    call->said = DescribeAudited(*rule, peer_, frame.message);
+  Task<Result<RpcReply>> handling = Handle(frame.header, std::move(frame.message));
   call->next_pending = Clock::now() + kPendingAfter;
   calls_.emplace(id, call);
   connection_->Wake();
@@ -132,11 +174,19 @@ void ServerConnection::OnRequest(InFrame frame) {
                  asio::bind_cancellation_slot(
                      call->cancel.slot(), [self = shared_from_this(), id, call](
                                               std::exception_ptr escaped, Result<RpcReply> result) {
-                       self->OnEnd(id, std::move(escaped), std::move(result));
+                       self->OnEnd(id, *call, std::move(escaped), std::move(result));
                      }));
 }
 
-void ServerConnection::OnEnd(std::uint64_t id, std::exception_ptr escaped,
+void ServerConnection::Audit(const ActiveCall& call, const Result<RpcReply>& result) {
+  if (!call.audited) return;
+  auto& counters = shared_->counters;
+  (result ? counters.audited_done : counters.audited_failed)
+      .fetch_add(1, std::memory_order_relaxed);
+  if (!call.said.empty()) LogAudited(call.said, result);
+}
+
+void ServerConnection::OnEnd(std::uint64_t id, const ActiveCall& call, std::exception_ptr escaped,
                              Result<RpcReply> result) {
   shared_->counters.calls_in_flight.fetch_sub(1, std::memory_order_relaxed);
   calls_.erase(id);
@@ -146,7 +196,10 @@ void ServerConnection::OnEnd(std::uint64_t id, std::exception_ptr escaped,
       spdlog::error("a request failed with an exception: {}", why.message);
     result = Fail(std::move(why));
   }
+  Audit(call, result);
   if (!connection_->closed()) Answer(id, result);
+  // It comes again with what it got.
+  if (peer_.terms.late && calls_.empty()) connection_->Finish();
 }
 
 void ServerConnection::Answer(std::uint64_t id, const Result<RpcReply>& result) {
@@ -172,6 +225,7 @@ void ServerConnection::OnTick(TimePoint now) {
     connection_->Close(Error{Code::kTimeout, "a machine without a certificate stayed too long"});
     return;
   }
+  if (EndIfRefused()) return;
   for (const auto& [id, call] : calls_) {
     if (now < call->next_pending) continue;
     call->next_pending = now + kPendingEvery;
@@ -185,6 +239,8 @@ void ServerConnection::OnTick(TimePoint now) {
 void ServerConnection::OnClosed(const Error& why) {
   shared_->counters.connections.fetch_sub(1, std::memory_order_relaxed);
   place_.reset();
+  if (why.code == Code::kDenied)
+    spdlog::warn("closed the connection of {}: {}", peer_.program, why.message);
   if (why.code == Code::kCorrupt) {
     shared_->counters.protocol_errors.fetch_add(1, std::memory_order_relaxed);
     spdlog::warn("closed the connection of {}: {}", peer_.program, why.message);

@@ -42,14 +42,20 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   struct ActiveCall {
     asio::cancellation_signal cancel;
     TimePoint next_pending;
+    bool audited = false;
+    std::string said;  ///< What the log will say when it has ended; "" = the handler says it.
   };
 
   void OnFrame(InFrame frame);
   void OnRequest(InFrame frame);
   void Answer(std::uint64_t id, const Result<RpcReply>& result);
-  void OnEnd(std::uint64_t id, std::exception_ptr escaped, Result<RpcReply> result);
+  void Audit(const ActiveCall& call, const Result<RpcReply>& result);
+  void OnEnd(std::uint64_t id, const ActiveCall& call, std::exception_ptr escaped,
+             Result<RpcReply> result);
   void OnTick(TimePoint now);
   void OnClosed(const Error& why);
+  /// Closes it when the peer is believed no more; answers whether it is so.
+  bool EndIfRefused();
   bool IsStranger() const { return peer_.role == proto::ROLE_STRANGER; }
   static Task<Result<RpcReply>> Refuse(Error why);
   Task<Result<RpcReply>> Handle(const FrameHeader& header, std::string message);
@@ -60,6 +66,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   std::optional<HalfOpen::Place> place_;  // a stranger's, until it is closed
   const asio::any_io_executor executor_;
   std::shared_ptr<Connection> connection_;
+  bool denied_ = false;       // said so already
+  std::uint64_t looked_ = 0;  // Standing::revision at which the peer was looked at
   std::unordered_map<std::uint64_t, std::shared_ptr<ActiveCall>> calls_;
 };
 

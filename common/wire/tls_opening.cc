@@ -62,6 +62,7 @@ Task<Result<SecuredStream>> SecureAs(Side side, WireStream& stream, Credentials 
   }
   secured.tls = true;
   secured.member = PeerOf(connection);
+  secured.terms = TermsOf(connection);
   secured.binding = TlsChannelBinding(connection);
   if (secured.binding.empty()) co_return Fail(Code::kInternal, "TLS gives no channel binding");
   co_return secured;

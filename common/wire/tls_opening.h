@@ -15,6 +15,7 @@ namespace forebay {
 struct SecuredStream {
   bool tls = false;                ///< False: a UNIX socket, or there are no certificates.
   std::optional<Identity> member;  ///< Nothing: the peer has no certificate, and only joins.
+  PeerTerms terms = {};            ///< Of its certificate.
   std::string binding;             ///< TlsChannelBinding.
 };
 

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -34,12 +35,15 @@ class Trust(E2eTest):
         self.assertIn(sentence, result.stderr)
         self.assertEqual(sorted(os.listdir(target)) if target.exists() else None, before)
 
-    def begin(self):
+    def begin(self, *options):
         """init and a coordinator; answers the token of the join line."""
-        line = self.run_cli("init", "--advertise", "127.0.0.1:7440").stdout
+        line = self.run_cli("init", "--advertise", "127.0.0.1:7440", *options).stdout
         self.assertEqual(len(line.splitlines()), 1)
         self.cluster.start_coordinator()
         return line.split(" --token ")[1].strip()
+
+    def ends(self, process):
+        return self.metrics(process)["forebay_certificate_expiry_timestamp_seconds", ""]
 
     def start_node(self, name, token):
         trust = self.folder / f"{name}.trust"
@@ -74,6 +78,125 @@ class Trust(E2eTest):
 
     def reads(self, mount, files):
         return all((mount / name).read_bytes() == body for name, body in files.items())
+
+    def admin(self, *words, code=0):
+        return self.run_cli("--coordinator", self.cluster.address, *words, code=code)
+
+    def test_everybody_renews_in_time_under_a_mount_that_reads(self):
+        files = {f"train/{i:03d}": os.urandom(50_000) for i in range(20)}
+        self.put(files)
+        first = self.begin("--member-lifetime", "1m")
+        self.start_node("n1", first)
+        client, _ = self.token("client")
+        self.join(client, self.folder / "trust", "--id", "m1")
+        self.link("data", "", "--no-background-fill", "--refresh", "immutable")
+        mount = self.cluster.mount("data", "m")
+        daemons = (self.cluster.coordinator, self.cluster.nodes["n1"])
+        before = [self.ends(each) for each in daemons]
+        with open(self.folder / "trust" / "client.pem", encoding="ascii") as file:
+            client_before = file.read()
+
+        def renewed():
+            self.assertTrue(self.reads(mount, files))
+            with open(self.folder / "trust" / "client.pem", encoding="ascii") as file:
+                mine = file.read() != client_before
+            return mine and all(self.ends(each) > old for each, old in zip(daemons, before))
+
+        eventually(renewed, "coordinator, node and mount have new certificates", 60)
+        rows = {(row["role"], row["id"]): row for row in json.loads(
+            self.admin("-o", "json", "member", "list").stdout)["members"]}
+        self.assertEqual(set(rows), {("node", "n1"), ("client", "m1"), ("admin", "admin")})
+        self.assertEqual([row["failure"] for row in rows.values()], [None] * 3)
+        self.assertNotIn("certificate", self.admin("-o", "json", "status").stdout)
+
+    def test_a_revoked_member_is_out_at_once(self):
+        files = {f"train/{i:03d}": os.urandom(50_000) for i in range(10)}
+        self.put(files)
+        first = self.begin()
+        self.start_node("n1", first)
+        client, _ = self.token("client")
+        self.join(client, self.folder / "trust", "--id", "m1")
+        self.link("data", "", "--no-background-fill", "--refresh", "immutable")
+        mount = self.cluster.mount("data", "m")
+        self.assertTrue(self.reads(mount, files))
+        self.admin("member", "revoke", "client", "m1")
+        self.assertIn("revoked", self.admin("member", "list").stdout)
+        # The coordinator knows it at once, the node when it next asks.
+        other = self.admin("member", "revoke", "admin", "admin", code=2)
+        self.assertIn("another administrator", other.stderr)
+
+        def cut_off(daemon):
+            with open(daemon.log, encoding="utf-8") as log:
+                return re.search(r"closed the connection of forebay-mount.*revoked", log.read())
+
+        for daemon in (self.cluster.coordinator, self.cluster.nodes["n1"]):
+            eventually(lambda: cut_off(daemon), f"{daemon.name} ends its connection", 30)  # pylint: disable=W0640
+        with open(self.cluster.coordinator.log, encoding="utf-8") as log:
+            self.assertIn('RevokeMember role="client" id="m1": done', log.read())
+        again, _ = self.token("client")
+        self.join(again, self.folder / "trust", "--id", "m1")
+
+    def test_a_client_sees_and_reads_its_links_alone(self):
+        self.put({"a/x": b"a" * 5000, **{f"b/{i:03d}": b"b" * 5000 for i in range(200)}})
+        first = self.begin()
+        self.start_node("n1", first)
+        self.link("one", "a/", "--refresh", "immutable")
+        self.link("two", "b/", "--refresh", "immutable")
+        client, _ = self.token("client", "--links", "one")
+        self.join(client, self.folder / "trust", "--id", "m1")
+        mount = self.cluster.mount("/", "all")
+        eventually(lambda: os.listdir(mount) == ["one"], "its link alone is there", 20)
+        self.assertEqual((mount / "one" / "x").read_bytes(), b"a" * 5000)
+        self.cluster.unmount("all")
+        # A mount of the other link that began with the right to: it is the node that says no, asking nobody.
+        wide, _ = self.token("client")
+        self.join(wide, self.folder / "trust", "--id", "m1")
+        mount = self.cluster.mount("two", "other")
+        self.assertEqual((mount / "000").read_bytes(), b"b" * 5000)
+        narrow, _ = self.token("client", "--links", "one")
+        self.join(narrow, self.folder / "trust", "--id", "m1")
+        self.cluster.mounts["other"].kill(1)  # SIGHUP
+        unread = [f"{i:03d}" for i in range(1, 200)]
+
+        def refused():
+            try:
+                return (mount / unread.pop()).read_bytes() != b"b" * 5000
+            except OSError:
+                return True
+
+        eventually(refused, "a link that was not granted is not read", 30)
+        with open(self.cluster.mounts["other"].log, encoding="utf-8") as log:
+            self.assertIn("is not among those that client m1 may read", log.read())
+        missing = self.run_cli("--coordinator", self.cluster.address, "token", "create", "--role", "client",
+                               "--links", "three", code=1)
+        self.assertIn("three", missing.stderr)
+
+    def test_the_authority_changes_without_stopping_anything(self):
+        files = {f"train/{i:03d}": os.urandom(50_000) for i in range(10)}
+        self.put(files)
+        first = self.begin()
+        self.start_node("n1", first)
+        client, _ = self.token("client")
+        self.join(client, self.folder / "trust", "--id", "m1")
+        self.link("data", "", "--no-background-fill", "--refresh", "immutable")
+        mount = self.cluster.mount("data", "m")
+
+        def step(word):
+            result = subprocess.run([self.cluster.programs / "forebay", "-o", "json", "init", "--rotate-ca"],
+                                    env={**self.cluster.client_env, "FOREBAY_TRUST_DIR": str(self.folder / "trust")},
+                                    capture_output=True, text=True, timeout=60, check=False)
+            self.assertTrue(self.reads(mount, files))
+            return result.returncode == 0 and json.loads(result.stdout)["rotation"] == word
+
+        old = (self.folder / "trust" / "ca.pem").read_text()
+        for word in ("begun", "switched", "ended"):
+            eventually(lambda: step(word), word, 60)  # pylint: disable=cell-var-from-loop
+        new = (self.folder / "trust" / "ca.pem").read_text()
+        self.assertNotIn(old, new)
+        eventually(lambda: (self.folder / "n1.trust" / "ca.pem").read_text() == new, "the node believes it alone", 20)
+        self.assertTrue(self.reads(mount, files))
+        self.start_node("n2", self.token("node")[0])
+        self.admin("nodes")
 
     def test_strangers_are_not_let_in(self):
         first = self.begin()

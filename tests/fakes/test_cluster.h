@@ -12,7 +12,8 @@ namespace forebay {
 /// A cluster with certificates for tests: its authority, and members as they are asked for.
 class TestCluster {
  public:
-  TestCluster() : authority_(Authority::Make(id, UnixSeconds()).value()) {}
+  /// Made a while ago: its members may have certificates that have ended.
+  TestCluster() : authority_(Authority::Make(id, UnixSeconds() - kAgeSeconds).value()) {}
 
   MemberProof Member(proto::Role role, const std::string& name) const {
     return Member(role, name, Validity::From(UnixSeconds(), kMemberLifetime));
@@ -38,6 +39,7 @@ class TestCluster {
   const Uuid id = Uuid::Random();
 
  private:
+  static constexpr std::int64_t kAgeSeconds = std::int64_t{60} * 24 * 60 * 60;
   const Authority authority_;
 };
 

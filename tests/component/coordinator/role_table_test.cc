@@ -36,7 +36,9 @@ constexpr Row kTable[] = {
     {Method::kListTokens, false, false, true},    {Method::kRevokeToken, false, false, true},
     {Method::kSetQuota, false, false, true},      {Method::kPrefetchBlock, false, false, false},
     {Method::kVerifyBlocks, false, false, false}, {Method::kPinBlocks, false, false, false},
-    {Method::kJoin, false, false, false},         {Method::kChangeNode, false, false, true},
+    {Method::kJoin, false, false, false},         {Method::kRenew, true, true, true},
+    {Method::kChangeNode, false, false, true},    {Method::kListMembers, false, false, true},
+    {Method::kRevokeMember, false, false, true},
 };
 
 class RoleTableTest : public ClusterTest {};

@@ -2,10 +2,12 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/metric_names.h"
 #include "common/config/sections.h"
+#include "common/wire/audit.h"
 #include "common/wire/rpc_rules.h"
 
 namespace forebay {
@@ -77,7 +79,7 @@ std::string RulesMarkdown() {
       {proto::ROLE_STRANGER, "nobody"}};
   std::string text = "| Request | Answered by |";
   for (const auto& [role, word] : roles) text += fmt::format(" {} |", word);
-  text += "\n|---|---|---|---|---|---|---|\n";
+  text += " Audited |\n|---|---|---|---|---|---|---|---|\n";
   for (const RpcRule& rule : AllRules()) {
     const bool node = rule.servers.Has(proto::ROLE_NODE);
     const bool coordinator = rule.servers.Has(proto::ROLE_COORDINATOR);
@@ -86,7 +88,10 @@ std::string RulesMarkdown() {
                         : node              ? "node"
                                             : "coordinator");
     for (const auto& [role, word] : roles) text += rule.callers.Has(role) ? " yes |" : " – |";
-    text += "\n";
+    const bool audited = std::ranges::any_of(roles, [&](const auto& role) {
+      return rule.callers.Has(role.first) && IsAudited(rule, role.first);
+    });
+    text += audited ? " yes |\n" : " – |\n";
   }
   return text;
 }

@@ -46,6 +46,11 @@ class TokenBookTest : public testing::Test {
     return request;
   }
 
+  static Issuer IssuerOf(const TestCluster& cluster) {
+    return {.authority = std::make_shared<const Authority>(cluster.authority()),
+            .believed = cluster.authority().certificate().ToPem()};
+  }
+
   std::uint32_t UsesLeft() { return book_.All(now_).value().at(0).uses_left(); }
 
   void ExpectRefused(const Result<proto::JoinReply>& reply, const std::string& sentence) {
@@ -57,7 +62,7 @@ class TokenBookTest : public testing::Test {
   const TestCluster cluster_;
   MemoryStateStore store_;
   TokenBook book_{store_, store_.Claim().value(), cluster_.id,
-                  std::make_shared<const Authority>(cluster_.authority())};
+                  [this] { return IssuerOf(cluster_); }};
 };
 
 TEST_F(TokenBookTest, AGoodTokenMakesAMember) {
@@ -147,6 +152,28 @@ TEST_F(TokenBookTest, TokensHaveBounds) {
   EXPECT_EQ(code("node", 1, kLongestTokenSeconds + 1), Code::kInvalid);
 }
 
+TEST_F(TokenBookTest, ATokensLinksStandInTheCertificate) {
+  proto::CreateTokenRequest request;
+  request.set_role("client");
+  request.set_uses(1);
+  request.set_valid_s(kHour);
+  request.add_links("a");
+  request.add_links("b");
+  const Result<proto::CreateTokenReply> created = book_.Create(request, now_);
+  ASSERT_TRUE(created.has_value()) << created.error().message;
+  const Result<proto::JoinReply> reply =
+      book_.Redeem(RequestWith(created->text(), now_), kChannel, now_);
+  ASSERT_TRUE(reply.has_value()) << reply.error().message;
+  const Certificate certificate = Certificate::FromPem(reply->certificate()).value();
+  EXPECT_EQ(certificate.Links().value(), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(certificate.ends_unix_s(), now_ + std::chrono::seconds(kGrantLifetime).count());
+  request.set_role("node");
+  EXPECT_THAT(book_.Create(request, now_).error().message, HasSubstr("tokens of clients"));
+  request.set_role("client");
+  request.add_links("a,b");
+  EXPECT_THAT(book_.Create(request, now_).error().message, HasSubstr("comma"));
+}
+
 TEST_F(TokenBookTest, TheFirstTokenIsTakenOnce) {
   const fakes::TempDir folder;
   const std::string file = folder / "first_token";
@@ -170,7 +197,7 @@ TEST_F(TokenBookTest, TheFirstTokenIsTakenOnce) {
 }
 
 TEST_F(TokenBookTest, WithoutAnAuthorityNobodyJoins) {
-  TokenBook none(store_, store_.Claim().value(), cluster_.id, nullptr);
+  TokenBook none(store_, store_.Claim().value(), cluster_.id, [] { return Issuer(); });
   proto::CreateTokenRequest request;
   EXPECT_THAT(none.Create(request, now_).error().message, HasSubstr("forebay init"));
   ExpectRefused(none.Redeem({}, kChannel, now_), "forebay init");

@@ -1,0 +1,71 @@
+#include "common/trust/rotation.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace forebay {
+namespace {
+
+/// Every member that runs has asked the coordinator, which looks at its files every few seconds.
+constexpr std::chrono::seconds kHeardBy{30};
+
+Status CheckAge(std::int64_t begins_unix_s, std::int64_t now_unix_s, const std::string& what) {
+  const std::int64_t issued = begins_unix_s + std::chrono::seconds(kClockTolerance).count();
+  const std::int64_t left = issued + kHeardBy.count() - now_unix_s;
+  if (left <= 0) return {};
+  return Fail(Code::kInvalid, "the members have to hear of " + what + " first: try again in " +
+                                  std::to_string(left) + " s");
+}
+
+Result<Rotation> Begin(const TrustFolder& folder, const Authority& now, std::int64_t now_unix_s) {
+  Result<MemberProof> coordinator = folder.Load(proto::ROLE_COORDINATOR);
+  if (!coordinator) return Fail(coordinator.error());
+  Result<Authority> next = Authority::Make(coordinator->self.cluster, now_unix_s);
+  if (!next) return Fail(next.error());
+  // Interrupted in between it is believed without a key, which costs nothing: see below.
+  Status saved = folder.SaveAuthorities({now.certificate(), next->certificate()});
+  if (saved) saved = folder.SaveNextAuthority(*next);
+  if (!saved) return Fail(saved.error());
+  return Rotation::kBegun;
+}
+
+}  // namespace
+
+Result<Rotation> RotateAuthority(const TrustFolder& folder, std::int64_t now_unix_s) {
+  Result<Authority> now = folder.LoadAuthority();
+  if (!now && now.error().code == Code::kNotFound) {
+    return Fail(Code::kInvalid, folder.path() +
+                                    " does not hold the authority's key (ca.key): "
+                                    "only where it is can the next one be made");
+  }
+  if (!now) return Fail(now.error());
+  Result<std::vector<Certificate>> believed = folder.LoadAuthorities();
+  if (!believed) return Fail(believed.error());
+  Result<Authority> next = folder.LoadNextAuthority();
+  if (next) {
+    Status heard = CheckAge(next->certificate().begins_unix_s(), now_unix_s, "the new authority");
+    if (!heard) return Fail(heard.error());
+    Status switched = folder.SwitchAuthority();
+    if (!switched) return Fail(switched.error());
+    return Rotation::kSwitched;
+  }
+  if (next.error().code != Code::kNotFound) return Fail(next.error());
+  if (believed->size() == 1) return Begin(folder, *now, now_unix_s);
+  Result<MemberProof> coordinator = folder.Load(proto::ROLE_COORDINATOR);
+  if (!coordinator) return Fail(coordinator.error());
+  if (!coordinator->certificate.IsIssuedBy(now->certificate())) {
+    return Fail(Code::kInvalid,
+                "the coordinator has not renewed its own certificate yet: is it "
+                "running, and may it write to " +
+                    folder.path() + "?");
+  }
+  Status heard = CheckAge(coordinator->certificate.begins_unix_s(), now_unix_s,
+                          "the authority that issues now");
+  if (heard) heard = folder.SaveAuthorities({now->certificate()});
+  if (!heard) return Fail(heard.error());
+  return Rotation::kEnded;
+}
+
+}  // namespace forebay

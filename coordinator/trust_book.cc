@@ -1,0 +1,285 @@
+#include "coordinator/trust_book.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/trust/join_token.h"
+#include "common/trust/renewal.h"
+
+namespace forebay {
+namespace {
+
+constexpr const char* kRevokedKey = "trust/revoked";
+constexpr std::int64_t kRememberedSeconds = std::int64_t{31} * 24 * 60 * 60;
+/// A member that was seen so long ago is gone; what it needs is no alert.
+constexpr std::int64_t kHereSeconds = 600;
+constexpr std::size_t kMostAlerts = 100;
+constexpr std::size_t kMostSeen = 65'536;
+
+Error NoAuthority() {
+  return Error{Code::kInvalid,
+               "this coordinator does not hold the key of the cluster's authority, so no "
+               "certificate is renewed: put ca.key back into its trust folder"};
+}
+
+/// Until then a certificate that was issued when the member was revoked may be shown.
+std::int64_t ForgottenAt(const Revocation& revocation) {
+  return revocation.until_unix_s + std::chrono::seconds(kLongestMemberLifetime + kGrace).count();
+}
+
+proto::Alert CertificateAlert(const std::string& who, std::int64_t since, std::int64_t ends,
+                              const std::string& failure) {
+  proto::Alert alert;
+  alert.set_name(failure.empty() ? "certificate_ends" : "certificate_not_renewed");
+  alert.set_since_unix_s(since);
+  alert.set_message(fmt::format("the certificate of {} ends at {}{}{}", who, DescribeTime(ends),
+                                failure.empty() ? "" : " and is not renewed: ", failure));
+  alert.set_action(
+      "look at that program's log; its trust folder must belong to its user, and the coordinator "
+      "must hold ca.key. `forebay join` with a new token always helps");
+  return alert;
+}
+
+}  // namespace
+
+Status TrustBook::Load(std::int64_t now_unix_s) {
+  if (!own_) return {};
+  Result<std::optional<std::string>> stored = store_.Get(kRevokedKey);
+  if (!stored) return Fail(stored.error());
+  Result<std::vector<Revocation>> revoked = RevocationsOf(stored->value_or(""));
+  if (!revoked) return Fail(revoked.error());
+  std::erase_if(*revoked, [&](const Revocation& each) { return ForgottenAt(each) < now_unix_s; });
+  own_->standing().SetRevoked(std::move(*revoked));
+  if (own_->folder() == nullptr) return {};
+  Result<Issuer> issuer = LoadIssuer();
+  if (!issuer) return Fail(issuer.error());
+  KeepOwn(now_unix_s);
+  return {};
+}
+
+Issuer TrustBook::issuer() const {
+  const std::scoped_lock lock(mutex_);
+  return issuer_;
+}
+
+Result<Issuer> TrustBook::LoadIssuer() const {
+  const TrustFolder& folder = *own_->folder();
+  Issuer issuer;
+  Result<std::vector<Certificate>> believed = folder.LoadAuthorities();
+  if (!believed) return Fail(believed.error());
+  Result<std::chrono::seconds> lifetime = folder.MemberLifetime();
+  if (!lifetime) return Fail(lifetime.error());
+  issuer.lifetime = *lifetime;
+  Result<Authority> authority = folder.LoadAuthority();
+  // Kept elsewhere for safety's sake, perhaps: then nobody joins, and nothing is renewed.
+  if (!authority && authority.error().code != Code::kNotFound) return Fail(authority.error());
+  if (authority) {
+    issuer.believed = authority->certificate().ToPem();
+    issuer.authority = std::make_shared<const Authority>(std::move(*authority));
+  }
+  const std::string first = issuer.believed;
+  for (const Certificate& each : *believed) {
+    const std::string text = each.ToPem();
+    if (text != first) issuer.believed += text;
+  }
+  return issuer;
+}
+
+Status TrustBook::RenewOwn(const Issuer& issuer, proto::Role role, std::int64_t now_unix_s) const {
+  const TrustFolder& folder = *own_->folder();
+  Result<MemberProof> member = folder.Load(role);
+  if (!member) return Fail(member.error());
+  Result<std::vector<Certificate>> believed = Certificate::AllFromPem(issuer.believed);
+  if (!believed) return Fail(believed.error());
+  member->authorities = std::move(*believed);
+  if (!IsDue(*member, now_unix_s)) return {};
+  if (!issuer.authority) return Fail(NoAuthority());
+  Result<FolderLock> lock = folder.Lock();
+  if (!lock) return Fail(lock.error());
+  Result<PrivateKey> key = PrivateKey::Generate();
+  if (!key) return Fail(key.error());
+  Result<std::string> request = MakeRequest(*key);
+  if (!request) return Fail(request.error());
+  Result<Certificate> certificate =
+      issuer.authority->Issue(*request, member->self, Validity::From(now_unix_s, issuer.lifetime));
+  if (!certificate) return Fail(certificate.error());
+  member->certificate = std::move(*certificate);
+  member->key = std::move(*key);
+  Status saved = folder.Save(*member);
+  if (!saved) return saved;
+  spdlog::info("the certificate of {} is renewed until {}", NameOf(member->self),
+               DescribeTime(member->certificate.ends_unix_s()));
+  return {};
+}
+
+Status TrustBook::KeepFiles(std::int64_t now_unix_s) {
+  Result<Issuer> next = LoadIssuer();
+  if (!next) return Fail(next.error());
+  const bool other = next->believed != issuer().believed;
+  {
+    const std::scoped_lock lock(mutex_);
+    issuer_ = *next;
+  }
+  if (next->authority) own_->standing().NoteCoordinator(now_unix_s);
+  Status kept = RenewOwn(*next, proto::ROLE_COORDINATOR, now_unix_s);
+  if (kept && next->authority && own_->folder()->Load(proto::ROLE_ADMIN))
+    kept = RenewOwn(*next, proto::ROLE_ADMIN, now_unix_s);
+  // Also what `forebay init` has written.
+  const Result<MemberProof> own = own_->folder()->Load(proto::ROLE_COORDINATOR);
+  const bool newer = own && own->certificate.ends_unix_s() != own_->ends_unix_s();
+  const Status reloaded = other || newer ? own_->Reload() : Status();
+  return kept ? reloaded : kept;
+}
+
+void TrustBook::KeepOwn(std::int64_t now_unix_s) {
+  if (!own_ || own_->folder() == nullptr) return;
+  const Status kept = KeepFiles(now_unix_s);
+  const std::string why = kept ? std::string() : kept.error().message;
+  if (!why.empty() && why != own_->renewal_failure())
+    spdlog::error("the coordinator's certificates are not kept: {}", why);
+  own_->NoteRenewal(why);
+}
+
+Result<Certificate> TrustBook::Issue(const proto::RenewRequest& request, const PeerIdentity& peer,
+                                     std::int64_t now_unix_s) const {
+  const Issuer now = issuer();
+  if (!now.authority) return Fail(NoAuthority());
+  const Identity member{.cluster = own_->self().cluster, .role = peer.role, .id = peer.id};
+  std::chrono::seconds lifetime = now.lifetime;
+  if (peer.terms.links) lifetime = std::min<std::chrono::seconds>(lifetime, kGrantLifetime);
+  return now.authority->Issue(request.request(), member, Validity::From(now_unix_s, lifetime),
+                              peer.terms.links);
+}
+
+Result<proto::RenewReply> TrustBook::Renew(const proto::RenewRequest& request,
+                                           const PeerIdentity& peer, std::int64_t now_unix_s) {
+  if (!own_ || !peer.proved)
+    return Fail(Code::kInvalid, "a certificate is renewed for who shows it, over TLS");
+  proto::RenewReply reply;
+  std::string refusal = request.failure();
+  if (!request.request().empty()) {
+    Result<Certificate> issued = Issue(request, peer, now_unix_s);
+    if (!issued) {
+      Note(request, peer, issued.error().message, now_unix_s);
+      return Fail(issued.error());
+    }
+    reply.set_certificate(issued->ToPem());
+    refusal.clear();
+    spdlog::info("the certificate of {} {} is renewed until {}", RoleWord(peer.role), peer.id,
+                 DescribeTime(issued->ends_unix_s()));
+  }
+  Note(request, peer, refusal, now_unix_s);
+  const Issuer now = issuer();
+  const std::string revoked = TextOf(own_->standing().revoked());
+  reply.set_known(JoinProof(Secret(now.believed), revoked, ""));
+  reply.set_renews(now.authority != nullptr);
+  if (request.known() == reply.known()) return reply;
+  reply.set_authorities(now.believed);
+  reply.set_revoked(revoked);
+  return reply;
+}
+
+void TrustBook::Note(const proto::RenewRequest& request, const PeerIdentity& peer,
+                     const std::string& refusal, std::int64_t now_unix_s) {
+  constexpr std::size_t kLongestReason = 500;
+  const std::scoped_lock lock(mutex_);
+  if (seen_.size() >= kMostSeen) {
+    std::erase_if(seen_, [&](const auto& each) {
+      return now_unix_s - each.second.state.seen_unix_s() > kRememberedSeconds;
+    });
+  }
+  const Name name(RoleWord(peer.role), peer.id);
+  if (seen_.size() >= kMostSeen && !seen_.contains(name)) return;
+  Seen& seen = seen_[name];
+  seen.issued_unix_s = peer.terms.issued_unix_s;
+  seen.state.set_role(name.first);
+  seen.state.set_id(name.second);
+  seen.state.set_ends_unix_s(request.ends_unix_s());
+  seen.state.set_seen_unix_s(now_unix_s);
+  seen.state.set_address(peer.address);
+  seen.state.clear_links();
+  for (const std::string& link : peer.terms.links.value_or(std::vector<std::string>()))
+    seen.state.add_links(link);
+  if (refusal.empty()) seen.failing_since = 0;
+  if (!refusal.empty() && seen.state.failure().empty()) seen.failing_since = now_unix_s;
+  seen.state.set_failure(refusal.substr(0, kLongestReason));
+}
+
+Result<proto::RevokeMemberReply> TrustBook::Revoke(const proto::RevokeMemberRequest& request,
+                                                   const PeerIdentity& peer,
+                                                   std::int64_t now_unix_s) {
+  const proto::Role role = RoleOfWord(request.role());
+  if (!own_) return Fail(Code::kInvalid, "this cluster has no certificates: see `forebay init`");
+  if (role != proto::ROLE_CLIENT && role != proto::ROLE_NODE && role != proto::ROLE_ADMIN)
+    return Fail(Code::kInvalid, "a client, a node or an admin can be revoked");
+  Status named = CheckMemberId(request.id());
+  if (!named) return Fail(named.error());
+  if (peer.proved && peer.role == role && peer.id == request.id()) {
+    return Fail(Code::kInvalid,
+                "that is the certificate this request is made with: revoke it as "
+                "another administrator");
+  }
+  const std::scoped_lock change(changing_);
+  std::vector<Revocation> revoked = own_->standing().revoked();
+  std::erase_if(revoked, [&](const Revocation& each) {
+    return (each.role == role && each.id == request.id()) || ForgottenAt(each) < now_unix_s;
+  });
+  if (revoked.size() >= kMaxRevocations) {
+    return Fail(Code::kInvalid,
+                "too many members are revoked: replace the authority (`forebay "
+                "init --rotate-ca`)");
+  }
+  revoked.push_back({.role = role, .id = request.id(), .until_unix_s = now_unix_s});
+  StateBatch batch;
+  batch.Put(kRevokedKey, TextOf(revoked));
+  Status written = store_.Write(batch, fence_);
+  if (!written) return Fail(written.error());
+  own_->standing().SetRevoked(std::move(revoked));
+  proto::RevokeMemberReply reply;
+  reply.set_until_unix_s(now_unix_s);
+  return reply;
+}
+
+std::vector<proto::MemberState> TrustBook::Members() const {
+  std::map<Name, proto::MemberState> all;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [name, seen] : seen_) all[name] = seen.state;
+  }
+  for (const Revocation& each : own_ ? own_->standing().revoked() : std::vector<Revocation>()) {
+    proto::MemberState& state = all[Name(RoleWord(each.role), each.id)];
+    state.set_role(std::string(RoleWord(each.role)));
+    state.set_id(each.id);
+    state.set_revoked_unix_s(each.until_unix_s);
+  }
+  std::vector<proto::MemberState> members;
+  members.reserve(all.size());
+  for (auto& [name, state] : all) members.push_back(std::move(state));
+  return members;
+}
+
+std::vector<proto::Alert> TrustBook::Alerts(std::int64_t now_unix_s) const {
+  std::vector<proto::Alert> alerts;
+  if (!own_) return alerts;
+  const std::string failure = own_->renewal_failure();
+  if (!failure.empty())
+    alerts.push_back(CertificateAlert("the coordinator", 0, own_->ends_unix_s(), failure));
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [name, seen] : seen_) {
+    const proto::MemberState& state = seen.state;
+    const bool here = now_unix_s - state.seen_unix_s() < kHereSeconds;
+    const bool soon = IsSoonOver(seen.issued_unix_s, state.ends_unix_s(), now_unix_s);
+    const Revocation revoked{.role = RoleOfWord(name.first), .id = name.second};
+    if (!here || (state.failure().empty() && !soon)) continue;
+    if (own_->standing().IsRevoked(revoked.role, revoked.id, seen.issued_unix_s)) continue;
+    alerts.push_back(CertificateAlert(name.first + " " + name.second, seen.failing_since,
+                                      state.ends_unix_s(), state.failure()));
+    if (alerts.size() == kMostAlerts) break;
+  }
+  return alerts;
+}
+
+}  // namespace forebay

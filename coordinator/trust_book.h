@@ -1,0 +1,83 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/trust/authority.h"
+#include "common/trust/standing.h"
+#include "common/trust/tls.h"
+#include "common/wire/rpc.h"
+#include "coordinator/state_store.h"
+#include "proto/coordinator.pb.h"
+
+namespace forebay {
+
+/// Who issues certificates now, and what members of this cluster believe.
+struct Issuer {
+  std::shared_ptr<const Authority> authority;  ///< Null: nobody can join or renew.
+  std::string believed;                        ///< PEM; the authority that issues comes first.
+  std::chrono::seconds lifetime = kMemberLifetime;
+};
+
+/// The members' certificates: renews them, knows who was revoked, and says whose are in trouble.
+/// Blocking (Offload) where it says so; any thread.
+class TrustBook {
+ public:
+  /// `own` is the coordinator's; null: there are no certificates, and nobody asks for any.
+  TrustBook(StateStore& store, std::uint64_t fence, std::shared_ptr<Trust> own)
+      : store_(store), fence_(fence), own_(std::move(own)) {}
+
+  /// Before anything serves. Blocks.
+  Status Load(std::int64_t now_unix_s);
+  /// Reads the authority again, and renews what this machine has of its own in time: the
+  /// coordinator's certificate, and the administrator's beside it. Blocks.
+  void KeepOwn(std::int64_t now_unix_s);
+  Issuer issuer() const;
+
+  /// For the owner of a certificate, which is good or ended a short while ago. Blocks. kInvalid: it
+  /// has proved nothing, or this coordinator cannot issue any.
+  Result<proto::RenewReply> Renew(const proto::RenewRequest& request, const PeerIdentity& peer,
+                                  std::int64_t now_unix_s);
+
+  /// Blocks. kInvalid: no such role or id, or that of `peer`, who asks.
+  Result<proto::RevokeMemberReply> Revoke(const proto::RevokeMemberRequest& request,
+                                          const PeerIdentity& peer, std::int64_t now_unix_s);
+
+  /// Who asked within the last month, and who is revoked; by role and id.
+  std::vector<proto::MemberState> Members() const;
+  /// Certificates that are not renewed, or end soon.
+  std::vector<proto::Alert> Alerts(std::int64_t now_unix_s) const;
+
+ private:
+  using Name = std::pair<std::string, std::string>;  // role, id
+  struct Seen {
+    proto::MemberState state;
+    std::int64_t issued_unix_s = 0;
+    std::int64_t failing_since = 0;
+  };
+
+  Result<Issuer> LoadIssuer() const;
+  Status RenewOwn(const Issuer& issuer, proto::Role role, std::int64_t now_unix_s) const;
+  Status KeepFiles(std::int64_t now_unix_s);
+  Result<Certificate> Issue(const proto::RenewRequest& request, const PeerIdentity& peer,
+                            std::int64_t now_unix_s) const;
+  void Note(const proto::RenewRequest& request, const PeerIdentity& peer,
+            const std::string& refusal, std::int64_t now_unix_s);
+
+  StateStore& store_;
+  const std::uint64_t fence_;
+  const std::shared_ptr<Trust> own_;
+  std::mutex changing_;  // one revocation at a time
+  mutable std::mutex mutex_;
+  Issuer issuer_;              // guarded by mutex_
+  std::map<Name, Seen> seen_;  // guarded by mutex_
+};
+
+}  // namespace forebay

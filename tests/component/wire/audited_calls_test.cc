@@ -1,0 +1,101 @@
+#include <gmock/gmock.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <sstream>
+
+#include "tests/component/wire/wire_fixture.h"
+#include "tests/fakes/test_cluster.h"
+
+// What a server writes down of administrators, whatever it answers.
+namespace forebay {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+/// Fails on an odd number.
+Task<Result<RpcReply>> EvenAlone(RpcCall call) {
+  if (NumberOf(call) % 2 != 0) co_return Fail(Code::kInvalid, "that is odd");
+  co_return Echo(NumberOf(call));
+}
+
+class AuditedCalls : public WireFixture {
+ protected:
+  AuditedCalls() : before_(spdlog::default_logger()) {
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+        "", std::make_shared<spdlog::sinks::ostream_sink_mt>(log_)));
+  }
+  ~AuditedCalls() override { EndServer(); }
+
+  /// After that nobody writes to the log any more.
+  std::string Log() {
+    EndServer();
+    return log_.str();
+  }
+
+  void ServeBoth() {
+    server_io_.Start();
+    RpcServerOptions options = server_options_;
+    options.listen = {"127.0.0.1:0"};
+    options.credentials = WhoIs(proto::ROLE_NODE, "s1");
+    std::vector<MethodEntry> methods;
+    methods.push_back({Method::kEvictBlocks, EvenAlone});
+    methods.push_back({Method::kReadBlock, EvenAlone});
+    server_ = std::make_unique<RpcServer>(
+        server_io_, options, std::move(methods), [] { return std::uint64_t{1}; },
+        [](std::uint64_t) {});
+    ASSERT_TRUE(server_->Start().has_value());
+    address_ = server_->addresses().front();
+  }
+
+  Credentials WhoIs(proto::Role role, const std::string& id) const {
+    Credentials credentials = Who(role);
+    credentials.trust = cluster_.TrustOf(role, id);
+    return credentials;
+  }
+
+ private:
+  void EndServer() {
+    if (client_) CloseClient();
+    client_.reset();
+    if (server_) server_->Stop(Deadline::After(std::chrono::seconds(5)));
+    server_io_.Stop();
+    client_io_.Stop();
+    spdlog::set_default_logger(before_);
+  }
+
+  const TestCluster cluster_;
+  std::ostringstream log_;
+  const std::shared_ptr<spdlog::logger> before_;
+};
+
+TEST_F(AuditedCalls, EachActionIsALineWithItsOutcomeAndIsCounted) {
+  ServeBoth();
+  Connect(WhoIs(proto::ROLE_ADMIN, "ann"));
+  ASSERT_TRUE(Call(2, Method::kEvictBlocks).has_value());
+  ASSERT_FALSE(Call(3, Method::kEvictBlocks).has_value());
+  ASSERT_TRUE(Call(4).has_value());
+  EXPECT_EQ(server_->counters().audited_done.load(), 1u);
+  EXPECT_EQ(server_->counters().audited_failed.load(), 1u);
+  const std::string log = Log();
+  EXPECT_THAT(log, HasSubstr("audit: admin 'ann' at 127.0.0.1:"));
+  EXPECT_THAT(log, HasSubstr("EvictBlocks"));
+  EXPECT_THAT(log, HasSubstr(": failed: that is odd"));
+  EXPECT_THAT(log, Not(HasSubstr("ReadBlock"))) << "that only looks";
+}
+
+TEST_F(AuditedCalls, AnActionOfAnotherRoleIsRefusedAndSaidOnce) {
+  ServeBoth();
+  Connect(WhoIs(proto::ROLE_CLIENT, "c1"));
+  for (std::uint32_t i = 0; i < 5; ++i) EXPECT_FALSE(Call(i, Method::kEvictBlocks).has_value());
+  EXPECT_EQ(server_->counters().calls_denied.load(), 5u);
+  EXPECT_EQ(server_->counters().audited_failed.load(), 0u);
+  const std::string log = Log();
+  const std::size_t first = log.find("refused: client 'c1' at 127.0.0.1:");
+  ASSERT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find("refused:", first + 1), std::string::npos) << log;
+}
+
+}  // namespace
+}  // namespace forebay

@@ -1,0 +1,201 @@
+#include "coordinator/trust_book.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "common/trust/renewal.h"
+#include "common/trust/rotation.h"
+#include "tests/fakes/temp_dir.h"
+#include "tests/fakes/test_cluster.h"
+#include "tests/unit/coordinator/testing.h"
+
+// The coordinator's side of certificates; the clock is a parameter.
+namespace forebay {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr std::int64_t kDay = 24 * 60 * 60;
+
+class TrustBookTest : public testing::Test {
+ protected:
+  TrustBookTest() {
+    EXPECT_TRUE(folder_.SaveAuthority(cluster_.authority()).has_value());
+    EXPECT_TRUE(folder_.Save(cluster_.Member(proto::ROLE_COORDINATOR, "coordinator")).has_value());
+    Begin();
+  }
+
+  /// As after a restart.
+  void Begin() {
+    own_ = Trust::Open(folder_, proto::ROLE_COORDINATOR).value();
+    book_ = std::make_unique<TrustBook>(store_, store_.Claim().value(), own_);
+    const Status loaded = book_->Load(now_);
+    ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+  }
+
+  PeerIdentity Peer(proto::Role role, const std::string& id) const {
+    PeerIdentity peer{.role = role, .id = id, .program = "test", .proved = true};
+    peer.terms.issued_unix_s = now_ - 20 * kDay;
+    peer.terms.ends_unix_s = now_ + 10 * kDay;
+    peer.address = "10.0.0.1:5";
+    return peer;
+  }
+
+  static proto::RenewRequest Request() {
+    proto::RenewRequest request;
+    request.set_request(MakeRequest(PrivateKey::Generate().value()).value());
+    return request;
+  }
+
+  static proto::RevokeMemberRequest Whom(const std::string& role, const std::string& id) {
+    proto::RevokeMemberRequest request;
+    request.set_role(role);
+    request.set_id(id);
+    return request;
+  }
+
+  const std::int64_t now_ = UnixSeconds();
+  const fakes::TempDir temp_;
+  const TestCluster cluster_;
+  const TrustFolder folder_{temp_ / "trust"};
+  MemoryStateStore store_;
+  std::shared_ptr<Trust> own_;
+  std::unique_ptr<TrustBook> book_;
+};
+
+TEST_F(TrustBookTest, AMemberGetsItsOwnNameAgainWhateverItSays) {
+  const Result<proto::RenewReply> reply =
+      book_->Renew(Request(), Peer(proto::ROLE_NODE, "n1"), now_);
+  ASSERT_TRUE(reply.has_value()) << reply.error().message;
+  const Certificate certificate = Certificate::FromPem(reply->certificate()).value();
+  const Identity self{.cluster = cluster_.id, .role = proto::ROLE_NODE, .id = "n1"};
+  EXPECT_EQ(certificate.Member(), self);
+  EXPECT_EQ(certificate.ends_unix_s(), now_ + 30 * kDay);
+  EXPECT_TRUE(reply->renews());
+}
+
+TEST_F(TrustBookTest, WhoHasProvedNothingGetsNothing) {
+  PeerIdentity peer = Peer(proto::ROLE_NODE, "n1");
+  peer.proved = false;
+  EXPECT_FALSE(book_->Renew(Request(), peer, now_).has_value());
+}
+
+TEST_F(TrustBookTest, AClientsLinksStayWhatTheyAre) {
+  PeerIdentity peer = Peer(proto::ROLE_CLIENT, "c1");
+  peer.terms.links = {"a"};
+  const Result<proto::RenewReply> reply = book_->Renew(Request(), peer, now_);
+  ASSERT_TRUE(reply.has_value()) << reply.error().message;
+  const Certificate certificate = Certificate::FromPem(reply->certificate()).value();
+  EXPECT_EQ(certificate.Links().value(), std::vector<std::string>{"a"});
+  EXPECT_EQ(certificate.ends_unix_s(), now_ + 14 * kDay);
+}
+
+TEST_F(TrustBookTest, WhatIsKnownIsNotSaidAgain) {
+  const PeerIdentity peer = Peer(proto::ROLE_NODE, "n1");
+  proto::RenewRequest request;
+  const proto::RenewReply first = book_->Renew(request, peer, now_).value();
+  EXPECT_FALSE(first.authorities().empty());
+  request.set_known(first.known());
+  EXPECT_TRUE(book_->Renew(request, peer, now_)->authorities().empty());
+  ASSERT_TRUE(book_->Revoke(Whom("client", "c1"), peer, now_).has_value());
+  const proto::RenewReply news = book_->Renew(request, peer, now_).value();
+  EXPECT_EQ(news.revoked(), "client c1 " + std::to_string(now_) + "\n");
+}
+
+TEST_F(TrustBookTest, ARevocationHoldsAtOnceAndAfterARestart) {
+  const PeerIdentity admin = Peer(proto::ROLE_ADMIN, "ann");
+  ASSERT_TRUE(book_->Revoke(Whom("node", "n1"), admin, now_).has_value());
+  EXPECT_TRUE(own_->standing().IsRevoked(proto::ROLE_NODE, "n1", now_));
+  Begin();
+  EXPECT_TRUE(own_->standing().IsRevoked(proto::ROLE_NODE, "n1", now_));
+  ASSERT_THAT(book_->Members(), SizeIs(1));
+  EXPECT_EQ(book_->Members()[0].revoked_unix_s(), now_);
+}
+
+TEST_F(TrustBookTest, AWrongRevocationChangesNothing) {
+  const PeerIdentity admin = Peer(proto::ROLE_ADMIN, "ann");
+  EXPECT_FALSE(book_->Revoke(Whom("king", "n1"), admin, now_).has_value());
+  EXPECT_FALSE(book_->Revoke(Whom("coordinator", "coordinator"), admin, now_).has_value());
+  EXPECT_FALSE(book_->Revoke(Whom("node", "a b"), admin, now_).has_value());
+  EXPECT_THAT(book_->Revoke(Whom("admin", "ann"), admin, now_).error().message,
+              HasSubstr("another administrator"));
+  EXPECT_THAT(own_->standing().revoked(), IsEmpty());
+}
+
+TEST_F(TrustBookTest, TheCoordinatorsOwnIsRenewedInTime) {
+  book_->KeepOwn(now_ + 9 * kDay);
+  EXPECT_LE(own_->ends_unix_s(), now_ + 30 * kDay + 1);
+  const std::uint64_t before = own_->reloads();
+  book_->KeepOwn(now_ + 11 * kDay);
+  EXPECT_EQ(own_->ends_unix_s(), now_ + 41 * kDay);
+  EXPECT_EQ(own_->reloads(), before + 1);
+  book_->KeepOwn(now_ + 11 * kDay + 5);
+  EXPECT_EQ(own_->reloads(), before + 1) << "connections are not opened anew for nothing";
+}
+
+TEST_F(TrustBookTest, WithoutTheAuthoritysKeyNothingIsRenewedAndThatAlarms) {
+  std::filesystem::remove(folder_.path() + "/ca.key");
+  Begin();
+  book_->KeepOwn(now_ + 9 * kDay);
+  EXPECT_THAT(book_->Alerts(now_), IsEmpty()) << "it is not time yet";
+  book_->KeepOwn(now_ + 11 * kDay);
+  const auto alerts = book_->Alerts(now_);
+  ASSERT_THAT(alerts, SizeIs(1));
+  EXPECT_EQ(alerts[0].name(), "certificate_not_renewed");
+  EXPECT_THAT(alerts[0].message(), HasSubstr("ca.key"));
+  const Result<proto::RenewReply> refused =
+      book_->Renew(Request(), Peer(proto::ROLE_NODE, "n1"), now_);
+  EXPECT_FALSE(refused.has_value());
+  EXPECT_THAT(book_->Alerts(now_), SizeIs(2)) << "of the node, too";
+  EXPECT_FALSE(book_->Renew({}, Peer(proto::ROLE_NODE, "n1"), now_)->renews());
+}
+
+TEST_F(TrustBookTest, AMemberThatFailsOrIsSoonOverAlarmsAsLongAsItIsThere) {
+  const PeerIdentity peer = Peer(proto::ROLE_NODE, "n1");
+  proto::RenewRequest request;
+  request.set_ends_unix_s(now_ + 6 * kDay);
+  ASSERT_TRUE(book_->Renew(request, peer, now_).has_value());
+  EXPECT_THAT(book_->Alerts(now_), IsEmpty());
+  request.set_ends_unix_s(now_ + 3 * kDay);  // of 23: less than a sixth
+  ASSERT_TRUE(book_->Renew(request, peer, now_).has_value());
+  ASSERT_THAT(book_->Alerts(now_), SizeIs(1));
+  EXPECT_EQ(book_->Alerts(now_)[0].name(), "certificate_ends");
+  request.set_failure("its folder is read-only");
+  ASSERT_TRUE(book_->Renew(request, peer, now_).has_value());
+  EXPECT_EQ(book_->Alerts(now_)[0].name(), "certificate_not_renewed");
+  EXPECT_THAT(book_->Alerts(now_)[0].message(), HasSubstr("node n1"));
+  EXPECT_THAT(book_->Alerts(now_ + 700), IsEmpty()) << "it has left";
+  ASSERT_TRUE(book_->Revoke(Whom("node", "n1"), Peer(proto::ROLE_ADMIN, "a"), now_).has_value());
+  EXPECT_THAT(book_->Alerts(now_), IsEmpty()) << "that was meant";
+}
+
+TEST_F(TrustBookTest, ARotationReachesMembersAndTheCoordinatorItself) {
+  ASSERT_EQ(RotateAuthority(folder_, now_), Rotation::kBegun);
+  book_->KeepOwn(now_);
+  const PeerIdentity peer = Peer(proto::ROLE_NODE, "n1");
+  const proto::RenewReply begun = book_->Renew({}, peer, now_).value();
+  EXPECT_THAT(Certificate::AllFromPem(begun.authorities()).value(), SizeIs(2));
+  ASSERT_EQ(RotateAuthority(folder_, now_ + 60), Rotation::kSwitched);
+  book_->KeepOwn(now_ + 60);
+  const proto::RenewReply switched = book_->Renew(Request(), peer, now_ + 60).value();
+  const auto authorities = Certificate::AllFromPem(switched.authorities()).value();
+  ASSERT_THAT(authorities, SizeIs(2));
+  EXPECT_NE(authorities[0].KeyHash(), cluster_.authority().certificate().KeyHash());
+  EXPECT_TRUE(Certificate::FromPem(switched.certificate())->IsIssuedBy(authorities[0]));
+  EXPECT_TRUE(folder_.Load(proto::ROLE_COORDINATOR)->certificate.IsIssuedBy(authorities[0]));
+}
+
+TEST_F(TrustBookTest, WhoRunsTheClusterSaysForHowLong) {
+  ASSERT_TRUE(folder_.SaveMemberLifetime(std::chrono::hours(24)).has_value());
+  book_->KeepOwn(now_);
+  const proto::RenewReply reply =
+      book_->Renew(Request(), Peer(proto::ROLE_NODE, "n1"), now_).value();
+  EXPECT_EQ(Certificate::FromPem(reply.certificate())->ends_unix_s(), now_ + kDay);
+}
+
+}  // namespace
+}  // namespace forebay

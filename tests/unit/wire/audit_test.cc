@@ -1,0 +1,76 @@
+#include "common/wire/audit.h"
+
+#include <gmock/gmock.h>
+
+#include "proto/coordinator.pb.h"
+
+namespace forebay {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string Said(Method method, const google::protobuf::MessageLite& message) {
+  PeerIdentity peer{.role = proto::ROLE_ADMIN, .id = "ann", .program = "forebay 0.1.0"};
+  peer.address = "10.0.0.3:51234";
+  return DescribeAudited(*RuleOf(method), peer, message.SerializeAsString());
+}
+
+TEST(AuditTest, ALineSaysWhoFromWhereAndWhat) {
+  proto::UnlinkRequest request;
+  request.set_name("data");
+  request.set_evict(true);
+  EXPECT_EQ(Said(Method::kUnlink, request),
+            "admin 'ann' at 10.0.0.3:51234 (forebay 0.1.0): Unlink name=\"data\" evict=1");
+}
+
+TEST(AuditTest, TargetsAndNegativeNumbersReadAsTheyWereMeant) {
+  proto::EvictTargetRequest evict;
+  evict.mutable_target()->set_text("data/train");
+  EXPECT_THAT(Said(Method::kEvictTarget, evict), EndsWith("EvictTarget target=\"data/train\""));
+  proto::SetPriorityRequest priority;
+  priority.set_name("data");
+  priority.set_priority(-1);
+  EXPECT_THAT(Said(Method::kSetPriority, priority), EndsWith("name=\"data\" priority=-1"));
+}
+
+TEST(AuditTest, NobodyWritesLinesOfTheirOwnIntoTheLog) {
+  proto::UnlinkRequest request;
+  request.set_name("a\nb\x1b[2J" + std::string(1000, 'x'));
+  const std::string said = Said(Method::kUnlink, request);
+  EXPECT_THAT(said, HasSubstr("a\\x0ab\\x1b[2Jxxx"));
+  EXPECT_THAT(said, Not(HasSubstr("\n")));
+  EXPECT_LT(said.size(), 400u);
+}
+
+TEST(AuditTest, AProofIsNotLogged) {
+  proto::JoinRequest request;
+  request.set_token_id("abc");
+  request.set_proof("the proof");
+  request.set_request("the request");
+  request.set_id("n1");
+  const std::string said = Said(Method::kJoin, request);
+  EXPECT_THAT(said, EndsWith("Join token=\"abc\" id=\"n1\""));
+}
+
+TEST(AuditTest, AMessageThatIsNoneIsSurvived) {
+  const PeerIdentity peer{.role = proto::ROLE_ADMIN, .id = "a", .program = "p"};
+  for (int first = 0; first < 256; ++first) {
+    const std::string bytes = {static_cast<char>(first), '\x7f', '\xff', '\xff', '\x01'};
+    EXPECT_THAT(DescribeAudited(*RuleOf(Method::kEvictTarget), peer, bytes), HasSubstr("Evict"));
+  }
+}
+
+TEST(AuditTest, WhatOnlyLooksIsNotAudited) {
+  EXPECT_FALSE(IsAudited(*RuleOf(Method::kStats), proto::ROLE_ADMIN));
+  EXPECT_TRUE(IsAudited(*RuleOf(Method::kLink), proto::ROLE_ADMIN));
+  EXPECT_TRUE(IsAudited(*RuleOf(Method::kJoin), proto::ROLE_STRANGER));
+  EXPECT_TRUE(IsAudited(*RuleOf(Method::kEvictBlocks), proto::ROLE_ADMIN));
+  EXPECT_FALSE(IsAudited(*RuleOf(Method::kEvictBlocks), proto::ROLE_COORDINATOR))
+      << "an administrator asked for it at the coordinator";
+  EXPECT_FALSE(IsAudited(*RuleOf(Method::kHeartbeat), proto::ROLE_NODE));
+}
+
+}  // namespace
+}  // namespace forebay
