@@ -10,12 +10,15 @@ import compile_commands
 import source_tree
 
 
-def proven_by_the_build(root, sources):
-    proven = set()
+def includes_of(root, sources):
+    """The headers that the build proves, and a source that includes it for each header."""
+    proven, users = set(), {}
     for source in sources:
-        if spellings := source_tree.includes(source_tree.read(root, source)):
-            proven.add(spellings[0][1][1:-1])
-    return proven
+        headers = [spelling[1:-1] for _, spelling in source_tree.includes(source_tree.read(root, source))]
+        proven.update(headers[:1])
+        for header in headers:
+            users.setdefault(header, source)
+    return proven, users
 
 
 def main():
@@ -24,10 +27,10 @@ def main():
     commands = compile_commands.CompileCommands(root, options.build)
     passed = compile_commands.Passed(root, options.build, "self_contained", compile_commands.version("clang++-19"))
     headers = source_tree.cpp_files(root, (".h",))
-    proven = proven_by_the_build(root, commands.sources())
+    proven, users = includes_of(root, commands.sources())
 
     def compile_alone(header):
-        folder, command = commands.of(header)
+        folder, command = commands.of(users.get(header, header))
         if passed.has(header, command):
             return None
         result = subprocess.run([*command, "-fsyntax-only", "-x", "c++", "-"], cwd=folder, capture_output=True,
