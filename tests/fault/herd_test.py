@@ -60,7 +60,7 @@ class Herd(scripted_s3.ScriptedS3Test):
             herds.append(herd)
         for herd in herds:
             self.assertEqual(herd.stdout.readline(), b"asked\n")
-        eventually(lambda: self.filling() is not None, "somebody asks S3")
+        eventually(lambda: self.filling() is not None and self.gets() > 0, "somebody asks S3")
         return herds
 
     def filling(self):
