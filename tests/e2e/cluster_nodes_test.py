@@ -105,7 +105,7 @@ class ClusterNodes(E2eTest):
     def test_a_drain_goes_on_over_a_restart_of_the_coordinator_and_can_be_taken_back(self):
         # So slow that it cannot be done before it is interrupted.
         self.assertEqual(self.cluster.coordinator.stop(), 0)
-        self.cluster.start_coordinator("--drain-limit", "2MB/s")
+        self.cluster.start_coordinator("--drain-limit", "400kB/s")
         eventually(lambda: [node["state"] for node in self.cluster.json("nodes")["nodes"]] == ["up"] * 3, "all are back")
         load = self.load()
         before = self.fetched()
@@ -115,7 +115,7 @@ class ClusterNodes(E2eTest):
         joined = self.cluster.cli("node", "drain", "n1", "--detach")
         self.assertIn(task, joined.stdout)
         self.cluster.coordinator.kill()
-        self.cluster.start_coordinator("--drain-limit", "2MB/s")
+        self.cluster.start_coordinator("--drain-limit", "400kB/s")
         shown = self.cluster.json("task", "show", task)["task"]
         self.assertEqual((shown["kind"], shown["state"]), ("drain", "running"))
         self.assertEqual(self.state("n1"), "draining")

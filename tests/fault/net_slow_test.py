@@ -4,9 +4,7 @@ it, administrators see its name, and it is used again when it is well."""
 
 import json
 import os
-import signal
 import sys
-import threading
 import time
 import unittest
 
@@ -15,29 +13,7 @@ from net_cluster import FILES, NetFaultTest, eventually
 
 # Of a link: an answer of 20 KB takes 160 ms on it, and they queue.
 SLOW_BITS = 1_000_000
-# Of each fifth of a second the slow node runs so much: about as long as it takes to answer those who wait.
-RUNS_SECONDS, STOPS_SECONDS = 0.005, 0.195
 SECONDS = float(os.environ.get("FOREBAY_NET_FAULT_SECONDS", "4"))
-
-
-class Brake(threading.Thread):
-    """Lets a process run a fortieth of the time, until release()."""
-
-    def __init__(self, daemon):
-        super().__init__()
-        self.daemon_process, self.ends = daemon, threading.Event()
-        self.start()
-
-    def run(self):
-        while not self.ends.is_set():
-            self.daemon_process.kill(signal.SIGSTOP)
-            self.ends.wait(STOPS_SECONDS)
-            self.daemon_process.kill(signal.SIGCONT)
-            self.ends.wait(RUNS_SECONDS)
-
-    def release(self):
-        self.ends.set()
-        self.join()
 
 
 class SlowNode(NetFaultTest):
@@ -57,8 +33,7 @@ class SlowNode(NetFaultTest):
         eventually(lambda: all(self.answered(name) > 500 for name in self.NODES), "its pace is known")
         self.assertEqual(self.slow(), [])
         hedges = self.hedges()
-        brake = Brake(self.cluster.nodes["n2"])
-        self.addCleanup(brake.release)
+        self.network["n2"].limit(SLOW_BITS, self.network["m1"])
         eventually(lambda: self.hedges() > hedges, "nothing was hedged: the fault did not happen")
         eventually(lambda: self.slow() == ["n2"], "it is named")
         self.assertIn("node n2 answers a mount several times slower", self.alerts()["node_slow"])
@@ -73,9 +48,7 @@ class SlowNode(NetFaultTest):
         print(f"\n    the slow node answers {shed:.0f} reads a second of {rate:.0f}; "
               f"{self.hedges('won'):.0f} hedges won, {self.hedges('in_vain'):.0f} in vain", file=sys.stderr)
         self.assertLess(shed, rate / 10, "it sheds load")
-        # The few questions that it still gets are answered by those who have copies.
-        eventually(lambda: self.hedges("won") > 0, "no hedge was of use")
-        brake.release()
+        self.network.heal()
         eventually(lambda: self.slow() == [], "it is well again")
         self.wait_for_return("n2")
         self.finish(load, "a slow node")
