@@ -2,31 +2,21 @@
 """Nodes are drained, removed, fenced and restarted under verified readers: every read is right, none fails, and S3 is asked
 for little again. Counts of GETs are those of the S3 server's own log."""
 
-import os
 import sys
 
 import verified_reader
-from e2e import PROGRAMS, E2eTest, eventually, main
-from failover_test import Load
+from e2e import PROGRAMS, eventually, main
+from verified_load import FILES, VerifiedTest
 
-FILES = 2000  # of one block each
 LITTLE = FILES * 0.02
-READERS = 4
-# Of all readers together while the fault lasts. A slower run proves little and counts as a failure.
-READS_PER_SECOND = 1000 if "release" in PROGRAMS.parts else 200
 
 
-class ClusterNodes(E2eTest):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        verified_reader.write(cls.home / "source", FILES)
-        cls.shared_bucket = f"nodes{os.getpid()}"
-        cls.rgw.upload(cls.home / "source", cls.shared_bucket)
+class ClusterNodes(VerifiedTest):
+    # Nodes are started and stopped beside the readers, on the same cores.
+    READS_PER_SECOND = 1000 if "release" in PROGRAMS.parts else 200
 
     def setUp(self):
         super().setUp()
-        self.bucket = self.shared_bucket
         self.start()
         self.link("data", "", "--no-background-fill")
         before = self.fetched()
@@ -34,25 +24,10 @@ class ClusterNodes(E2eTest):
         self.assertEqual(self.fetched() - before, FILES)
         self.mount = self.cluster.mount("data", "m1")
 
-    def fetched(self):
-        return self.gets()["gets"]
-
-    def load(self, passes=0, readers=READERS):
-        load = Load(self.mount, passes, readers, FILES)
-        self.addCleanup(load.kill)
-        return load
-
-    def finish(self, load, what, rate=READS_PER_SECOND):
-        total = load.stop()
-        print(f"\n    {what}: {total['reads']} reads, {total['rate']:.0f} a second, longest {total['longest_seconds']:.2f} s",
-              file=sys.stderr)
-        self.assertEqual((total["errors"][:5], total["wrong"][:5]), ([], []))
-        self.assertGreaterEqual(total["rate"], rate, "too little load: this run proves nothing")
-
     def one_epoch(self, what):
         """Every byte once; answers the GETs that it took."""
         before = self.fetched()
-        self.finish(self.load(passes=1, readers=1), what, rate=0)
+        self.finish(self.load(self.mount, passes=1, readers=1), what, rate=0)
         return self.fetched() - before
 
     def node(self, name):
@@ -79,7 +54,7 @@ class ClusterNodes(E2eTest):
         self.cluster.cli("pin", "data")
         pinned = FILES * verified_reader.FILE_BYTES
         eventually(lambda: self.pinned_bytes() == pinned, "every block is pinned")
-        load = self.load()
+        load = self.load(self.mount)
         before = self.fetched()
         held = self.node("n2")["blocks"]
         self.assertGreater(held, FILES / 5)
@@ -96,7 +71,7 @@ class ClusterNodes(E2eTest):
         self.assertEqual(self.one_epoch("after the drain"), 0)
         self.assertTrue(any("drains node n2: done" in line for line in self.audit()), self.audit())
         # Its next start brings it back, with what it held.
-        load = self.load()
+        load = self.load(self.mount)
         self.cluster.start_node("n2", self.CACHE)
         self.serves_again("n2")
         self.finish(load, "drained node started again")
@@ -107,7 +82,7 @@ class ClusterNodes(E2eTest):
         self.assertEqual(self.cluster.coordinator.stop(), 0)
         self.cluster.start_coordinator("--drain-limit", "400kB/s")
         eventually(lambda: [node["state"] for node in self.cluster.json("nodes")["nodes"]] == ["up"] * 3, "all are back")
-        load = self.load()
+        load = self.load(self.mount)
         before = self.fetched()
         task = self.cluster.json("node", "drain", "n1", "--detach")["task"]
         self.assertEqual(self.state("n1"), "draining")
@@ -127,7 +102,7 @@ class ClusterNodes(E2eTest):
         self.assertLessEqual(self.fetched() - before, LITTLE)
 
     def test_a_lost_node_costs_its_share_once(self):
-        load = self.load()
+        load = self.load(self.mount)
         before = self.fetched()
         held = self.node("n3")["blocks"]  # a third of all, but for the throw of the hashes
         self.cluster.nodes.pop("n3").kill()
@@ -143,7 +118,7 @@ class ClusterNodes(E2eTest):
         self.assertEqual(self.one_epoch("once more"), 0)
 
     def test_a_fenced_node_stays_out_until_it_is_taken_back(self):
-        load = self.load()
+        load = self.load(self.mount)
         self.cluster.cli("node", "fence", "n1")
         self.assertEqual(self.state("n1"), "out, fenced")
         self.assertEqual(self.cluster.nodes["n1"].stop(), 0)
@@ -166,7 +141,7 @@ class ClusterNodes(E2eTest):
         self.assertEqual(self.state("n3"), "up")
 
     def test_all_nodes_are_restarted_one_after_the_other(self):
-        load = self.load()
+        load = self.load(self.mount)
         before = self.fetched()
         for name in self.NODES:
             self.assertEqual(self.cluster.nodes[name].stop(), 0)

@@ -3,83 +3,21 @@
 
 import json
 import os
-import pathlib
 import signal
-import subprocess
 import sys
 import time
 
-import verified_reader
-from e2e import PROGRAMS, E2eTest, eventually, main
+from e2e import eventually, main
+from verified_load import FILES, VerifiedTest, state_of
 
-FILES = 2000  # of one block each
-READERS = 4
-# Of all readers together, over the whole run with its fault. A slower one proves little and counts as a failure.
-READS_PER_SECOND = 2000 if "release" in PROGRAMS.parts else 200
 SHARE = 1 / 3 + 0.02  # of the blocks may be fetched again when one of three nodes is lost
 
 
-def state_of(pid):
-    """'R', 'S', 'T' … of a process; None when there is none."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except FileNotFoundError:
-        return None
-
-
-class Load:
-    """Readers of the whole data set until stop(), or once over it."""
-
-    def __init__(self, mount, passes=0, readers=READERS, files=FILES):
-        self.readers = [subprocess.Popen(
-            [sys.executable, "-B", verified_reader.__file__, str(mount), str(files), str(seed), str(passes)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for seed in range(readers)]
-
-    def stop(self, seconds=60):
-        reports = [json.loads(reader.communicate("stop", timeout=seconds)[0]) for reader in self.readers]
-        total = {"reads": sum(report["reads"] for report in reports),
-                 "seconds": max(report["seconds"] for report in reports),
-                 "longest_seconds": max(report["longest_seconds"] for report in reports),
-                 "errors": [error for report in reports for error in report["errors"]],
-                 "wrong": [name for report in reports for name in report["wrong"]]}
-        total["rate"] = total["reads"] / total["seconds"]
-        return total
-
-    def kill(self):
-        for reader in self.readers:
-            if reader.poll() is None:
-                reader.kill()
-            reader.wait()
-            reader.stdin.close()
-            reader.stdout.close()
-
-
-class Failover(E2eTest):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        verified_reader.write(cls.home / "source", FILES)
-        cls.shared_bucket = f"failover{os.getpid()}"
-        cls.rgw.upload(cls.home / "source", cls.shared_bucket)
-
-    def setUp(self):
-        super().setUp()
-        self.bucket = self.shared_bucket
-        self.gets_before = self.gets()["gets"]
-
-    def fetched(self):
-        """GETs since this test began."""
-        return self.gets()["gets"] - self.gets_before
-
+class Failover(VerifiedTest):
     def begin(self):
         self.start()
         self.link()
         return self.cluster.mount("data", "m1")
-
-    def load(self, mount, passes=0, readers=READERS):
-        load = Load(mount, passes, readers)
-        self.addCleanup(load.kill)
-        return load
 
     def warm(self, mount):
         """One epoch: every block is in a cache, fetched once."""
@@ -87,13 +25,6 @@ class Failover(E2eTest):
         self.assertEqual(self.fetched(), FILES)
         stored = lambda: sum(node["blocks"] for node in self.cluster.json("stats")["nodes"]) == FILES  # noqa: E731
         eventually(stored, "every block is stored")
-
-    def finish(self, load, what, rate=READS_PER_SECOND):
-        total = load.stop()
-        print(f"\n    {what}: {total['reads']} reads, {total['rate']:.0f} a second, longest {total['longest_seconds']:.2f} s",
-              file=sys.stderr)
-        self.assertEqual((total["errors"][:5], total["wrong"][:5]), ([], []))
-        self.assertGreaterEqual(total["rate"], rate, "too little load: this run proves nothing")
 
     def switches(self, mount):
         return json.loads((mount / ".forebay" / "stats").read_text())["owner_switches"]

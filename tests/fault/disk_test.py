@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 """The disk of a cache node fails while a job trains: every read is right, none fails, and the disk comes back."""
 
-import os
 import pathlib
 import shutil
 import signal
@@ -11,9 +10,9 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import verified_reader  # noqa: E402
-from e2e import E2eTest, eventually, main  # noqa: E402
-from failover_test import FILES, READS_PER_SECOND, Load  # noqa: E402
+from e2e import eventually, main  # noqa: E402
 from loop_disk import LoopDisk, can_throttle, drop_clean_pages, run, skip_if_missing  # noqa: E402
+from verified_load import FILES, READS_PER_SECOND, Load, VerifiedTest  # noqa: E402
 
 DISK_MIB = 160
 # The promise is 3 s (FAULTS); a machine that builds beside this test is given room.
@@ -28,21 +27,16 @@ def listens(address):
         return probe.connect_ex((host, int(port))) == 0
 
 
-class DiskFault(E2eTest):
+class DiskFault(VerifiedTest):
     @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        verified_reader.write(cls.home / "source", FILES)
+    def write_files(cls, folder):
+        super().write_files(folder)
         cls.data = verified_reader.contents(FILES)
-        cls.shared_bucket = f"disks{os.getpid()}"
-        cls.rgw.upload(cls.home / "source", cls.shared_bucket)
 
     def setUp(self):
         super().setUp()
-        self.bucket = self.shared_bucket
         self.disks = {}
         self.links = 0
-        self.gets_before = self.gets()["gets"]
 
     def end_cluster(self):
         for disk in self.disks.values():
@@ -53,9 +47,6 @@ class DiskFault(E2eTest):
         finally:
             for disk in self.disks.values():
                 disk.close()
-
-    def fetched(self):
-        return self.gets()["gets"] - self.gets_before
 
     def begin(self, names):
         """A node on a disk of its own for each name, and all data in their caches."""

@@ -1,34 +1,24 @@
 #!/usr/bin/python3
 """A node with several disks: each is used by its size, and one is taken away and given back by configuration."""
 
-import os
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import verified_reader  # noqa: E402
-from e2e import E2eTest, eventually, main  # noqa: E402
+from e2e import eventually, main  # noqa: E402
+from verified_load import VerifiedTest  # noqa: E402
 
 FILES = 600
 SIZES = ("64MiB", "128MiB", "256MiB")
 
 
-class SeveralDisks(E2eTest):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        verified_reader.write(cls.home / "source", FILES)
-        cls.shared_bucket = f"several{os.getpid()}"
-        cls.rgw.upload(cls.home / "source", cls.shared_bucket)
+class SeveralDisks(VerifiedTest):
+    FILES = FILES
 
     def setUp(self):
         super().setUp()
-        self.bucket = self.shared_bucket
-        self.gets_before = self.gets()["gets"]
         self.paths = [self.folder / f"disk{i}" for i in range(len(SIZES))]
-
-    def fetched(self):
-        return self.gets()["gets"] - self.gets_before
 
     def start_with(self, disks):
         """(Re)starts the node with these of its disks; the first holds its name."""

@@ -10,8 +10,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import verified_reader  # noqa: E402
 from e2e import E2eTest, eventually, main  # noqa: E402
-from failover_test import FILES, Load  # noqa: E402
 from loop_disk import SKIPPED, LoopDisk, can_throttle, drop_clean_pages, skip_if_missing  # noqa: E402
+from verified_load import FILES, Load  # noqa: E402
 
 DISK_MIB = 160
 PIECE = 24 << 10  # a file with its header and padding

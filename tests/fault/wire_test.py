@@ -9,9 +9,8 @@ import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
-import verified_reader  # noqa: E402
-from e2e import E2eTest, eventually, main  # noqa: E402
-from failover_test import Load  # noqa: E402
+from e2e import eventually, main  # noqa: E402
+from verified_load import VerifiedTest  # noqa: E402
 from wire_proxy import DAMAGE, STALLS, WireProxy  # noqa: E402
 
 FILES = 400
@@ -48,20 +47,18 @@ class LargeReader(threading.Thread):
         self.join(120)
 
 
-class Wire(E2eTest):
+class Wire(VerifiedTest):
+    FILES = FILES
+
     @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        verified_reader.write(cls.home / "source", FILES)
+    def write_files(cls, folder):
+        super().write_files(folder)
         cls.large = random.Random(SEED).randbytes(LARGE)
-        (cls.home / "source" / "large").write_bytes(cls.large)
-        cls.shared_bucket = f"wire{os.getpid()}"
-        cls.rgw.upload(cls.home / "source", cls.shared_bucket)
+        (folder / "large").write_bytes(cls.large)
         print(f"FOREBAY_FAULT_SEED={SEED}", file=sys.stderr)
 
     def setUp(self):
         super().setUp()
-        self.bucket = self.shared_bucket
         self.proxies = {}
 
     def start_node(self, name):
@@ -86,9 +83,8 @@ class Wire(E2eTest):
     def made(self):
         return sum(proxy.made for proxy in self.proxies.values())
 
-    def bend_all(self, mount, faults, every, times):
-        load = Load(mount, readers=8, files=FILES)
-        self.addCleanup(load.kill)
+    def bend_all(self, mount, faults, every, times, rate):
+        load = self.load(mount, readers=8)
         large = LargeReader(mount / "large", self.large)
         self.addCleanup(large.stop)
         for fault in faults:
@@ -100,24 +96,20 @@ class Wire(E2eTest):
                 proxy.straighten()
             eventually(lambda: large.reads > reads, f"after {fault} reads go on")
         large.stop()
-        total = load.stop()
-        print(f"\n    {', '.join(faults)}, {times} of each: {total['reads']} reads, {total['rate']:.0f} a second, "
-              f"longest {total['longest_seconds']:.2f} s", file=sys.stderr)
-        self.assertEqual((total["errors"][:5], total["wrong"][:5], large.errors[:5]), ([], [], []))
+        total = self.finish(load, f"{', '.join(faults)}, {times} of each", rate)
+        self.assertEqual(large.errors[:5], [])
         self.assertEqual((mount / ".forebay" / "errors").read_text(), "")
         self.assertLess(total["longest_seconds"], LONGEST_SECONDS)
-        return total
 
     def test_damaged_frames_never_reach_a_reader(self):
         mount = self.begin()
-        total = self.bend_all(mount, DAMAGE, 25, TIMES)
-        self.assertGreaterEqual(total["rate"], READS_PER_SECOND, "too little load: this run proves nothing")
+        self.bend_all(mount, DAMAGE, 25, TIMES, READS_PER_SECOND)
         failures = self.cluster.mounts["m1"].metrics()["forebay_checksum_failures_total", 'where="mount"']
         self.assertGreater(failures, 0, "no flipped payload was noticed")
 
     def test_a_peer_that_sends_next_to_nothing_is_left(self):
         mount = self.begin()
-        self.bend_all(mount, STALLS, 200, max(2, TIMES // 5))
+        self.bend_all(mount, STALLS, 200, max(2, TIMES // 5), 0)
 
 
 if __name__ == "__main__":
