@@ -41,7 +41,20 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   return pointers;
 }
 
-/// In the child: only calls that need no lock.
+/// exec would do it, too; but a signal that comes before would be answered as our supervisor
+/// answers its own crash: by clearing the mount point.
+void ForgetHandlers() {
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction action{};
+    // The C library keeps some numbers to itself.
+    if (::sigaction(number, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;
+    action = {};
+    action.sa_handler = SIG_DFL;
+    ::sigaction(number, &action, nullptr);
+  }
+}
+
+/// In the child, with all signals blocked: only calls that need no lock.
 [[noreturn]] void Become(int program, int channel, int config, char* const* argv,
                          char* const* envp) {
   ::setsid();
@@ -54,6 +67,7 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   const int high_program = ::fcntl(program, F_DUPFD_CLOEXEC, Keeper::kConfigFd + 1);
   ::dup2(high_channel, Keeper::kChannelFd);
   ::dup2(high_config, Keeper::kConfigFd);
+  ForgetHandlers();
   sigset_t none;
   sigemptyset(&none);
   ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
@@ -75,11 +89,18 @@ Result<WorkerProcess> WorkerProcess::Start(int program, const WorkerCommand& com
   for (const auto& [name, value] : command.environment) variables.push_back(name + "=" + value);
   const std::vector<char*> argv = Pointers(arguments);
   const std::vector<char*> envp = Pointers(variables);
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   const pid_t child = ::fork();
-  if (child < 0) return Refused("fork");
   if (child == 0) {
     Become(program, ends->second.fd(), config->get(), argv.data(), envp.data());
   }
+  const int why = errno;
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = why;
+  if (child < 0) return Refused("fork");
   return WorkerProcess(child, std::move(ends->first));
 }
 
