@@ -13,14 +13,21 @@ namespace {
 constexpr Duration kJudgeEvery = std::chrono::milliseconds(500);
 constexpr int kSlowFactor = 5;
 constexpr int kHedgeFactor = 3;
+constexpr std::uint64_t kTrimmedOneIn = 100;
 /// Nodes beyond these are not watched; a ring has at most so many (kMaxRingNodes).
 constexpr std::size_t kMaxNodes = 4096;
 constexpr std::size_t kBucketsPerOctave = 4;
 
-/// Of sorted values without the one at `own`: their lower median.
-Duration MedianOfOthers(const std::vector<Duration>& sorted, std::size_t own) {
+/// Of sorted values without one that is `own`: their lower median.
+Duration MedianOfOthers(const std::vector<Duration>& sorted, Duration own) {
+  const auto place =
+      static_cast<std::size_t>(std::ranges::lower_bound(sorted, own) - sorted.begin());
   const std::size_t middle = (sorted.size() - 2) / 2;
-  return sorted[middle < own ? middle : middle + 1];
+  return sorted[middle < place ? middle : middle + 1];
+}
+
+Duration TooLong(Duration others) {
+  return std::max<Duration>(kSlowFactor * others, NodePace::kSlowAtLeast);
 }
 
 Duration HedgeAfterTail(Duration tail) {
@@ -34,6 +41,7 @@ struct NodePace::Speed {
   Node* node;
   const std::string* id;
   Duration half;  // of its answers take at most this
+  Duration mean;  // without the slowest
   Duration tail;  // 99 of 100 take at most this
 };
 
@@ -43,6 +51,14 @@ std::size_t NodePace::BucketOf(Duration took) {
   const auto octave = static_cast<std::size_t>(std::bit_width(us) - 1);
   const std::uint64_t quarter = octave < 2 ? 0 : (us >> (octave - 2)) & 3;
   return std::min(octave * kBucketsPerOctave + static_cast<std::size_t>(quarter), kBuckets - 1);
+}
+
+Duration NodePace::UpperBound(std::size_t bucket) {
+  const std::size_t octave = bucket / kBucketsPerOctave;
+  const std::size_t quarters = kBucketsPerOctave + bucket % kBucketsPerOctave + 1;
+  return std::chrono::microseconds((std::int64_t{1} << octave) *
+                                   static_cast<std::int64_t>(quarters) /
+                                   std::int64_t{kBucketsPerOctave});
 }
 
 // The upper bound of the bucket that holds it.
@@ -55,11 +71,23 @@ Duration NodePace::Quantile(const Node& node, double q) {
     seen += node.now.counts[bucket] + node.before.counts[bucket];
     if (seen >= wanted) break;
   }
-  const std::size_t octave = bucket / kBucketsPerOctave;
-  const std::size_t quarters = kBucketsPerOctave + bucket % kBucketsPerOctave + 1;
-  return std::chrono::microseconds((std::int64_t{1} << octave) *
-                                   static_cast<std::int64_t>(quarters) /
-                                   std::int64_t{kBucketsPerOctave});
+  return UpperBound(bucket);
+}
+
+// One answer at least is left out: a single bad one is no bad node.
+Duration NodePace::TrimmedMean(const Node& node) {
+  const std::uint64_t all = node.now.all + node.before.all;
+  const std::uint64_t counted = all - std::max<std::uint64_t>(all / kTrimmedOneIn, 1);
+  if (all < 2) return {};
+  std::uint64_t left = counted;
+  Duration sum{};
+  for (std::size_t bucket = 0; bucket < kBuckets && left > 0; ++bucket) {
+    const std::uint64_t here =
+        std::min<std::uint64_t>(left, node.now.counts[bucket] + node.before.counts[bucket]);
+    sum += UpperBound(bucket) * static_cast<std::int64_t>(here);
+    left -= here;
+  }
+  return sum / static_cast<std::int64_t>(counted);
 }
 
 void NodePace::Turn(TimePoint now) {
@@ -86,12 +114,14 @@ void NodePace::Note(const std::string& node, Duration took, TimePoint now) {
   if (now - judged_ >= kJudgeEvery) Judge(now);
 }
 
-void NodePace::JudgeOne(Node& node, Duration own, Duration others, TimePoint now) {
-  const Duration too_long = std::max<Duration>(kSlowFactor * others, kSlowAtLeast);
-  if (!node.slow && own >= too_long) {
+/// `half` and `mean` are the others'.
+void NodePace::JudgeOne(const Speed& speed, Duration half, Duration mean, TimePoint now) {
+  Node& node = *speed.node;
+  if (!node.slow && (speed.half >= TooLong(half) || speed.mean >= TooLong(mean))) {
     node.slow = true;
     node.slow_since = now;
-  } else if (node.slow && own < too_long / 2 && now - node.slow_since >= kSlowFor) {
+  } else if (node.slow && speed.half < TooLong(half) / 2 && speed.mean < TooLong(mean) / 2 &&
+             now - node.slow_since >= kSlowFor) {
     node.slow = false;
   }
 }
@@ -99,9 +129,10 @@ void NodePace::JudgeOne(Node& node, Duration own, Duration others, TimePoint now
 void NodePace::Say(const Speed& speed, Duration others) {
   const auto ms = [](Duration d) { return std::chrono::duration<double, std::milli>(d).count(); };
   spdlog::warn(
-      "cache node {} is {}: it answers from its cache in {:.1f} ms, the others in {:.1f} ms",
+      "cache node {} is {}: it answers from its cache in {:.1f} ms on average, the others in "
+      "{:.1f} ms",
       *speed.id, speed.node->slow ? "slow; reads go to other owners first" : "slow no longer",
-      ms(speed.half), ms(others));
+      ms(speed.mean), ms(others));
 }
 
 // A slow node is asked seldom: fewer answers judge it.
@@ -109,30 +140,28 @@ void NodePace::Judge(TimePoint now) {
   judged_ = now;
   std::vector<Speed> speeds;
   std::vector<Duration> halves;
+  std::vector<Duration> means;
   std::vector<Duration> tails;
   for (auto& [id, node] : nodes_) {
     node.hedge_after.reset();
     const std::uint64_t answers = node.now.all + node.before.all;
     if (answers < (node.slow ? kTellingAnswers / 4 : kTellingAnswers)) continue;
-    speeds.push_back(Speed{&node, &id, Quantile(node, 0.5), Quantile(node, 0.99)});
+    speeds.push_back(
+        Speed{&node, &id, Quantile(node, 0.5), TrimmedMean(node), Quantile(node, 0.99)});
     halves.push_back(speeds.back().half);
+    means.push_back(speeds.back().mean);
     tails.push_back(speeds.back().tail);
   }
-  std::ranges::sort(halves);
-  std::ranges::sort(tails);
+  for (std::vector<Duration>* values : {&halves, &means, &tails}) std::ranges::sort(*values);
   hedge_unknown_after_.reset();
   if (!tails.empty()) hedge_unknown_after_ = HedgeAfterTail(tails[(tails.size() - 1) / 2]);
   if (speeds.size() < 2) return;
-  const auto place = [](const std::vector<Duration>& sorted, Duration own) {
-    return static_cast<std::size_t>(std::ranges::lower_bound(sorted, own) - sorted.begin());
-  };
   for (const Speed& speed : speeds) {
-    Node& node = *speed.node;
-    const Duration others = MedianOfOthers(halves, place(halves, speed.half));
-    node.hedge_after = HedgeAfterTail(MedianOfOthers(tails, place(tails, speed.tail)));
-    const bool was_slow = node.slow;
-    JudgeOne(node, speed.half, others, now);
-    if (node.slow != was_slow) Say(speed, others);
+    speed.node->hedge_after = HedgeAfterTail(MedianOfOthers(tails, speed.tail));
+    const bool was_slow = speed.node->slow;
+    const Duration mean = MedianOfOthers(means, speed.mean);
+    JudgeOne(speed, MedianOfOthers(halves, speed.half), mean, now);
+    if (speed.node->slow != was_slow) Say(speed, mean);
   }
   const auto slow = std::ranges::count_if(nodes_, [](const auto& row) { return row.second.slow; });
   slow_nodes_.store(static_cast<std::size_t>(slow), std::memory_order_release);

@@ -19,8 +19,9 @@ namespace forebay {
 /// shared by all its threads. Thread-safe; time is given.
 ///
 /// A node is slow when half of its answers take five times as long as the others' do, the median
-/// over the others, and at least kSlowAtLeast. It is so for kSlowFor at least, and until they take
-/// less than half of that.
+/// over the others, and at least kSlowAtLeast; or when their mean does, without the slowest of a
+/// hundred: a node that stutters answers most questions quickly. It is so for kSlowFor at least,
+/// and until both are less than half of that.
 class NodePace {
  public:
   /// Shorter waits are not worth a second question (DESIGN section 5).
@@ -71,11 +72,13 @@ class NodePace {
   struct Speed;
 
   static std::size_t BucketOf(Duration took);
+  static Duration UpperBound(std::size_t bucket);
   static Duration Quantile(const Node& node, double q);
+  static Duration TrimmedMean(const Node& node);
   void Turn(TimePoint now);
   void Judge(TimePoint now);
   static void Say(const Speed& speed, Duration others);
-  static void JudgeOne(Node& node, Duration own, Duration others, TimePoint now);
+  static void JudgeOne(const Speed& speed, Duration half, Duration mean, TimePoint now);
 
   mutable std::mutex mutex_;
   std::unordered_map<std::string, Node> nodes_;

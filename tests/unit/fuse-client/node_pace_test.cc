@@ -40,6 +40,35 @@ TEST_F(NodePaceTest, ANodeTenTimesSlowerThanTheOthersIsSlow) {
   EXPECT_FALSE(pace_.IsSlow("c"));
 }
 
+// It runs for 5 ms of each 200, and a reader waits for it once in 20 answers.
+TEST_F(NodePaceTest, ANodeThatStuttersIsSlowThoughMostOfItsAnswersAreQuick) {
+  for (int i = 0; i < 20; ++i) {
+    Answer(milliseconds(195), milliseconds(1), milliseconds(1), milliseconds(5));
+    Answer(milliseconds(1), milliseconds(1), milliseconds(1), milliseconds(95));
+  }
+  EXPECT_TRUE(pace_.IsSlow("a"));
+  EXPECT_FALSE(pace_.IsSlow("b"));
+  EXPECT_FALSE(pace_.IsSlow("c"));
+}
+
+TEST_F(NodePaceTest, OneVeryLateAnswerInAHundredIsNoSlowNode) {
+  for (int i = 0; i < 40; ++i) {
+    Answer(seconds(2), milliseconds(1), milliseconds(1), milliseconds(5));
+    Answer(milliseconds(1), milliseconds(1), milliseconds(1), milliseconds(600));
+  }
+  EXPECT_FALSE(pace_.IsSlow("a"));
+}
+
+TEST_F(NodePaceTest, ANodeThatNoLongerStuttersIsWellAgain) {
+  for (int i = 0; i < 20; ++i) {
+    Answer(milliseconds(195), milliseconds(1), milliseconds(1), milliseconds(5));
+    Answer(milliseconds(1), milliseconds(1), milliseconds(1), milliseconds(95));
+  }
+  ASSERT_TRUE(pace_.IsSlow("a"));
+  AnswerSeldom(milliseconds(1), milliseconds(1), seconds(25));
+  EXPECT_FALSE(pace_.IsSlow("a"));
+}
+
 TEST_F(NodePaceTest, NobodyIsSlowWhereAllAre) {
   Answer(milliseconds(900), milliseconds(700), milliseconds(500), seconds(20));
   for (const char* id : {"a", "b", "c"}) EXPECT_FALSE(pace_.IsSlow(id));
