@@ -9,6 +9,9 @@ import statistics
 import subprocess
 
 import bench_cold
+import bench_eviction
+import bench_namespace
+import bench_store
 
 # Nobody waits for a FORGET; STATFS is what a monitor asks of every mount.
 NOT_OF_READING = ("forget", "statfs")
@@ -161,6 +164,15 @@ def counts_hold(result):
     return all(line["holds"] for line in result["to_hold"] if line["decides"])
 
 
+def print_document(result, say):
+    for name, part in (("store", bench_store), ("eviction", bench_eviction), ("namespace", bench_namespace)):
+        if name in result:
+            part.print_tables(result[name], say)
+            print_to_hold(result, say)
+            return print_machine(result, say)
+    return print_tables(result, say)
+
+
 def print_tables(result, say):
     for workload in result["workloads"]:
         print_workload(workload, say)
@@ -180,10 +192,10 @@ def print_tables(result, say):
 
 def print_to_hold(result, say):
     say("\nto hold (counts decide the exit code, times never)")
-    width = max(len(line["what"]) for line in result["to_hold"])
+    width, first = (max(len(line[key]) for line in result["to_hold"]) for key in ("what", "workload"))
     for line in result["to_hold"]:
         verdict = {True: "ok", False: "NOT REACHED", None: "-"}[line["holds"]]
-        say(f"  {line['workload']:8}{line['what']:{width}}{line['measured']:>14}  {line['wanted']:14}{verdict}")
+        say(f"  {line['workload']:{first + 2}}{line['what']:{width}}{line['measured']:>14}  {line['wanted']:14}{verdict}")
 
 
 def print_machine(result, say):

@@ -9,6 +9,8 @@ import sys
 import tempfile
 import unittest
 
+from bench_page import check_page
+
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = pathlib.Path(os.environ.get("FOREBAY_BIN", "")).resolve()
 FILES, SECONDS = 200, 300
@@ -25,9 +27,11 @@ def leftovers():
 class BenchTest(unittest.TestCase):
     def test_one_round_has_every_figure_and_its_counts_hold(self):
         before = leftovers()
+        page = tempfile.NamedTemporaryFile(suffix=".html")
+        self.addCleanup(page.close)
         result = subprocess.run(
             [REPOSITORY / "ops" / "bench", "small", "--rounds", "1", "--files", str(FILES), "--programs", PROGRAMS,
-             "--json", "-"], capture_output=True, text=True, timeout=SECONDS, check=False,
+             "--json", "-", "--html", page.name], capture_output=True, text=True, timeout=SECONDS, check=False,
             env={**os.environ, "AWS_ENDPOINT_URL": "http://127.0.0.1:1", "RCLONE_BIND": "nonsense"})
         self.assertEqual(result.returncode, 0, result.stderr)
         document = json.loads(result.stdout)
@@ -50,6 +54,7 @@ class BenchTest(unittest.TestCase):
                          {key: (FILES, FILES) if key == "forebay_epoch1" else (0, 0) for key in OURS})
         self.assertEqual([line for line in document["to_hold"] if line["decides"] and not line["holds"]], [])
         self.assertEqual(leftovers() - before, set())
+        check_page(self, pathlib.Path(page.name).read_text(), document)
 
     def test_a_cold_epoch_costs_one_get_a_block_with_and_without_a_fill(self):
         before = leftovers()

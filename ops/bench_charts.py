@@ -1,0 +1,98 @@
+"""Which figures of a run of ops/bench are plotted, and beside what. It takes the JSON alone, so that an older run is drawn
+as a new one is; what a run did not measure is left out."""
+
+import statistics
+
+from bench_html import FOREBAY, NATIVE, PEER, Chart, Row, Section
+
+
+def sections(document):
+    if "walks" in document:  # the JSON of `ops/bench namespace` before it had a machine
+        document = {"namespace": document}
+    for workload in document.get("workloads") or []:
+        yield _files(workload)
+    for key, draw in DRAWN.items():
+        if document.get(key):
+            yield draw(document[key])
+
+
+def whose(subject):
+    return FOREBAY if subject["forebay"] else NATIVE if subject["key"].startswith("native") else PEER
+
+
+def _files(workload):
+    readers = workload["readers"]
+    last = readers[-1]
+    found = {(row["subject"], row["readers"]): row for row in workload["medians"]}
+    unit, field = ("files/s", "files_per_second") if workload["name"] == "small" else ("GB/s", "gb_per_second")
+
+    def rows(value, numbers=(last,), only=lambda subject: True):
+        return [Row(subject["title"], whose(subject),
+                    [value(found[subject["key"], number]) if (subject["key"], number) in found else None
+                     for number in numbers])
+                for subject in workload["subjects"] if only(subject)]
+
+    names = [f"{number} reader{'s' if number > 1 else ''}" for number in readers]
+    charts = [
+        Chart(unit, "More is better.", names, rows(lambda row: row[field], readers)),
+        Chart("Against the local file system, page cache dropped", f"Times its {unit} in the same round, {last} readers.",
+              [""], rows(lambda row: row["against"].get("native_cold"))),
+        Chart("CPU seconds for each GB", f"Reader and daemons, {last} readers. Less is better.", [""],
+              rows(lambda row: row["cpu_seconds_per_gb"])),
+        Chart("FUSE messages for each file", f"After a walk, {last} readers. Less is better.", [""],
+              rows(lambda row: row["messages_per_file"], only=lambda subject: subject["forebay"])),
+        Chart("GETs for each block", "All reads of a round, as S3 counts them.", [""],
+              rows(lambda row: row["gets_per_block"], only=lambda subject: whose(subject) != NATIVE)),
+    ]
+    return Section(workload["name"], f"{workload['files']:,} files, {workload['bytes'] / 1e6:,.0f} MB, {workload['blocks']:,} "
+                   f"blocks. Medians of {workload['rounds']} rounds.", charts)
+
+
+def _cold(cold):
+    def rows(field):
+        return [Row(row["title"], NATIVE if row["row"] == "raw" else FOREBAY, [row[field]]) for row in cold["rows"]]
+
+    return Section("cold", f"{cold['files']:,} files, S3 {cold['delay_ms']} ms away, {cold['connections']} connections, "
+                   f"{cold['readers']} readers. Medians of {cold['rounds']} rounds.", [
+        Chart("files/s of a first epoch", "More is better.", [""], rows("files_per_second")),
+        Chart("GETs for each block", "As S3 counts them.", [""], rows("gets_per_block"))])
+
+
+def _store(store):
+    steps = (("write_s", "taken"), ("durable_s", "durable"), ("warm_s", "read warm"), ("cold_s", "read cold"))
+
+    def rows(rates):
+        for subject in dict.fromkeys(run["subject"] for run in rates["runs"]):
+            runs = [run for run in rates["runs"] if run["subject"] == subject]
+            yield Row(subject, FOREBAY if subject == "store" else NATIVE,
+                      [rates["objects"] / statistics.median(run[key] for run in runs) for key, _ in steps])
+
+    return Section("store", "A node's store alone, beside one file for each object and one raw file.", [
+        Chart(f"objects/s, {rates['length']:,} bytes each", "More is better.", [title for _, title in steps],
+              list(rows(rates))) for rates in store["rates"]])
+
+
+def _eviction(eviction):
+    others = ("no_evict", "lru", "oracle", "belady")
+
+    def chart(title, kept):
+        return Chart(title, "The part of the reads that cost no GET. More is better.", ["node", *others], [
+            Row(f"{row['workload']}, {row['jobs']} job{'s' if row['jobs'] > 1 else ''}, c = {row['part']}", FOREBAY,
+                [row[key]["hit_rate"] for key in ("node", *others)]) for row in kept])
+
+    return Section("eviction", "Hit rates of a cache that is too small.",
+                   [chart("the choice of what to evict", eviction["choice"]), chart("all of a node", eviction["whole"])])
+
+
+def _namespace(namespace):
+    median = statistics.median
+    return Section("namespace", f"{namespace['keys']:,} keys. Medians of {namespace['rounds']} rounds.", [
+        Chart("keys listed a second", "More is better.", [""], [
+            Row(name, FOREBAY if name.startswith("forebay") else PEER, [median(rates)])
+            for name, rates in namespace["rates"].items()]),
+        Chart("files met by find a second", "More is better.", ["first", "second"], [
+            Row(name, FOREBAY if name == "forebay" else NATIVE, [median(walks["first"]), median(walks["second"])])
+            for name, walks in namespace["walks"].items()])])
+
+
+DRAWN = {"cold": _cold, "store": _store, "eviction": _eviction, "namespace": _namespace}

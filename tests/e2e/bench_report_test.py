@@ -1,0 +1,112 @@
+#!/usr/bin/python3
+"""The page that ops/bench makes of a run: whole, well-formed and safe, whatever the JSON says. Nothing is measured."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "ops"))
+import bench_charts  # noqa: E402
+import bench_html  # noqa: E402
+import bench_report  # noqa: E402
+from bench_page import check_page  # noqa: E402
+
+NASTY = 'a</td><script>alert(1)</script> & "quoted" \'%s\' ü'
+
+
+def workload(name="small"):
+    """As bench_files.Workload.document has it: two rounds, three subjects."""
+    subjects = [{"key": "native_hot", "title": "native, warm", "cold": False, "peer": "s3fs_warm_allowed", "forebay": False},
+                {"key": "s3fs_warm_allowed", "title": NASTY, "cold": False, "peer": "s3fs_warm_allowed", "forebay": False},
+                {"key": "forebay_new_mount", "title": "forebay", "cold": False, "peer": "s3fs_warm_allowed", "forebay": True}]
+    runs = [{"subject": subject["key"], "round": number, "readers": readers, "files": 10, "bytes": 390_000, "errors": 0,
+             "seconds": 0.25, "files_per_second": 1000.125 * (place + 1) + number + readers / 7, "gb_per_second": 0.039,
+             "cpu_seconds_of_reader": 0.5, "cpu_seconds_of_daemons": 0.25, "cpu_share_of_others": 0.1,
+             "fuse_ops_of_walk": {"readdirplus": 2} if subject["forebay"] else {},
+             "fuse_ops": {"read": 10} if subject["forebay"] else {}}
+            for place, subject in enumerate(subjects) for number in (1, 2) for readers in (1, 8)]
+    visits = [{"subject": subject["key"], "round": number, "reads": 2, "gets": 0, "heads": 0, "gets_of_nodes": 0}
+              for subject in subjects for number in (1, 2)]
+    return {"name": name, "files": 10, "bytes": 390_000, "blocks": 10, "readers": [1, 8], "rounds": 2,
+            "skipped": ["rclone is not installed: skipped"], "failed": [NASTY], "subjects": subjects, "runs": runs,
+            "visits": visits}
+
+
+NAMESPACE = {"keys": 2000, "rounds": 1, "rates": {"forebay link": [1000.5], "one stream": [800.25]}, "lists_per_page": 1.25,
+             "coordinator_peak_mib": 120.5, "snapshot": {"objects": 2000, "bytes": 84_000},
+             "mount_seconds": {"first": 0.5, "again": 0.25},
+             "walks": {"native": {"first": [10.5], "second": [20.5]}, "forebay": {"first": [5.5], "second": [19.5]}}}
+
+
+class PageTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def report(self, document):
+        """What `ops/bench report` does with a file: the ended process, and the page if one was made."""
+        run, out = self.folder / "run.json", self.folder / "page.html"
+        run.write_text(document if isinstance(document, str) else json.dumps(document, indent=1))
+        result = subprocess.run([REPOSITORY / "ops" / "bench", "report", run, "--html", out], capture_output=True, text=True,
+                                timeout=60, check=False)
+        return result, out.read_text() if out.exists() else None
+
+    def test_a_run_of_files_has_bars_and_every_figure(self):
+        document = bench_report.document([workload(), workload("shards")], None, self.folder)
+        result, page = self.report(document)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        root = check_page(self, page, document)
+        self.assertIn(document["machine"]["kernel"], page)
+        charts = list(root.iter("{http://www.w3.org/2000/svg}svg"))
+        self.assertEqual(charts[0].attrib["aria-label"], "files/s")
+        # Three subjects with one and with eight readers; the longest bar is the fastest.
+        bars = list(charts[0].iter("{http://www.w3.org/2000/svg}rect"))
+        self.assertEqual(len(bars), 6)
+        widths = {"".join(bar.itertext()).rpartition(":")[0]: float(bar.attrib["width"]) for bar in bars}
+        self.assertEqual(max(widths, key=widths.get), "forebay, 8 readers")
+        rates = [row["files_per_second"] for row in document["workloads"][0]["medians"]]
+        self.assertAlmostEqual(min(widths.values()) / max(widths.values()), min(rates) / max(rates), places=2)
+        self.assertEqual(len({bar.attrib["fill"] for bar in bars}), 6)
+
+    def test_what_the_json_says_is_text_and_never_markup(self):
+        document = bench_report.document([workload()], None, self.folder)
+        _, page = self.report(document)
+        self.assertNotIn("<script", page)
+        self.assertIn("&lt;script&gt;", page)
+        self.assertEqual(bench_html.escape(NASTY).count("<"), 0)
+
+    def test_a_run_without_a_machine_is_drawn_too(self):
+        result, page = self.report(NAMESPACE)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        root = check_page(self, page, NAMESPACE)
+        self.assertEqual([chart.attrib["aria-label"] for chart in root.iter("{http://www.w3.org/2000/svg}svg")],
+                         ["keys listed a second", "files met by find a second"])
+
+    def test_a_key_that_is_not_drawn_is_in_the_tables(self):
+        document = {"schema_version": 9, "later": [{"a": 1.5, "b": {"c": [1, 2.25]}}, {"d": None}], "workloads": []}
+        self.assertEqual(list(bench_charts.sections(document)), [])
+        result, page = self.report(document)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        check_page(self, page, document)
+
+    def test_what_is_no_run_is_refused_and_makes_no_page(self):
+        for text in ("", "[1, 2]", "nonsense", '{"workloads": [{"name": "small"}]}'):
+            result, page = self.report(text)
+            self.assertEqual((result.returncode, page), (1, None), text)
+            self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
+            self.assertIn("run.json", result.stderr)
+
+    def test_words_that_do_not_go_together_are_refused(self):
+        for words in (["report"], ["report", "x.json"], ["small", "x.json"]):
+            result = subprocess.run([REPOSITORY / "ops" / "bench", *words], capture_output=True, text=True, timeout=60,
+                                    check=False)
+            self.assertEqual(result.returncode, 2, words)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
