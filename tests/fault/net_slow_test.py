@@ -4,7 +4,9 @@ it, administrators see its name, and it is used again when it is well."""
 
 import json
 import os
+import signal
 import sys
+import threading
 import time
 import unittest
 
@@ -14,6 +16,30 @@ from net_cluster import FILES, NetFaultTest, eventually
 # Of a link: an answer of 20 KB takes 160 ms on it, and they queue.
 SLOW_BITS = 1_000_000
 SECONDS = float(os.environ.get("FOREBAY_NET_FAULT_SECONDS", "4"))
+
+
+class Stutter(threading.Thread):
+    """Lets a process run for a fortieth of the time: most of its answers are quick, and readers wait for it all the same."""
+
+    RUNS_SECONDS, STOPS_SECONDS = 0.005, 0.195
+
+    def __init__(self, pid):
+        super().__init__()
+        self.pid, self.ended = pid, threading.Event()
+        self.start()
+
+    def run(self):
+        try:
+            while not self.ended.wait(self.RUNS_SECONDS):
+                os.kill(self.pid, signal.SIGSTOP)
+                self.ended.wait(self.STOPS_SECONDS)
+                os.kill(self.pid, signal.SIGCONT)
+        finally:
+            os.kill(self.pid, signal.SIGCONT)
+
+    def end(self):
+        self.ended.set()
+        self.join()
 
 
 class SlowNode(NetFaultTest):
@@ -52,6 +78,20 @@ class SlowNode(NetFaultTest):
         eventually(lambda: self.slow() == [], "it is well again")
         self.wait_for_return("n2")
         self.finish(load, "a slow node")
+        self.assertEqual(self.fetched(), fetched, "a GET was spent on it")
+
+    def test_nor_does_one_that_stutters(self):
+        mount = self.begin()
+        load, fetched = self.load(mount), self.fetched()
+        eventually(lambda: all(self.answered(name) > 500 for name in self.NODES), "its pace is known")
+        self.assertEqual(self.slow(), [])
+        stutter = Stutter(self.cluster.nodes["n2"].pid)
+        self.addCleanup(stutter.end)
+        eventually(lambda: self.slow() == ["n2"], "it is named")
+        stutter.end()
+        eventually(lambda: self.slow() == [], "it is well again")
+        self.wait_for_return("n2")
+        self.finish(load, "a node that stutters")
         self.assertEqual(self.fetched(), fetched, "a GET was spent on it")
 
     def copies(self):
