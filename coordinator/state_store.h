@@ -52,8 +52,9 @@ class StateStore {
   virtual Result<std::vector<std::pair<std::string, std::string>>> Scan(
       const std::string& prefix) = 0;
 
-  /// All of `batch` or none of it. kDenied: somebody claimed a higher epoch than `fence`.
-  /// kInternal: the disk failed; nothing may be assumed about the batch until the next start.
+  /// All of `batch` or none of it; the last change of a key counts. kDenied: somebody claimed a
+  /// higher epoch than `fence`. kInternal: the disk failed; kUnavailable: the store does not
+  /// answer; nothing may be assumed about the batch then.
   virtual Status Write(const StateBatch& batch, std::uint64_t fence) = 0;
 };
 

@@ -1,0 +1,196 @@
+#include "coordinator/etcd_state_store.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "tests/fakes/etcd_server.h"
+#include "tests/fakes/temp_dir.h"
+
+namespace forebay {
+namespace {
+
+class EtcdStateStoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    server_ = fakes::EtcdServer::Start();
+    if (!server_) GTEST_SKIP() << "etcd does not start: install Debian's etcd-server";
+  }
+  EtcdOptions Options() const { return EtcdOptions{.endpoints = {server_->endpoint()}}; }
+
+  static StateBatch One(const std::string& key, const std::string& value) {
+    StateBatch batch;
+    batch.Put(key, value);
+    return batch;
+  }
+
+  std::unique_ptr<fakes::EtcdServer> server_;
+};
+
+// Two processes: neither knows of the other but through etcd.
+TEST_F(EtcdStateStoreTest, ACoordinatorThatWasReplacedChangesNothingAndHearsWhy) {
+  EtcdClient client(Options());
+  EtcdStateStore first(client, std::nullopt);
+  EtcdStateStore second(client, std::nullopt);
+  const std::uint64_t old_fence = *first.Claim();
+  ASSERT_TRUE(first.Write(One("k", "old"), old_fence).has_value());
+  const std::uint64_t new_fence = *second.Claim();
+  const Status refused = first.Write(One("k", "late"), old_fence);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kDenied);
+  EXPECT_NE(refused.error().message.find("newer coordinator"), std::string::npos);
+  StateBatch many;
+  for (int i = 0; i < 500; ++i) many.Put("m" + std::to_string(i), "late");
+  EXPECT_EQ(first.Write(many, old_fence).error().code, Code::kDenied);
+  EXPECT_EQ(*second.Get("k"), "old");
+  EXPECT_TRUE(second.Scan("m")->empty());
+  EXPECT_TRUE(second.Write(One("k", "new"), new_fence).has_value());
+}
+
+TEST_F(EtcdStateStoreTest, OnlyWhoLeadsClaims) {
+  EtcdClient client(Options());
+  EtcdTransaction lead;
+  lead.changes.push_back({.key = "/forebay/leader", .value = "a"});
+  ASSERT_TRUE(client.Commit(lead)->done);
+  const std::int64_t created = (*client.Get("/forebay/leader"))->create_revision;
+  EtcdStateStore right(client, EtcdCondition{.key = "/forebay/leader", .created = created});
+  EXPECT_TRUE(right.Claim().has_value());
+  EtcdStateStore wrong(client, EtcdCondition{.key = "/forebay/leader", .created = created + 1});
+  const Result<std::uint64_t> claimed = wrong.Claim();
+  ASSERT_FALSE(claimed.has_value());
+  EXPECT_EQ(claimed.error().code, Code::kDenied);
+  EXPECT_TRUE(right.Write(One("k", "v"), 1).has_value());
+}
+
+// As a crash between the moment when a large batch is made and its application leaves it.
+TEST_F(EtcdStateStoreTest, ALargeBatchThatWasMadeIsFinishedByTheNextCoordinator) {
+  EtcdClient client(Options());
+  {
+    EtcdStateStore store(client, std::nullopt);
+    StateBatch batch;
+    for (int i = 0; i < 300; ++i) batch.Put("m" + std::to_string(i), "v");
+    ASSERT_TRUE(store.Write(batch, *store.Claim()).has_value());
+  }
+  // "redo" names a batch: one key goes, one comes.
+  EtcdTransaction torn;
+  torn.changes.push_back({.key = "/forebay/parts/x/00000000",
+                          .value = "D17:/forebay/state/m1P18:/forebay/state/new3:vyz"});
+  torn.changes.push_back({.key = "/forebay/redo", .value = "px 1 48"});
+  torn.changes.push_back({.key = "/forebay/parts/orphan/00000000", .value = "nobody's"});
+  ASSERT_TRUE(client.Commit(torn)->done);
+  EtcdStateStore store(client, std::nullopt);
+  const Result<std::uint64_t> fence = store.Claim();
+  ASSERT_TRUE(fence.has_value()) << fence.error().message;
+  EXPECT_EQ(*store.Get("m1"), std::nullopt);
+  EXPECT_EQ(*store.Get("new"), "yz");
+  EXPECT_FALSE(client.Get("/forebay/redo")->has_value());
+  EXPECT_TRUE(client.Scan("/forebay/parts/")->empty());
+}
+
+TEST_F(EtcdStateStoreTest, AnEndpointThatIsDownOrHangsIsPassedOver) {
+  const auto hanging = fakes::EtcdServer::Start();
+  ASSERT_NE(hanging, nullptr);
+  hanging->Pause();
+  EtcdOptions options = Options();
+  options.endpoints = {"http://127.0.0.1:1", hanging->endpoint(), server_->endpoint()};
+  EtcdClient client(options);
+  EtcdStateStore store(client, std::nullopt);
+  const Result<std::uint64_t> fence = store.Claim();
+  EXPECT_TRUE(fence.has_value()) << fence.error().message;
+  EXPECT_TRUE(store.Write(One("k", "v"), fence.value_or(0)).has_value());
+  hanging->Continue();
+}
+
+TEST_F(EtcdStateStoreTest, WithoutEtcdEveryCallFailsInTimeAndSaysWhere) {
+  EtcdClient client(Options());
+  EtcdStateStore store(client, std::nullopt);
+  const std::uint64_t fence = *store.Claim();
+  for (const bool killed : {false, true}) {
+    if (killed) {
+      server_->Kill();
+    } else {
+      server_->Pause();
+    }
+    const TimePoint begun = Clock::now();
+    const Status written = store.Write(One("k", killed ? "2" : "1"), fence);
+    EXPECT_LT(Clock::now() - begun, std::chrono::seconds(5));
+    ASSERT_FALSE(written.has_value());
+    EXPECT_EQ(written.error().code, Code::kUnavailable);
+    EXPECT_NE(written.error().message.find(server_->endpoint()), std::string::npos);
+  }
+}
+
+// The request lies in a paused etcd, which makes it when it goes on: not after a newer one.
+TEST_F(EtcdStateStoreTest, AWriteThatWasGivenUpDoesNotOverwriteALaterOne) {
+  EtcdClient client(Options());
+  EtcdStateStore store(client, std::nullopt);
+  const std::uint64_t fence = *store.Claim();
+  server_->Pause();
+  EXPECT_FALSE(store.Write(One("k", "given up"), fence).has_value());
+  server_->Continue();
+  const Status later = store.Write(One("k", "later"), fence);
+  ASSERT_TRUE(later.has_value()) << later.error().message;
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(*store.Get("k"), "later");
+    ASSERT_TRUE(store.Write(One("other", std::to_string(i)), fence).has_value());
+  }
+}
+
+TEST_F(EtcdStateStoreTest, EtcdsUsersAreNamedInOneSentence) {
+  EtcdClient admin(Options());
+  EtcdHttp http(Options());
+  const auto post = [&](const std::string& path, const std::string& body) {
+    const auto answer =
+        http.Post(server_->endpoint(), path, body, "", Deadline::After(std::chrono::seconds(5)));
+    ASSERT_TRUE(answer.has_value());
+    ASSERT_EQ(answer->status, 200) << answer->body;
+  };
+  post("/v3/auth/user/add", R"({"name":"root","password":"rootpw"})");
+  post("/v3/auth/role/add", R"({"name":"root"})");
+  post("/v3/auth/user/grant", R"({"user":"root","role":"root"})");
+  post("/v3/auth/enable", "{}");
+
+  const Result<std::optional<EtcdPair>> nobody = admin.Get("/forebay/k");
+  ASSERT_FALSE(nobody.has_value());
+  EXPECT_EQ(nobody.error().code, Code::kDenied);
+  EXPECT_NE(nobody.error().message.find("--etcd-user"), std::string::npos)
+      << nobody.error().message;
+
+  const fakes::TempDir dir;
+  std::ofstream(dir / "password") << "wrong\n";
+  EtcdOptions options = Options();
+  options.user = "root";
+  options.password_file = dir / "password";
+  EtcdClient wrong(options);
+  const Result<std::optional<EtcdPair>> refused = wrong.Get("/forebay/k");
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kDenied);
+  EXPECT_NE(refused.error().message.find("'root'"), std::string::npos) << refused.error().message;
+
+  std::ofstream(dir / "password") << "rootpw\n";
+  EtcdClient right(options);
+  EtcdStateStore store(right, std::nullopt);
+  const Result<std::uint64_t> fence = store.Claim();
+  ASSERT_TRUE(fence.has_value()) << fence.error().message;
+  EXPECT_TRUE(store.Write(One("k", "v"), *fence).has_value());
+}
+
+TEST_F(EtcdStateStoreTest, AWatchHearsOfAChangeBeforeItsTimeIsOver) {
+  EtcdClient client(Options());
+  const Result<EtcdClient::Outcome> before =
+      client.Commit({.changes = {{.key = "/w/a", .value = "1"}}});
+  ASSERT_TRUE(before.has_value());
+  const TimePoint begun = Clock::now();
+  ASSERT_TRUE(client.WaitForChange("/w/", before->revision, std::chrono::milliseconds(2000)));
+  EXPECT_GE(Clock::now() - begun, std::chrono::milliseconds(1500));
+  std::thread writer([&] { (void)client.Commit({.changes = {{.key = "/w/b", .value = "1"}}}); });
+  const TimePoint waiting = Clock::now();
+  EXPECT_TRUE(client.WaitForChange("/w/", before->revision, std::chrono::seconds(60)));
+  EXPECT_LT(Clock::now() - waiting, std::chrono::seconds(30));
+  writer.join();
+}
+
+}  // namespace
+}  // namespace forebay
