@@ -3,6 +3,7 @@ as a new one is; what a run did not measure is left out."""
 
 import statistics
 
+import bench_epochs
 from bench_html import FOREBAY, NATIVE, PEER, Chart, Row, Section
 
 
@@ -11,6 +12,8 @@ def sections(document):
         document = {"namespace": document}
     for workload in document.get("workloads") or []:
         yield _files(workload)
+    for training in document.get("training") or []:
+        yield _training(training)
     for key, draw in DRAWN.items():
         if document.get(key):
             yield draw(document[key])
@@ -24,7 +27,9 @@ def _files(workload):
     readers = workload["readers"]
     last = readers[-1]
     found = {(row["subject"], row["readers"]): row for row in workload["medians"]}
-    unit, field = ("files/s", "files_per_second") if workload["name"] == "small" else ("GB/s", "gb_per_second")
+    # Before there were pieces of shards, a workload did not say its unit.
+    unit = workload.get("unit") or ("files/s" if workload["name"] == "small" else "GB/s")
+    field = "gb_per_second" if unit == "GB/s" else "files_per_second"
 
     def rows(value, numbers=(last,), only=lambda subject: True):
         return [Row(subject["title"], whose(subject),
@@ -46,6 +51,26 @@ def _files(workload):
     ]
     return Section(workload["name"], f"{workload['files']:,} files, {workload['bytes'] / 1e6:,.0f} MB, {workload['blocks']:,} "
                    f"blocks. Medians of {workload['rounds']} rounds.", charts)
+
+
+def _training(training):
+    numbers = range(1, training["epochs"] + 1)
+    names = [f"epoch {number}" for number in numbers]
+
+    def chart(title, note, field, subjects, only=lambda name: True):
+        return Chart(title, note, names, [
+            Row(name, {"forebay": FOREBAY, "native": NATIVE}.get(name, PEER), [epochs[number][field] for number in numbers])
+            for name, epochs in subjects.items() if only(name)])
+
+    charts = []
+    for (workers, jobs, cache), subjects in bench_epochs.plans_of(training).items():
+        plan = bench_epochs.Plan(workers, jobs, cache).title
+        charts += [
+            chart(f"samples/s, {plan}", "All jobs together. More is better.", "samples_per_second", subjects),
+            chart(f"seconds to the first batch, {plan}", "Of the slower job. Less is better.", "first_batch_seconds", subjects),
+            chart(f"GETs for each block, {plan}", "As S3 counts them, all jobs together.", "gets_per_block", subjects,
+                  lambda name: name != "native")]
+    return Section(training["name"], bench_epochs.title_of(training), charts)
 
 
 def _cold(cold):

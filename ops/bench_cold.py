@@ -60,7 +60,7 @@ class ColdEpoch:
             self.cluster.start_node("n1", "2GiB", "--s3-max-connections", str(CONNECTIONS))
 
     def round(self, number):
-        with step(f"cold: round {number} of {self.bench.options.rounds}", self.bench.out):
+        with step(f"cold: round {number} of {self.bench.rounds_of(self.name)}", self.bench.out):
             self._add("raw", number, self._raw())
             self._add("lazy", number, self._epoch(number, "part", "--no-background-fill"))
             self._add("filled", number, self._epoch(number, "all"))

@@ -1,68 +1,131 @@
-"""The parts of ops/bench that read whole files of one data set, as loaders do: small files, and shards."""
+"""The parts of ops/bench that read one data set with a number of readers: small files and shards whole, and pieces of
+shards at random."""
 
+import dataclasses
 import json
 import os
 import subprocess
 import time
 
+import bench_peers
 import bench_subjects
 from local_cluster import ClusterError, say, step, without_settings
-from sample_data import SampleData
+from sample_data import SHARD_BYTES, SampleData
 
-SHARDS = 4
-READERS = {"small": (1, 2, 8), "shards": (1, 2)}
+SHARDS, BIG_SHARDS, BIG_BYTES = 4, 2, 3 << 29
+PIECE = 150_000        # bytes of a sample in a shard; never at a block's edge
+SPARSE_SHARE = 0.02
+# The big shards are in S3's memory, and on the disk themselves and in each subject's cache.
+BIG_MEMORY, BIG_DISK = 4 * BIG_SHARDS * BIG_BYTES, 8 * BIG_SHARDS * BIG_BYTES
+READERS = {"files": (1, 2, 8), "shards": (1, 2)}
+
 READ_SECONDS = 600
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """What is read, and how."""
+    name: str
+    unit: str             # of READERS: what it is made of
+    count: int
+    bytes: int            # of a file, about
+    data: str             # kinds of one name share the files and the bucket
+    words: tuple = ()     # read_files reads pieces in place of whole files
+    same: bool = False    # each read takes the same pieces in the same order
+
+    def make(self, folder):
+        if self.unit == "files":
+            SampleData().small_files(folder, self.count, self.bytes)
+        else:
+            SampleData().shards(folder, self.count, self.bytes)
+
+
+def kinds(wanted, options, free_memory, free_disk):
+    """Those of the workloads `small` and `shards`."""
+    found = []
+    if "small" in wanted:
+        for kilobytes in options.file_kb or (39, 5, 150):
+            name = "small" if kilobytes == 39 else f"small-{kilobytes}k"
+            # No more bytes than the files of 39 KB have.
+            count = max(1, min(options.files, options.files * 39 // kilobytes))
+            found.append(Kind(name, "files", count, 1000 * kilobytes, name))
+    if "shards" in wanted:
+        size = options.shard_mb * 1_000_000 if options.shard_mb else SHARD_BYTES
+        found.append(Kind("shards", "shards", SHARDS, size, "shards"))
+        found.append(Kind("random", "shards", SHARDS, size, "shards", ("--piece-bytes", PIECE)))
+        if not options.shard_mb and free_memory >= BIG_MEMORY and free_disk >= BIG_DISK:
+            found.append(Kind("big", "shards", BIG_SHARDS, BIG_BYTES, "big"))
+            found.append(Kind("sparse", "shards", BIG_SHARDS, BIG_BYTES, "big",
+                              ("--piece-bytes", PIECE, "--share", SPARSE_SHARE), same=True))
+    return found
+
+
+def workloads(wanted, bench):
+    """One after the other; what the next one needs is made when it begins."""
+    made = set()
+    for kind in kinds(wanted, bench.options, *bench.room()):
+        yield Workload(kind, bench, fresh=kind.data not in made)
+        made.add(kind.data)
 
 
 class Workload:
     """One data set, what reads it, and what was measured."""
 
-    def __init__(self, name, bench):
-        self.name, self.bench, self.threads = name, bench, READERS[name]
-        self.folder = bench.folder / name
-        self.source = self.folder / "source"
-        self.bucket = f"bench-{name}"
-        self.forebay = bench_subjects.Forebay(bench.cluster, name)
+    def __init__(self, kind, bench, fresh):
+        self.kind, self.name, self.bench, self.threads = kind, kind.name, bench, READERS[kind.unit]
+        self.fresh = fresh  # nobody has made its files yet
+        self.folder = bench.folder / kind.name
+        self.data = bench.folder / f"{kind.data}.data"
+        self.source, self.list = self.data / "source", self.data / "list"
+        self.bucket = f"bench-{kind.data}"
+        self.forebay = None
         self.peers, self.subjects, self.skipped = [], [], {}
-        self.files = self.bytes = self.blocks = 0
+        self.files = self.bytes = self.blocks = self.reads = 0
         self.failed, self.seed = [], 0
         self.runs, self.visits = [], []
         self.at_s3 = {}
 
     def prepare(self):
-        with step(f"{self.name}: making the files and uploading them", self.bench.out):
-            if self.name == "small":
-                SampleData().small_files(self.source, self.bench.options.files)
-            else:
-                SampleData().shards(self.source, SHARDS)
-            paths = sorted(path for path in self.source.rglob("*") if path.is_file())
-            self.files, self.bytes = len(paths), sum(path.stat().st_size for path in paths)
-            (self.folder / "list").write_text("".join(f"{path.relative_to(self.source)}\n" for path in paths))
-            self.bench.rgw.upload(self.source, self.bucket)
-            self._read(self.source, self.threads[-1], "--write-digests", self.folder / "digests")
+        self.folder.mkdir()
+        self.bench.start()
+        self.forebay = bench_subjects.Forebay(self.bench.cluster, self.name)
+        if self.fresh:
+            with step(f"{self.name}: making the files and uploading them", self.bench.out):
+                self.kind.make(self.source)
+                paths = sorted(path for path in self.source.rglob("*") if path.is_file())
+                self.list.write_text("".join(f"{path.relative_to(self.source)}\n" for path in paths))
+                self.bench.rgw.upload(self.source, self.bucket)
+        sizes = [(self.source / name).stat().st_size for name in self.list.read_text().splitlines()]
+        self.files, self.bytes = len(sizes), sum(sizes)
+        first = self._read(self.source, self.threads[-1], "--write-digests", self.folder / "digests")
+        self.reads, self.blocks = first["files"], first["blocks"]
+        self._start()
+        self._verify()
 
-    def start(self):
+    def _start(self):
         with step(f"{self.name}: forebay link, the mounts, the other file systems", self.bench.out):
             self.bench.cluster.cli("link", f"s3://{self.bucket}/", "--as", self.name)
             self.subjects = bench_subjects.native(self.source) + self.forebay.start()
-            self.peers = bench_subjects.peers(self.folder, self.bucket, self.bench.rgw, self.skipped)
+            self.peers = bench_peers.start(self.bench.peers(self.skipped), self.folder, self.bucket, self.bench.rgw,
+                                           self.source, self.skipped)
             for _, subjects in self.peers:
                 self.subjects += subjects
         for line in self.skipped.values():
             say(line, self.bench.out)
 
-    def verify(self):
+    def _verify(self):
         """Every subject's bytes, outside of what is timed; it fills the caches, too."""
         with step(f"{self.name}: comparing every byte of every subject", self.bench.out):
             for subject in self.subjects:
                 subject.arrange()
                 self._read(subject.root, self.threads[-1], "--digests", self.folder / "digests")
-            self.blocks = self.bench.cluster.json("check", self.name)["blocks"]
-            self.at_s3 = self.bench.rgw.gets(self.bucket)
+            # Of whole files the link knows it; pieces do not touch all.
+            self.blocks = self.blocks or self.bench.cluster.json("check", self.name)["blocks"]
+            self.at_s3 = self._gets()
 
     def round(self, number):
         turn = number % len(self.subjects)
-        with step(f"{self.name}: round {number} of {self.bench.options.rounds}", self.bench.out):
+        with step(f"{self.name}: round {number} of {self.rounds}", self.bench.out):
             for subject in self.subjects[turn:] + self.subjects[:turn]:
                 self._visit(subject, number)
 
@@ -74,11 +137,20 @@ class Workload:
         numbers = self.threads[-1:] if subject.slow else self.threads
         for threads in numbers:
             self.runs.append({"subject": subject.key, "round": number, **self._measure(subject, threads)})
-        at_s3 = self.bench.rgw.gets(self.bucket)
+        at_s3 = self._gets()
         self.visits.append({"subject": subject.key, "round": number, "reads": len(numbers) + subject.warm,
                             "gets": at_s3["gets"] - self.at_s3["gets"], "heads": at_s3["heads"] - self.at_s3["heads"],
+                            "get_bytes": at_s3["get_bytes"] - self.at_s3["get_bytes"],
                             "gets_of_nodes": self.forebay.gets() - nodes})
         self.at_s3 = at_s3
+
+    def _gets(self):
+        """What S3 has answered so far for this data set, also where a peer keeps its own copy of it."""
+        total = {"gets": 0, "heads": 0, "get_bytes": 0}
+        for bucket in {self.bucket, *(peer.data_bucket for peer, _ in self.peers)}:
+            answered = self.bench.rgw.gets(bucket)
+            total = {key: value + answered[key] for key, value in total.items()}
+        return total
 
     def _measure(self, subject, threads):
         subject.arrange()
@@ -96,9 +168,9 @@ class Workload:
                 "fuse_ops": difference(subject.fuse_ops(), walked)}
 
     def _read(self, root, threads, *words):
-        self.seed += 1
-        command = [self.bench.programs / "read_files", self.folder / "list", root, "--threads", threads,
-                   "--seed", self.seed, *words]
+        self.seed += not self.kind.same or not self.seed
+        command = [self.bench.programs / "read_files", self.list, root, "--threads", threads, "--seed", self.seed,
+                   *self.kind.words, *words]
         result = subprocess.run([str(word) for word in command], env=without_settings(os.environ), text=True,
                                 capture_output=True, timeout=READ_SECONDS, check=False)
         if result.returncode not in (0, 1) or not result.stdout:
@@ -107,14 +179,22 @@ class Workload:
         self.failed += [f"{root}/{line}" for line in figures.pop("shown")]
         return figures
 
+    @property
+    def rounds(self):
+        return self.bench.rounds_of("small" if self.kind.unit == "files" else "shards")
+
     def stop(self):
         for peer, _ in self.peers:
             peer.stop()
-        self.forebay.stop()
+        if self.forebay:
+            self.forebay.stop()
+            # The next one shall find room in the caches.
+            self.bench.cluster.cli("unlink", self.name, "--evict", check=False)
 
     def document(self):
-        return {"name": self.name, "files": self.files, "bytes": self.bytes, "blocks": self.blocks,
-                "readers": list(self.threads), "rounds": self.bench.options.rounds,
+        unit = "pieces/s" if self.kind.words else "files/s" if self.kind.unit == "files" else "GB/s"
+        return {"name": self.name, "unit": unit, "files": self.files, "bytes": self.bytes, "blocks": self.blocks,
+                "reads": self.reads, "readers": list(self.threads), "rounds": self.rounds,
                 "skipped": list(self.skipped.values()), "failed": self.failed,
                 "subjects": [{"key": subject.key, "title": subject.title, "cold": subject.cold, "peer": subject.peer,
                               "forebay": subject.mount is not None} for subject in self.subjects],

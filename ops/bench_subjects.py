@@ -1,18 +1,15 @@
-"""What ops/bench compares, each brought into the state in which it is read: the local file system, Forebay, and the
-peers with the settings that their own documents recommend for data that does not change."""
+"""What ops/bench compares, each brought into the state in which it is read: the local file system and Forebay. The peers
+are in bench_peers.py."""
 
-import contextlib
 import dataclasses
 import os
 import pathlib
-import shutil
-import subprocess
-import time
 import typing
 
-from local_cluster import ClusterError, Daemon, drop_page_cache, without_settings
+from local_cluster import drop_page_cache
 
-MOUNT_SECONDS = 30
+# Nobody waits for a FORGET; STATFS is what a monitor asks of every mount.
+NOT_OF_READING = ("forget", "statfs")
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -41,10 +38,16 @@ class Subject:
 
 
 def cpu_seconds(pid):
-    """User and system time of all its threads so far."""
-    # The name, in brackets, may hold spaces.
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    """User and system time so far of all its threads, and of the processes that it started: a mount's supervisor works
+    little itself."""
+    try:
+        # The name, in brackets, may hold spaces. Children that have ended count here.
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        children = [int(child) for thread in os.listdir(f"/proc/{pid}/task")
+                    for child in pathlib.Path(f"/proc/{pid}/task/{thread}/children").read_text().split()]
+    except OSError:
+        return 0.0  # ended a moment ago: its parent has its time
+    return sum(int(field) for field in fields[11:15]) / TICKS + sum(map(cpu_seconds, children))
 
 
 def machine_cpu_seconds():
@@ -104,83 +107,3 @@ class Forebay:
         for name in (self.stays, self.fresh):
             if name in self.cluster.mounts:
                 self.cluster.unmount(name)
-
-
-class Peer:
-    """Another file system over the same bucket, with a cache of its own on the local disk that holds all of it."""
-
-    def __init__(self, folder, name, bucket, rgw):
-        self.name, self.bucket, self.rgw = name, bucket, rgw
-        self.folder = folder / f"{name}-{bucket}"
-        self.root = self.folder / "mnt"
-        self.daemon = None
-
-    def start(self):
-        for part in ("mnt", "cache"):
-            (self.folder / part).mkdir(parents=True)
-        log = self.folder / "log"
-        self.daemon = Daemon(self.name, COMMANDS[self.name](self), self._environment(), log).start(wait=False)
-        deadline = time.monotonic() + MOUNT_SECONDS
-        while not os.path.ismount(self.root):
-            if not self.daemon.running() or time.monotonic() > deadline:
-                raise ClusterError(f"{self.name} did not mount; {self.daemon.tail()}")
-            time.sleep(0.05)
-        common = {"root": self.root, "daemons": lambda: [self.daemon], "slow": True}
-        return [
-            Subject(f"{self.name}_warm_dropped", f"{self.name}, its cache warm, page cache dropped",
-                    arrange=drop_page_cache, **common),
-            Subject(f"{self.name}_warm_allowed", f"{self.name}, its cache warm, page cache warm", warm=True,
-                    peer="s3fs_warm_allowed", **common),
-        ]
-
-    def _environment(self):
-        return self.rgw.rclone_env() if self.name == "rclone" else without_settings(os.environ)
-
-    def stop(self):
-        if self.daemon:
-            self.daemon.stop()
-        # What a killed daemon leaves is a mount that answers ENOTCONN.
-        subprocess.run(["umount", "-l", self.root], check=False, stderr=subprocess.DEVNULL)
-
-
-def _s3fs(peer):
-    """s3fs(1): the local cache, a stat cache larger than the data set that does not expire meanwhile, kernel caches kept."""
-    keys = peer.folder / "passwd"
-    keys.touch(mode=0o600)
-    keys.write_text(f"{peer.rgw.env['AWS_ACCESS_KEY_ID']}:{peer.rgw.env['AWS_SECRET_ACCESS_KEY']}\n")
-    options = {"passwd_file": keys, "url": peer.rgw.env["AWS_ENDPOINT_URL"], "use_cache": peer.folder / "cache",
-               "use_path_request_style": None, "ro": None, "kernel_cache": None, "attr_timeout": 86400,
-               "entry_timeout": 86400, "stat_cache_expire": 86400, "max_stat_cache_size": 1_000_000,
-               "enable_noobj_cache": None, "multireq_max": 64, "logfile": peer.folder / "log"}
-    words = [word if value is None else f"{word}={value}" for word, value in options.items()]
-    return ["s3fs", peer.bucket, peer.root, "-f", "-o", ",".join(words)]
-
-
-def _rclone(peer):
-    """The manual of `rclone mount`, sections Fingerprinting, VFS Performance and Attribute caching, for data that
-    nothing else changes."""
-    return ["rclone", "mount", f":s3:{peer.bucket}", peer.root, "--read-only", "--cache-dir", peer.folder / "cache",
-            "--vfs-cache-mode", "full", "--vfs-cache-max-age", "24h", "--vfs-fast-fingerprint", "--no-modtime",
-            "--no-checksum", "--dir-cache-time", "24h", "--attr-timeout", "24h", "--poll-interval", "0"]
-
-
-COMMANDS = {"s3fs": _s3fs, "rclone": _rclone}
-
-
-def peers(folder, bucket, rgw, skipped):
-    """Those that this machine has and that mount; why the others are left out goes to `skipped`."""
-    with contextlib.ExitStack() as started:
-        found = []
-        for name in COMMANDS:
-            if not shutil.which(name):
-                skipped[name] = f"{name} is not installed: skipped"
-                continue
-            peer = Peer(folder, name, bucket, rgw)
-            started.callback(peer.stop)
-            try:
-                found.append((peer, peer.start()))
-            except ClusterError as error:
-                skipped[name] = f"{name} is skipped: {error}"
-                peer.stop()
-        started.pop_all()
-        return found

@@ -18,17 +18,18 @@ class SampleData:
         begin = self._rng.randrange(len(self._noise) - size)
         return self._noise[begin:begin + size]
 
-    def small_files(self, folder, count):
-        """Files as in image sets: about 39 KB each in 50 classes."""
+    def small_files(self, folder, count, mean=39_000):
+        """Files as in image sets, in 50 classes: of `mean` bytes, a quarter more or less."""
+        least, most = mean - mean * 3 // 13, mean + mean * 3 // 13
         for number in range(count):
             path = folder / f"class{number % _CLASSES:02d}" / f"img{number:05d}.jpg"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(self._piece(self._rng.randrange(30_000, 48_000)))
+            path.write_bytes(self._piece(self._rng.randrange(least, most)))
 
-    def shards(self, folder, count):
-        """Files of 110 MB, as big data sets are packed in."""
+    def shards(self, folder, count, size=SHARD_BYTES):
+        """Files of `size` bytes, as big data sets are packed in."""
         folder.mkdir(parents=True)
         for number in range(count):
             with open(folder / f"shard-{number:04d}.tar", "wb") as shard:
-                for _ in range(SHARD_BYTES // 1_000_000):
-                    shard.write(self._piece(1_000_000))
+                while rest := size - shard.tell():
+                    shard.write(self._piece(min(rest, 1_000_000)))

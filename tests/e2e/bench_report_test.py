@@ -11,6 +11,7 @@ import unittest
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "ops"))
 import bench_charts  # noqa: E402
+import bench_epochs  # noqa: E402
 import bench_html  # noqa: E402
 import bench_report  # noqa: E402
 from bench_page import check_page  # noqa: E402
@@ -29,11 +30,23 @@ def workload(name="small"):
              "fuse_ops_of_walk": {"readdirplus": 2} if subject["forebay"] else {},
              "fuse_ops": {"read": 10} if subject["forebay"] else {}}
             for place, subject in enumerate(subjects) for number in (1, 2) for readers in (1, 8)]
-    visits = [{"subject": subject["key"], "round": number, "reads": 2, "gets": 0, "heads": 0, "gets_of_nodes": 0}
+    visits = [{"subject": subject["key"], "round": number, "reads": 2, "gets": 0, "heads": 0, "get_bytes": 0, "gets_of_nodes": 0}
               for subject in subjects for number in (1, 2)]
-    return {"name": name, "files": 10, "bytes": 390_000, "blocks": 10, "readers": [1, 8], "rounds": 2,
+    return {"name": name, "unit": "files/s" if name == "small" else "GB/s", "reads": 10, "files": 10, "bytes": 390_000, "blocks": 10, "readers": [1, 8], "rounds": 2,
             "skipped": ["rclone is not installed: skipped"], "failed": [NASTY], "subjects": subjects, "runs": runs,
             "visits": visits}
+
+
+def training():
+    """As bench_epochs.Training.document has it, with a peer and without a measured second job."""
+    runs = [{"subject": subject, "workers": 4, "jobs": 1, "cache": "full", "round": 1, "epoch": epoch, "samples": 10,
+             "bytes": 390_000, "seconds": 0.5, "samples_per_second": 100.5 * epoch + place, "first_batch_seconds": 0.0625,
+             "gets": 10 if epoch == 1 and subject != "native" else 0, "get_bytes": 0, "fuse_ops": 10,
+             "cpu_seconds_of_loaders": 0.25, "cpu_seconds_of_daemons": 0.5}
+            for place, subject in enumerate(("forebay", "native", "rclone")) for epoch in (1, 2)]
+    return {"name": "54gb-files", "what": "scale", "kind": "files", "files": 10, "bytes": 390_000, "of_bytes": 54 * 10**9,
+            "blocks": 10, "loader": "python", "epochs": 2, "rounds": 1, "skipped": [], "failed": [], "runs": runs,
+            "medians": bench_epochs.medians(runs, 10)}
 
 
 NAMESPACE = {"keys": 2000, "rounds": 1, "rates": {"forebay link": [1000.5], "one stream": [800.25]}, "lists_per_page": 1.25,
@@ -57,7 +70,7 @@ class PageTest(unittest.TestCase):
         return result, out.read_text() if out.exists() else None
 
     def test_a_run_of_files_has_bars_and_every_figure(self):
-        document = bench_report.document([workload(), workload("shards")], None, self.folder)
+        document = bench_report.document([workload(), workload("shards")], None, [], self.folder)
         result, page = self.report(document)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         root = check_page(self, page, document)
@@ -73,8 +86,28 @@ class PageTest(unittest.TestCase):
         self.assertAlmostEqual(min(widths.values()) / max(widths.values()), min(rates) / max(rates), places=2)
         self.assertEqual(len({bar.attrib["fill"] for bar in bars}), 6)
 
+    def test_a_training_job_has_bars_for_each_epoch_and_says_what_part_of_the_data_it_is(self):
+        document = bench_report.document([], None, [training()], self.folder)
+        held = {line["what"]: line["holds"] for line in document["to_hold"]}
+        self.assertEqual((held["GETs a block, 1 job, epoch 1"], held["GETs a block, 1 job, later epochs"]), (True, True))
+        result, page = self.report(document)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        root = check_page(self, page, document)
+        charts = {chart.attrib["aria-label"]: len(list(chart.iter("{http://www.w3.org/2000/svg}rect")))
+                  for chart in root.iter("{http://www.w3.org/2000/svg}svg")}
+        plan = "4 workers, 1 job, cache larger than the data"
+        self.assertEqual(charts, {f"samples/s, {plan}": 6, f"seconds to the first batch, {plan}": 6,
+                                  f"GETs for each block, {plan}": 4})
+        self.assertIn("AWS&#x27;s has 54 GB", page)
+
+    def test_one_get_too_many_does_not_hold(self):
+        document = training()
+        next(run for run in document["runs"] if run["subject"] == "forebay" and run["epoch"] == 2)["gets"] = 1
+        document["medians"] = bench_epochs.medians(document["runs"], 10)
+        self.assertFalse(bench_report.counts_hold(bench_report.document([], None, [document], self.folder)))
+
     def test_what_the_json_says_is_text_and_never_markup(self):
-        document = bench_report.document([workload()], None, self.folder)
+        document = bench_report.document([workload()], None, [], self.folder)
         _, page = self.report(document)
         self.assertNotIn("<script", page)
         self.assertIn("&lt;script&gt;", page)

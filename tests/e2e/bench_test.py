@@ -30,7 +30,7 @@ class BenchTest(unittest.TestCase):
         page = tempfile.NamedTemporaryFile(suffix=".html")
         self.addCleanup(page.close)
         result = subprocess.run(
-            [REPOSITORY / "ops" / "bench", "small", "--rounds", "1", "--files", str(FILES), "--programs", PROGRAMS,
+            [REPOSITORY / "ops" / "bench", "small", "--rounds", "1", "--files", str(FILES), "--file-kb", "39", "--programs", PROGRAMS,
              "--json", "-", "--html", page.name], capture_output=True, text=True, timeout=SECONDS, check=False,
             env={**os.environ, "AWS_ENDPOINT_URL": "http://127.0.0.1:1", "RCLONE_BIND": "nonsense"})
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -75,6 +75,53 @@ class BenchTest(unittest.TestCase):
         self.assertEqual([line for line in document["to_hold"] if line["decides"] and not line["holds"]], [])
         self.assertEqual(leftovers() - before, set())
 
+    def test_pieces_of_shards_cost_what_whole_shards_do(self):
+        before = leftovers()
+        result = subprocess.run(
+            [REPOSITORY / "ops" / "bench", "shards", "--rounds", "1", "--shard-mb", "12", "--no-peers", "--programs", PROGRAMS,
+             "--json", "-"], capture_output=True, text=True, timeout=SECONDS, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        document = json.loads(result.stdout)
+        whole, pieces = document["workloads"]
+        self.assertEqual([(part["name"], part["reads"], part["blocks"], part["failed"]) for part in (whole, pieces)],
+                         [("shards", 4, 12, []), ("random", 4 * 80, 12, [])])
+        for part in (whole, pieces):
+            self.assertEqual({subject["key"] for subject in part["subjects"]}, OURS | {"native_hot", "native_cold"})
+            cold, = (visit for visit in part["visits"] if visit["subject"] == "forebay_epoch1")
+            self.assertTrue(12 <= cold["gets"] <= 24, cold)
+            self.assertEqual((cold["gets_of_nodes"], cold["get_bytes"]), (cold["gets"], 48_000_000))
+        self.assertEqual([line for line in document["to_hold"] if line["decides"] and not line["holds"]], [])
+        self.assertEqual(leftovers() - before, set())
+
+    def test_epochs_cost_one_get_a_block_for_all_jobs_and_none_afterwards(self):
+        before = leftovers()
+        page = tempfile.NamedTemporaryFile(suffix=".html")
+        self.addCleanup(page.close)
+        files = 350  # of 400 KB: half of them is as much as the least cache of a node
+        result = subprocess.run(
+            [REPOSITORY / "ops" / "bench", "epochs", "--rounds", "1", "--files", str(files), "--file-kb", "400", "--workers", "2",
+             "--no-peers", "--programs", PROGRAMS, "--json", "-", "--html", page.name], capture_output=True, text=True,
+            timeout=SECONDS, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        document = json.loads(result.stdout)
+        training, = document["training"]
+        self.assertEqual((training["files"], training["blocks"], training["failed"]), (files, files, []))
+        runs = {(run["subject"], run["jobs"], run["cache"], run["epoch"]): run for run in training["runs"]}
+        self.assertEqual(set(runs), {(subject, jobs, cache, epoch) for subject in ("native", "forebay") for jobs in (1, 2)
+                                     for cache in ("full", "half") for epoch in (1, 2, 3)
+                                     if subject == "forebay" or cache == "full"})
+        for (subject, jobs, cache, epoch), run in runs.items():
+            self.assertEqual((run["samples"], run["bytes"]), (jobs * files, jobs * training["bytes"]))
+            self.assertTrue(0 < run["first_batch_seconds"] <= run["seconds"], run)
+            if cache == "full":
+                self.assertEqual(run["gets"], files if (subject, epoch) == ("forebay", 1) else 0, run)
+        # The cache is too small, and says so: what did not fit is fetched again, and what did is not.
+        later = [run["gets"] for (_, _, cache, epoch), run in runs.items() if cache == "half" and epoch > 1]
+        self.assertTrue(all(0 < gets < 2 * files for gets in later), later)
+        self.assertEqual([line for line in document["to_hold"] if line["decides"] and not line["holds"]], [])
+        self.assertEqual(leftovers() - before, set())
+        check_page(self, pathlib.Path(page.name).read_text(), document)
+
     def test_the_store_takes_what_its_format_says(self):
         before = leftovers()
         result = subprocess.run(
@@ -109,6 +156,30 @@ class BenchTest(unittest.TestCase):
             result = subprocess.run([*command, "--digests", digests], capture_output=True, text=True, check=False)
             self.assertEqual(result.returncode, 1)
             self.assertEqual(json.loads(result.stdout)["shown"], ["b: its bytes are not those of the digest"])
+
+    def test_pieces_are_all_of_the_files_and_a_wrong_one_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            for name, size in (("a", 1_000_000), ("b", 9_000_001)):
+                (folder / name).write_bytes(os.urandom(size))
+            (folder / "list").write_text("a\nb\n")
+
+            def read(*words):
+                result = subprocess.run([PROGRAMS / "read_files", folder / "list", folder, "--piece-bytes", "150000", *words],
+                                        capture_output=True, text=True, check=False)
+                figures = json.loads(result.stdout)
+                return result.returncode, figures["files"], figures["bytes"], figures["blocks"], figures["shown"]
+
+            self.assertEqual(read("--write-digests", folder / "digests"), (0, 7 + 61, 10_000_001, 1 + 3, []))
+            self.assertEqual(read("--digests", folder / "digests", "--seed", "5", "--threads", "3")[:3], (0, 68, 10_000_001))
+            code, count, size, blocks, _ = read("--digests", folder / "digests", "--share", "0.1")
+            self.assertEqual((code, count), (0, 7))
+            self.assertTrue(6 * 150_000 < size <= 7 * 150_000 and 1 <= blocks <= 4, (size, blocks))
+            with open(folder / "b", "r+b") as file:
+                file.seek(4_000_000)
+                file.write(bytes(16))
+            self.assertEqual(read("--digests", folder / "digests")[4],
+                             ["b@3900000: its bytes are not those of the digest"])
 
 
 if not (PROGRAMS / "read_files").exists():
