@@ -78,7 +78,7 @@ class Workload:
         self.data = bench.folder / f"{kind.data}.data"
         self.source, self.list = self.data / "source", self.data / "list"
         self.bucket = f"bench-{kind.data}"
-        self.forebay = None
+        self.forebays = []  # the link in each cluster
         self.peers, self.subjects, self.skipped = [], [], {}
         self.files = self.bytes = self.blocks = self.reads = 0
         self.failed, self.seed = [], 0
@@ -88,7 +88,7 @@ class Workload:
     def prepare(self):
         self.folder.mkdir()
         self.bench.start()
-        self.forebay = bench_subjects.Forebay(self.bench.cluster, self.name)
+        self.forebays = [bench_subjects.Forebay(cluster, self.name) for cluster in self.bench.clusters]
         if self.fresh:
             with step(f"{self.name}: making the files and uploading them", self.bench.out):
                 self.kind.make(self.source)
@@ -104,8 +104,9 @@ class Workload:
 
     def _start(self):
         with step(f"{self.name}: forebay link, the mounts, the other file systems", self.bench.out):
-            self.bench.cluster.cli("link", f"s3://{self.bucket}/", "--as", self.name)
-            self.subjects = bench_subjects.native(self.source) + self.forebay.start()
+            self.subjects = bench_subjects.native(self.source)
+            for forebay in self.forebays:
+                self.subjects += forebay.start(f"s3://{self.bucket}/")
             self.peers = bench_peers.start(self.bench.peers(self.skipped), self.folder, self.bucket, self.bench.rgw,
                                            self.source, self.skipped)
             for _, subjects in self.peers:
@@ -120,7 +121,7 @@ class Workload:
                 subject.arrange()
                 self._read(subject.root, self.threads[-1], "--digests", self.folder / "digests")
             # Of whole files the link knows it; pieces do not touch all.
-            self.blocks = self.blocks or self.bench.cluster.json("check", self.name)["blocks"]
+            self.blocks = self.blocks or self.bench.clusters[0].json("check", self.name)["blocks"]
             self.at_s3 = self._gets()
 
     def round(self, number):
@@ -130,7 +131,7 @@ class Workload:
                 self._visit(subject, number)
 
     def _visit(self, subject, number):
-        nodes = self.forebay.gets()
+        nodes = self._gets_of_nodes()
         if subject.warm:
             subject.arrange()
             self._read(subject.root, self.threads[-1])
@@ -141,8 +142,11 @@ class Workload:
         self.visits.append({"subject": subject.key, "round": number, "reads": len(numbers) + subject.warm,
                             "gets": at_s3["gets"] - self.at_s3["gets"], "heads": at_s3["heads"] - self.at_s3["heads"],
                             "get_bytes": at_s3["get_bytes"] - self.at_s3["get_bytes"],
-                            "gets_of_nodes": self.forebay.gets() - nodes})
+                            "gets_of_nodes": self._gets_of_nodes() - nodes})
         self.at_s3 = at_s3
+
+    def _gets_of_nodes(self):
+        return sum(forebay.gets() for forebay in self.forebays)
 
     def _gets(self):
         """What S3 has answered so far for this data set, also where a peer keeps its own copy of it."""
@@ -186,10 +190,8 @@ class Workload:
     def stop(self):
         for peer, _ in self.peers:
             peer.stop()
-        if self.forebay:
-            self.forebay.stop()
-            # The next one shall find room in the caches.
-            self.bench.cluster.cli("unlink", self.name, "--evict", check=False)
+        for forebay in self.forebays:
+            forebay.stop()
 
     def document(self):
         unit = "pieces/s" if self.kind.words else "files/s" if self.kind.unit == "files" else "GB/s"

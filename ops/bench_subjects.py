@@ -71,17 +71,27 @@ class Forebay:
         self.cluster, self.link = cluster, link
         self.stays, self.fresh = f"{link}-mnt", f"{link}-new"
 
-    def start(self):
+    def start(self, source):
+        self.cluster.cli("link", source, "--as", self.link)
         self.cluster.mount(self.link, self.stays)
+        if self.cluster.tls:
+            return [self._dropped("forebay_tls_dropped", "forebay over TLS, page cache dropped", slow=True),
+                    self._new_mount("forebay_tls_new_mount", "forebay over TLS, new mount, warm nodes", slow=True)]
         return [
-            self._subject("forebay_epoch1", "forebay, epoch 1, nothing cached", self.stays, self._empty,
-                          cold=True, slow=True),
-            self._subject("forebay_dropped", "forebay, epoch 2, page cache dropped", self.stays, drop_page_cache),
-            self._subject("forebay_new_mount", "forebay, new mount, nodes' memory warm", self.fresh, self._mount_anew,
-                          warm=True, peer="s3fs_warm_allowed"),
+            self._subject("forebay_epoch1", "forebay, epoch 1, " + (
+                "preloaded" if "s3" in self.cluster.without else "nothing cached"), self.stays, self._empty,
+                cold=True, slow=True),
+            self._dropped("forebay_dropped", "forebay, epoch 2, page cache dropped"),
+            self._new_mount("forebay_new_mount", "forebay, new mount, nodes' memory warm"),
             self._subject("forebay_hot", "forebay, page cache warm", self.stays, nothing, warm=True,
                           peer="s3fs_warm_allowed"),
         ]
+
+    def _dropped(self, key, title, **more):
+        return self._subject(key, title, self.stays, drop_page_cache, **more)
+
+    def _new_mount(self, key, title, **more):
+        return self._subject(key, title, self.fresh, self._mount_anew, warm=True, peer="s3fs_warm_allowed", **more)
 
     def _subject(self, key, title, mount, arrange, **more):
         cluster = self.cluster
@@ -90,6 +100,8 @@ class Forebay:
 
     def _empty(self):
         self.cluster.cli("evict", self.link, "--yes", "--force")
+        if "s3" in self.cluster.without:
+            self.cluster.cli("preload", self.link, timeout=3600)
         drop_page_cache()
 
     def _mount_anew(self):
@@ -107,3 +119,5 @@ class Forebay:
         for name in (self.stays, self.fresh):
             if name in self.cluster.mounts:
                 self.cluster.unmount(name)
+        # The next one shall find room in the caches.
+        self.cluster.cli("unlink", self.link, "--evict", check=False)

@@ -45,7 +45,7 @@ def training():
              "cpu_seconds_of_loaders": 0.25, "cpu_seconds_of_daemons": 0.5}
             for place, subject in enumerate(("forebay", "native", "rclone")) for epoch in (1, 2)]
     return {"name": "54gb-files", "what": "scale", "kind": "files", "files": 10, "bytes": 390_000, "of_bytes": 54 * 10**9,
-            "blocks": 10, "loader": "python", "epochs": 2, "rounds": 1, "skipped": [], "failed": [], "runs": runs,
+            "blocks": 10, "preloaded": False, "loader": "python", "epochs": 2, "rounds": 1, "skipped": [], "failed": [], "runs": runs,
             "medians": bench_epochs.medians(runs, 10)}
 
 
@@ -135,7 +135,7 @@ class PageTest(unittest.TestCase):
             self.assertIn("run.json", result.stderr)
 
     def test_words_that_do_not_go_together_are_refused(self):
-        for words in (["report"], ["report", "x.json"], ["small", "x.json"]):
+        for words in (["report"], ["report", "x.json"], ["small", "x.json"], ["small", "--without", "fuse"]):
             result = subprocess.run([REPOSITORY / "ops" / "bench", *words], capture_output=True, text=True, timeout=60,
                                     check=False)
             self.assertEqual(result.returncode, 2, words)

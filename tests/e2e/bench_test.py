@@ -15,13 +15,14 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = pathlib.Path(os.environ.get("FOREBAY_BIN", "")).resolve()
 FILES, SECONDS = 200, 300
 OURS = {"forebay_epoch1", "forebay_dropped", "forebay_new_mount", "forebay_hot"}
+OVER_TLS = {"forebay_tls_dropped", "forebay_tls_new_mount"}
 EVERY = {"native_hot", "native_cold", *OURS} - {"forebay_epoch1"}  # read with each number of readers
 
 
 def leftovers():
     mounts = pathlib.Path("/proc/self/mountinfo").read_text()
-    return {line.split()[4] for line in mounts.splitlines() if "/forebay-bench-" in line.split()[4]} | set(
-        pathlib.Path(tempfile.gettempdir()).glob("forebay-*bench-*"))
+    return {line.split()[4] for line in mounts.splitlines() if "/forebay-bench-" in line.split()[4]} | {
+        path for folder in (tempfile.gettempdir(), "/dev/shm") for path in pathlib.Path(folder).glob("forebay-*bench-*")}
 
 
 class BenchTest(unittest.TestCase):
@@ -40,7 +41,7 @@ class BenchTest(unittest.TestCase):
         self.assertGreater(len(document["machine"]["kernel"]), 0)
 
         subjects = {subject["key"] for subject in workload["subjects"]}
-        self.assertLessEqual(OURS | {"native_hot", "native_cold"}, subjects)
+        self.assertLessEqual(OURS | OVER_TLS | {"native_hot", "native_cold"}, subjects)
         for row in workload["medians"]:
             self.assertGreater(row["files_per_second"], 0, row)
             self.assertGreater(row["cpu_seconds_per_gb"], 0, row)
@@ -50,8 +51,8 @@ class BenchTest(unittest.TestCase):
         for run in workload["runs"]:
             self.assertEqual((run["files"], run["errors"]), (FILES, 0), run)
         gets = {visit["subject"]: (visit["gets"], visit["gets_of_nodes"]) for visit in workload["visits"]}
-        self.assertEqual({key: gets[key] for key in OURS},
-                         {key: (FILES, FILES) if key == "forebay_epoch1" else (0, 0) for key in OURS})
+        self.assertEqual({key: gets[key] for key in OURS | OVER_TLS},
+                         {key: (FILES, FILES) if key == "forebay_epoch1" else (0, 0) for key in OURS | OVER_TLS})
         self.assertEqual([line for line in document["to_hold"] if line["decides"] and not line["holds"]], [])
         self.assertEqual(leftovers() - before, set())
         check_page(self, pathlib.Path(page.name).read_text(), document)
@@ -78,10 +79,11 @@ class BenchTest(unittest.TestCase):
     def test_pieces_of_shards_cost_what_whole_shards_do(self):
         before = leftovers()
         result = subprocess.run(
-            [REPOSITORY / "ops" / "bench", "shards", "--rounds", "1", "--shard-mb", "12", "--no-peers", "--programs", PROGRAMS,
-             "--json", "-"], capture_output=True, text=True, timeout=SECONDS, check=False)
+            [REPOSITORY / "ops" / "bench", "shards", "--rounds", "1", "--shard-mb", "12", "--no-peers", "--no-tls", "--without", "disk",
+             "--programs", PROGRAMS, "--json", "-"], capture_output=True, text=True, timeout=SECONDS, check=False)
         self.assertEqual(result.returncode, 0, result.stderr)
         document = json.loads(result.stdout)
+        self.assertEqual(document["without"], ["disk"])
         whole, pieces = document["workloads"]
         self.assertEqual([(part["name"], part["reads"], part["blocks"], part["failed"]) for part in (whole, pieces)],
                          [("shards", 4, 12, []), ("random", 4 * 80, 12, [])])

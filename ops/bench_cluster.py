@@ -1,0 +1,72 @@
+"""The cluster that ops/bench measures: nodes as on machines of their own, reached over TCP, with certificates and TLS or
+without; and what may be left out of it, to see what it costs."""
+
+import json
+import pathlib
+import subprocess
+import tempfile
+
+from local_cluster import Cluster, ClusterError, remove
+
+MEMORY_DISK = "/dev/shm"
+NO_FUSE = ("there is no way to read through Forebay without FUSE: the mount is its only client, and a reader made for this bench "
+           "would say nothing about one. `ops/bench store` measures a node's store alone")
+WITHOUT = {
+    "s3": "no S3: everything is preloaded before epoch 1",
+    "disk": "no disk: the caches are in memory (tmpfs)",
+    "network": "no network: nodes of this machine are reached through their UNIX sockets",
+}
+
+
+class BenchCluster(Cluster):
+    """`without`: names of WITHOUT. With `tls` the cluster is made by `forebay init` and `forebay join`."""
+
+    def __init__(self, folder, programs, s3_environment, without=(), tls=False):
+        super().__init__(folder, programs, s3_environment)
+        if tls and "network" in without:
+            raise ClusterError("what goes through a UNIX socket is not encrypted: there is no TLS without network")
+        self.without, self.tls, self.tokens = without, tls, {}
+        self.memory = pathlib.Path(tempfile.mkdtemp(prefix="forebay-bench-", dir=MEMORY_DISK)) if "disk" in without else None
+
+    def start_coordinator(self, *options, wait=True):
+        if self.tls:
+            # The address in the certificates is not looked at on the way to a loopback port.
+            self._forebay(self.folder / "trust", "init", "--advertise", "127.0.0.1:7440")
+        started = super().start_coordinator(*options, wait=wait)
+        if self.tls:
+            self._join("client", self.folder / "trust", "bench")
+        return started
+
+    def start_node(self, name, size="2GiB", *options, wait=True, directories=None):
+        if self.memory:
+            directories = [(self.memory / name, size)]
+        if self.tls:
+            trust = self.folder / f"{name}.trust"
+            self._join("node", trust, name)
+            options = (*options, "--trust-dir", trust)
+        node = super().start_node(name, size, *options, wait=wait, directories=directories)
+        if "network" not in self.without:
+            (self.folder / "run" / f"node-{name}.sock").unlink()  # a mount then finds TCP alone
+        return node
+
+    def _join(self, role, trust, name):
+        if role not in self.tokens:
+            made = json.loads(self._forebay(self.folder / "trust", "--coordinator", self.address, "-o", "json", "token", "create",
+                                            "--role", role, "--uses", "100"))
+            self.tokens[role] = made["join"].split(" --token ")[1]
+        self._forebay(trust, "join", self.address, "--token", self.tokens[role], "--role", role, "--id", name)
+
+    def _forebay(self, trust, *words):
+        result = subprocess.run([str(word) for word in (self.programs / "forebay", *words)], stdin=subprocess.DEVNULL,
+                                env={**self.client_env, "FOREBAY_TRUST_DIR": str(trust)}, capture_output=True, text=True,
+                                timeout=60, check=False)
+        if result.returncode != 0:
+            raise ClusterError(f"forebay {words[0]} ended with {result.returncode}: {result.stderr.strip()}")
+        return result.stdout
+
+    def stop(self):
+        codes = super().stop()
+        if self.memory:
+            remove(self.memory)
+            self.memory = None
+        return codes
