@@ -2,17 +2,20 @@
 """The page that ops/bench makes of a run: whole, well-formed and safe, whatever the JSON says. Nothing is measured."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "ops"))
 import bench_charts  # noqa: E402
 import bench_epochs  # noqa: E402
 import bench_html  # noqa: E402
+import bench_peers  # noqa: E402
 import bench_report  # noqa: E402
 from bench_page import check_page  # noqa: E402
 
@@ -139,6 +142,47 @@ class PageTest(unittest.TestCase):
             result = subprocess.run([REPOSITORY / "ops" / "bench", *words], capture_output=True, text=True, timeout=60,
                                     check=False)
             self.assertEqual(result.returncode, 2, words)
+
+
+class PeersTest(unittest.TestCase):
+    class S3:
+        env = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+
+        def rclone_env(self):
+            return {**os.environ, **self.env}
+
+    def test_one_that_does_not_mount_is_left_out_with_its_reason_and_leaves_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            (folder / "bin").mkdir()
+            for name in bench_peers.COMMANDS:
+                program = folder / "bin" / name
+                program.write_text('#!/bin/sh\necho "$@" >> "$0.asked"\necho no such luck >&2\nexit 3\n')
+                program.chmod(0o755)
+            skipped = {}
+            with unittest.mock.patch.dict(os.environ, {"PATH": f"{folder / 'bin'}:/usr/bin:/bin"}):
+                names = bench_peers.installed(skipped)
+                self.assertEqual((names, skipped), (list(bench_peers.COMMANDS), {}))
+                found = bench_peers.start(names, folder / "work", "bucket", self.S3(), folder / "source", skipped)
+            self.assertEqual((found, set(skipped)), ([], set(names)))
+            for name, line in skipped.items():
+                self.assertIn(f"{name} is skipped", line)
+                self.assertIn("no such luck", line)
+                asked = (folder / "bin" / f"{name}.asked").read_text()
+                self.assertIn("bucket", asked)
+            self.assertEqual(list((folder / "work").iterdir()), [])
+
+    def test_the_bound_of_a_cache_is_in_the_command(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, command in bench_peers.COMMANDS.items():
+                words = {}
+                for bound in (None, 96 << 20):
+                    peer = bench_peers.Peer(pathlib.Path(folder) / str(bound), name, "bucket", self.S3(), "source", bound)
+                    peer.folder.mkdir(parents=True)
+                    words[bound] = " ".join(map(str, command(peer)))
+                bounded = any(size in words[96 << 20].split() for size in ("96", f"{96 << 20}B"))
+                self.assertEqual(bounded, name not in bench_peers.UNBOUNDED, words)
+                self.assertFalse("96" in words[None].split(), words)
 
 
 if __name__ == "__main__":
