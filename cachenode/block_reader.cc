@@ -19,6 +19,9 @@ class BlockReader::Tally {
   ~Tally() {
     // What a peer asks in passing is the peer's read, not one of this node's.
     if (read_.request.peer_only) return;
+    // It was, as the hit that it was to be; what came of it instead is another read if it costs a
+    // GET.
+    if (read_.request.counted && !began_) return;
     LinkCount& count = *counters_.OfLink(read_.link->id);
     count.reads.fetch_add(1, std::memory_order_relaxed);
     BytesOf(count).fetch_add(bytes_, std::memory_order_relaxed);
@@ -38,6 +41,7 @@ class BlockReader::Tally {
     bytes_ = read_.request.range.size();
     tier_ = cells.tier;
   }
+  void AnswerByPlace() { bytes_ = read_.request.range.size(); }
 
  private:
   std::atomic<std::uint64_t>& BytesOf(LinkCount& count) const {
@@ -92,10 +96,20 @@ Task<Result<Cells>> BlockReader::Decide(const CheckedRead& read, Tally& tally, D
 
 Task<Result<Cells>> BlockReader::Read(CheckedRead read, Deadline deadline) {
   Tally tally(counters_, history_, read);
-  if (!read.request.peer_only) store_.NoteRead(read.link->id, read.request.block, read.request.job);
+  if (!read.request.peer_only && !read.request.counted)
+    store_.NoteRead(read.link->id, read.request.block, read.request.job);
   Result<Cells> cells = co_await Decide(read, tally, deadline);
   if (cells) tally.Answer(*cells);
   co_return cells;
+}
+
+std::optional<CellPlace> BlockReader::Place(const CheckedRead& read) {
+  std::optional<CellPlace> place = store_.Place(read.request.block, read.request.range);
+  if (!place) return std::nullopt;
+  Tally tally(counters_, history_, read);
+  store_.NoteRead(read.link->id, read.request.block, read.request.job);
+  tally.AnswerByPlace();
+  return place;
 }
 
 bool BlockReader::Prefetch(const ColdBlock& cold, std::string_view job) {

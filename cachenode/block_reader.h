@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "cachenode/block_history.h"
@@ -29,6 +30,10 @@ class BlockReader {
   /// Cells with their checksums, verified or just taken. Errors: as the fill's; kNotFound only for
   /// `peer_only`; kTimeout when the fill outlasts `deadline` (it goes on).
   Task<Result<Cells>> Read(CheckedRead read, Deadline deadline);
+
+  /// Where the cells lie in a file of the store, for a reader that can open it: a hit, counted as
+  /// such. Nothing: Read.
+  std::optional<CellPlace> Place(const CheckedRead& read);
 
   /// Begins to fill a block that `job` will soon read, behind demand; false when it is cached or on
   /// its way already, or when demand takes all that S3 gives.

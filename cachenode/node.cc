@@ -342,6 +342,7 @@ void Node::Observe() {
                 static_cast<double>(counters.reads_in_place.load()));
     samples.Set(metric::kStoreReads, {"disk"},
                 static_cast<double>(counters.reads_elsewhere.load()));
+    samples.Set(metric::kStoreReads, {"place"}, static_cast<double>(counters.places.load()));
     samples.Set(metric::kStoreLockWaits, {}, static_cast<double>(counters.lock_waits.load()));
     samples.Set(metric::kReadsNotNoted, {}, static_cast<double>(counters.reads_not_noted.load()));
     samples.Set(metric::kChecksumFailures, {"disk"},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/asio/this_coro.hpp>
+#include <random>
 #include <utility>
 
 #include "common/base/executors.h"
@@ -59,6 +60,7 @@ Status CheckRead(const LinkSpec& link, const BlockRequest& request) {
 
 Service::Service(Parts parts)
     : parts_(std::move(parts)),
+      store_number_(std::uint64_t{std::random_device{}()} << 32 | std::random_device{}()),
       read_durations_(metric::kReadDuration),
       registration_(parts_.metrics.AddCollector(
           [this, &histogram = parts_.metrics.Histogram(metric::kReadDuration)](MetricSamples&) {
@@ -70,6 +72,8 @@ std::vector<MethodEntry> Service::Methods() {
   std::vector<MethodEntry> methods;
   methods.push_back(
       {Method::kReadBlock, [this](RpcCall call) { return ReadBlock(std::move(call)); }});
+  methods.push_back(
+      {Method::kOpenSegment, [this](RpcCall call) { return OpenSegment(std::move(call)); }});
   methods.push_back(
       {Method::kPrefetchBlock, [this](RpcCall call) { return PrefetchBlock(std::move(call)); }});
   methods.push_back(
@@ -124,6 +128,13 @@ Task<Result<RpcReply>> Service::ReadBlock(RpcCall call) {
   if (!read) co_return Fail(read.error());
   Status good = CheckRead(*read->link, read->request);
   if (!good) co_return Fail(good.error());
+  if (read->request.by_place && call.takes_files) {
+    const std::optional<CellPlace> place = parts_.reader.Place(*read);
+    if (place) {
+      read_durations_.Observe(Clock::now() - begin);
+      co_return AnswerOf(*read, *place);
+    }
+  }
   Result<Cells> cells = co_await parts_.reader.Read(std::move(*read), call.deadline);
   read_durations_.Observe(Clock::now() - begin);
   if (!cells) co_return Fail(cells.error());
@@ -132,6 +143,35 @@ Task<Result<RpcReply>> Service::ReadBlock(RpcCall call) {
   reply.mutable_checksums()->Add(cells->checksums.begin(), cells->checksums.end());
   reply.set_tier(static_cast<std::uint32_t>(cells->tier));
   co_return ReplyWith(reply, std::move(cells->bytes));
+}
+
+Result<RpcReply> Service::AnswerOf(const CheckedRead& read, const CellPlace& place) const {
+  proto::ReadBlockReply reply;
+  reply.set_begin(EnclosingCells(read.request.range, read.request.block.length).begin);
+  reply.mutable_checksums()->Add(place.checksums.begin(), place.checksums.end());
+  reply.set_tier(static_cast<std::uint32_t>(Tier::kLocal));
+  reply.mutable_place()->set_store(store_number_);
+  reply.mutable_place()->set_segment(place.segment);
+  reply.mutable_place()->set_position(place.position);
+  return ReplyWith(reply);
+}
+
+// A segment holds blocks of one link only, and who may read one of them may read them all.
+Task<Result<RpcReply>> Service::OpenSegment(RpcCall call) {
+  if (!call.takes_files)
+    co_return Fail(Code::kInvalid, "files are passed over the node's local socket only");
+  Result<CheckedRead> read = co_await Checked(call.message, call.peer);
+  if (!read) co_return Fail(read.error());
+  Status good = CheckBlock(*read->link, read->request);
+  if (!good) co_return Fail(good.error());
+  std::optional<SegmentHandle> file = parts_.store.FileOf(read->request.block);
+  if (!file) co_return Fail(Code::kNotFound, "the block's segment is not open");
+  proto::OpenSegmentReply message;
+  message.set_store(store_number_);
+  message.set_segment(file->segment);
+  Result<RpcReply> reply = ReplyWith(message);
+  if (reply) reply->file = std::move(file->descriptor);
+  co_return reply;
 }
 
 Task<Result<RpcReply>> Service::PrefetchBlock(RpcCall call) {

@@ -51,6 +51,8 @@ class Service {
 
  private:
   Task<Result<RpcReply>> ReadBlock(RpcCall call);
+  Result<RpcReply> AnswerOf(const CheckedRead& read, const CellPlace& place) const;
+  Task<Result<RpcReply>> OpenSegment(RpcCall call);
   Task<Result<RpcReply>> PrefetchBlock(RpcCall call);
   Task<Result<RpcReply>> FillBlocks(RpcCall call);
   Task<Result<RpcReply>> CheckBlocks(RpcCall call);
@@ -72,6 +74,7 @@ class Service {
   Task<Result<std::shared_ptr<const LinkSpec>>> FindLink(Uuid id);
 
   Parts parts_;
+  const std::uint64_t store_number_;  // names the store's segments for others, with their own names
   BucketCounts read_durations_;
   Metrics::Registration registration_;  // Last: its collector uses the above.
 };

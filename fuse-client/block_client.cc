@@ -58,7 +58,10 @@ bool IsBadAnswer(Code code) {
 }  // namespace
 
 BlockClient::BlockClient(Parts parts, BlockClientOptions options)
-    : parts_(parts), options_(std::move(options)), random_(std::random_device{}()) {}
+    : parts_(parts),
+      options_(std::move(options)),
+      local_({parts.context, parts.pool, parts.segments, parts.stats, in_flight_}),
+      random_(std::random_device{}()) {}
 
 BlockClient::~BlockClient() = default;
 
@@ -136,7 +139,15 @@ BlockClient::Routes BlockClient::RoutesFor(const Directory& directory, const Blo
 
 Result<Cells> BlockClient::CellsOf(const BlockRequest& request, const Route& route,
                                    RpcReply reply) {
-  Result<Cells> cells = CellsOfReply(request, std::move(reply));
+  proto::ReadBlockReply answer;
+  const Status parsed = ParseMessage(reply.message, answer);
+  if (!parsed) return Fail(parsed.error().Within("answer of " + route.node->id));
+  return CellsOf(request, route, answer, std::move(reply.payload));
+}
+
+Result<Cells> BlockClient::CellsOf(const BlockRequest& request, const Route& route,
+                                   const proto::ReadBlockReply& answer, Slice payload) {
+  Result<Cells> cells = CellsOfReply(request, answer, std::move(payload));
   if (cells) {
     if (cells->tier != Tier::kS3) cells->tier = route.same_host ? Tier::kLocal : Tier::kPeer;
     return cells;
@@ -150,14 +161,36 @@ Result<Cells> BlockClient::CellsOf(const BlockRequest& request, const Route& rou
                                   "\" that do not match their checksums; see its log");
 }
 
+// A node of this machine may answer where the bytes lie; what is not found there is asked for once
+// more, and not counted a second time.
+Task<Result<Cells>> BlockClient::AskForCells(Question* question, Route route, Race* race) {
+  Result<RpcReply> reply = co_await parts_.pool.Call(
+      *route.address, Method::kReadBlock, question->message, question->deadline, &race->call);
+  if (!reply) co_return Fail(reply.error().Within("node " + route.node->id));
+  proto::ReadBlockReply answer;
+  const Status parsed = ParseMessage(reply->message, answer);
+  if (!parsed) co_return Fail(parsed.error().Within("answer of " + route.node->id));
+  if (!answer.has_place() || !question->message.by_place())
+    co_return CellsOf(question->request, route, answer, std::move(reply->payload));
+  std::optional<Cells> found =
+      local_.Read(question->request, question->message, answer, *route.address, Clock::now());
+  if (found) co_return std::move(*found);
+  if (race->won) co_return Fail(Code::kUnavailable, "another owner has answered");
+  question->message.set_by_place(false);
+  question->message.set_counted(true);
+  Result<Cells> cells = co_await AskForCells(question, route, race);
+  co_return cells;
+}
+
 // The other owners may be asked meanwhile; whoever is right first has answered.
 Task<Result<Cells>> BlockClient::AskInRace(Question* question, Route route) {
   const std::uint64_t number = next_race_++;
   Race race{.question = question, .node = &route.node->id, .asked = Clock::now()};
   races_.emplace(number, &race);
   WatchRaces();
-  Result<RpcReply> reply = co_await parts_.pool.Call(
-      *route.address, Method::kReadBlock, question->message, question->deadline, &race.call);
+  question->message.set_counted(false);
+  question->message.set_by_place(local_.Wants(*route.address, race.asked));
+  Result<Cells> cells = co_await AskForCells(question, route, &race);
   races_.erase(number);
   const TimePoint now = Clock::now();
   const Duration took = now - race.asked;
@@ -166,8 +199,6 @@ Task<Result<Cells>> BlockClient::AskInRace(Question* question, Route route) {
     parts_.pace.Note(route.node->id, took, now);
     co_return std::move(*race.won);
   }
-  if (!reply) co_return Fail(reply.error().Within("node " + route.node->id));
-  Result<Cells> cells = CellsOf(question->request, route, std::move(*reply));
   if (!cells) co_return cells;
   if (!cells->fetched) parts_.pace.Note(route.node->id, took, now);
   cells->node = route.node->id;

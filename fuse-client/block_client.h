@@ -17,6 +17,7 @@
 #include "common/wire/peer_probe.h"
 #include "common/wire/rpc.h"
 #include "fuse-client/file_reader.h"
+#include "fuse-client/local_reads.h"
 #include "fuse-client/node_pace.h"
 #include "fuse-client/ring_view.h"
 #include "fuse-client/stats.h"
@@ -63,6 +64,7 @@ class BlockClient final : public BlockSource, public BlockPrefetcher {
     PeerHealth& health;
     NodePace& pace;
     WorkerStats& stats;
+    PassedSegments* segments = nullptr;  ///< Null: all bytes come over sockets.
   };
 
   BlockClient(Parts parts, BlockClientOptions options);
@@ -100,9 +102,12 @@ class BlockClient final : public BlockSource, public BlockPrefetcher {
   Routes RoutesFor(const Directory& directory, const BlockId& block);
   Task<Result<Cells>> AskOwner(Question* question, Route route);
   Task<Result<Cells>> AskOnce(Question* question, Route route);
+  Task<Result<Cells>> AskForCells(Question* question, Route route, Race* race);
   Task<Result<Cells>> AskAllOwners(Question* question, const Directory* directory);
   Task<Result<Cells>> AskInRace(Question* question, Route route);
   Result<Cells> CellsOf(const BlockRequest& request, const Route& route, RpcReply reply);
+  Result<Cells> CellsOf(const BlockRequest& request, const Route& route,
+                        const proto::ReadBlockReply& answer, Slice payload);
 
   // Hedges; in block_client_hedge.cc.
   void WatchRaces();
@@ -121,6 +126,7 @@ class BlockClient final : public BlockSource, public BlockPrefetcher {
   bool stopped_ = false;
   // Shared with the coroutines, which may outlive this object while their context ends.
   std::shared_ptr<std::size_t> in_flight_ = std::make_shared<std::size_t>(0);
+  LocalReads local_;
   std::shared_ptr<std::size_t> prefetches_ = std::make_shared<std::size_t>(0);
   std::minstd_rand random_;
   std::shared_ptr<const Directory> directory_;

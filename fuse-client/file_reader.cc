@@ -137,6 +137,10 @@ Task<Result<std::vector<Slice>>> FileReader::Read(std::uint64_t nodeid, std::uin
   const TimePoint end = Clock::now();
   parts_.stats.CountRead(end - begin);
   parts_.stats.CountStall(read.job->End(begin, end, read.outcome));
+  if (slices) {
+    const Duration detour = std::min(read.outcome.detour, end - begin);
+    parts_.stats.CountWait(read.outcome.slowest, end - begin - detour, detour);
+  }
   if (!slices) {
     parts_.errors.Add(parts_.files.PathOf(nodeid), slices.error());
     parts_.stats.CountFailedRead(slices.error().code);

@@ -96,7 +96,7 @@ FileSystem::Node FileSystem::MakeNode(std::uint64_t nodeid, mode_t mode, std::ui
   attributes.st_uid = options_.uid;
   attributes.st_gid = options_.gid;
   attributes.st_size = static_cast<off_t>(size);
-  attributes.st_blksize = kBlockSizeHint;
+  attributes.st_blksize = options_.block_size_hint;
   attributes.st_blocks = static_cast<blkcnt_t>((size + 511) / 512);
   attributes.st_mtim.tv_sec = mtime;
   attributes.st_ctim.tv_sec = mtime;

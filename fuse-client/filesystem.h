@@ -30,6 +30,12 @@ struct FileSystemOptions {
   /// Files that the kernel is given inodes of by reading directories. Of more it gets the names
   /// alone, and an inode when it looks for one: so a walk of any size fills its memory only so far.
   std::uint64_t primed_inodes = 1'000'000;
+
+  /// Python and others size their buffers by it: 1 READ instead of 2 for a small file (DESIGN 6.1).
+  static constexpr blksize_t kBlockSizeHint = 128L * 1024;
+  /// Where every read(2) is a message: the largest READ.
+  static constexpr blksize_t kLargeBlockSizeHint = 1L << 20;
+  blksize_t block_size_hint = kBlockSizeHint;
 };
 
 /// The POSIX view of one link: node ids, attributes, directories, xattrs. Everything is answered
@@ -42,8 +48,6 @@ class FileSystem {
  public:
   /// The mount's root, as FUSE wants it; of a sub-path mount it stands for that directory.
   static constexpr std::uint64_t kRoot = GenerationView::kRoot;
-  /// Python and others size their buffers by it: 1 READ instead of 2 for a small file (DESIGN 6.1).
-  static constexpr blksize_t kBlockSizeHint = 128L * 1024;
 
   struct Node {
     struct stat attributes;

@@ -260,9 +260,13 @@ void OnForgetMulti(fuse_req_t request, std::size_t count, struct fuse_forget_dat
 }
 
 // ENOSYS is "never ask again, treat it as done": one message a file less each (DESIGN 6.1). The
-// kernel then keeps pages and directories cached as with keep_cache and cache_readdir.
-void OnOpen(fuse_req_t request, fuse_ino_t, struct fuse_file_info*) {
-  ReplyError(request, FuseOp::kOpen, ENOSYS);
+// kernel then keeps pages and directories cached as with keep_cache and cache_readdir. Only a large
+// mount needs the message: to say that the file is read past the page cache. No handle has a state.
+void OnOpen(fuse_req_t request, fuse_ino_t, struct fuse_file_info* file) {
+  if (!Server().session->DirectReads()) return ReplyError(request, FuseOp::kOpen, ENOSYS);
+  Server().stats->CountOp(FuseOp::kOpen, 0);
+  file->direct_io = 1;
+  fuse_reply_open(request, file);
 }
 void OnOpendir(fuse_req_t request, fuse_ino_t, struct fuse_file_info*) {
   ReplyError(request, FuseOp::kOpendir, ENOSYS);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
@@ -33,8 +34,12 @@ struct GrantedFeatures {
 struct Userdata {
   GrantedFeatures features;
   void* context = nullptr;
-  unsigned wanted = 0;      // FUSE_CAP_…
-  bool can_resend = false;  // known before the first message is processed
+  unsigned wanted = 0;  // FUSE_CAP_…
+  // Known before the first message is processed.
+  bool large = false;
+  bool can_resend = false;
+  std::atomic<bool> direct_reads{false};
+  std::atomic<std::uint64_t> first_request{0};  // its number
 };
 
 }  // namespace
@@ -91,6 +96,7 @@ void OnInit(void* userdata, struct fuse_conn_info* connection) {
     features.append(features.empty() ? "" : " ").append(feature.name);
   }
   if (session->can_resend) features.append(" resend");
+  if (session->direct_reads) features.append(" direct_io_allow_mmap");
   spdlog::info("kernel FUSE {}.{}: {}", connection->proto_major, connection->proto_minor, features);
   GrantedFeatures& granted = static_cast<Userdata*>(userdata)->features;
   std::scoped_lock lock(granted.mutex);
@@ -165,13 +171,51 @@ fuse_in_header HeaderOf(const std::byte* request) {
   return header;
 }
 
-bool CanResend(std::string_view first_message) {
+/// What the kernel offers, and what of that is ours to take: libfuse 3.14 does not know these.
+void ReadOffer(std::string_view first_message, Userdata& userdata) {
   fuse_init_in init{};
   constexpr std::size_t kThere = sizeof(fuse_in_header);
-  if (first_message.size() < kThere) return false;
+  if (first_message.size() < kThere) return;
   std::memcpy(&init, first_message.data() + kThere,
               std::min(sizeof init, first_message.size() - kThere));
-  return (FlagsOf(init) & kFuseHasResend) != 0;
+  const std::uint64_t flags = FlagsOf(init);
+  userdata.can_resend = (flags & kFuseHasResend) != 0;
+  userdata.direct_reads = userdata.large && (flags & kFuseDirectIoAllowMmap) != 0;
+  userdata.first_request =
+      HeaderOf(reinterpret_cast<const std::byte*>(first_message.data())).unique;
+}
+
+/// libfuse's write to the kernel, with what it does not know added to the first answer.
+ssize_t WriteReply(int fd, iovec* parts, int count, void* context) {
+  auto& userdata = *static_cast<Userdata*>(context);
+  if (userdata.direct_reads && userdata.first_request != 0 && count == 2) {
+    fuse_out_header header{};
+    fuse_init_out answer{};
+    std::memcpy(&header, parts[0].iov_base, std::min(sizeof header, parts[0].iov_len));
+    const bool is_first = header.unique == userdata.first_request && header.error == 0;
+    if (is_first && parts[1].iov_len == sizeof answer) {
+      userdata.first_request = 0;
+      std::memcpy(&answer, parts[1].iov_base, sizeof answer);
+      answer.flags |= FUSE_INIT_EXT;
+      answer.flags2 |= static_cast<std::uint32_t>(kFuseDirectIoAllowMmap >> 32);
+      std::memcpy(parts[1].iov_base, &answer, sizeof answer);
+    }
+  }
+  return ::writev(fd, parts, count);
+}
+
+ssize_t ReadRequest(int fd, void* to, std::size_t size, void*) { return ::read(fd, to, size); }
+
+/// Gives the session its connection.
+int Connect(struct fuse_session* session, int fd, bool patches_replies) {
+  if (patches_replies) {
+    struct fuse_custom_io io{};
+    io.writev = WriteReply;
+    io.read = ReadRequest;
+    return fuse_session_custom_io(session, &io, fd);
+  }
+  // This path is libfuse's way to be given a mount that is there already.
+  return fuse_session_mount(session, ("/dev/fd/" + std::to_string(fd)).c_str());
 }
 
 /// For tests of what happens on kernels before 6.9.
@@ -240,15 +284,14 @@ Result<std::unique_ptr<FuseSession>> FuseSession::Serve(FuseConnection connectio
       NewSession("max_read=" + std::to_string(kMaxReadBytes), ops, &impl->userdata);
   if (!made) return Fail(made.error());
   impl->session = *made;
-  // This path is libfuse's way to be given a mount that is there already.
-  const std::string place = "/dev/fd/" + std::to_string(connection.fd.get());
-  if (fuse_session_mount(impl->session, place.c_str()) != 0) {
+  impl->userdata.large = connection.large;
+  if (Connect(impl->session, connection.fd.get(), connection.large) != 0) {
     return Fail(Code::kInternal, "libfuse refused the connection: " + LastFuseMessage());
   }
   const int fd = connection.fd.Release();  // the session closes it
   std::string& first = connection.first_message;
   if (!first.empty()) {
-    impl->userdata.can_resend = CanResend(first);
+    ReadOffer(first, impl->userdata);
     // The answer to it has no taker: the write fails, which libfuse expects.
     struct fuse_buf buffer{};
     buffer.mem = first.data();
@@ -265,6 +308,8 @@ std::string FuseSession::Features() const {
   std::scoped_lock lock(impl_->userdata.features.mutex);
   return impl_->userdata.features.names;
 }
+
+bool FuseSession::DirectReads() const { return impl_->userdata.direct_reads; }
 
 struct fuse_session* FuseSession::handle() const { return impl_->session; }
 
@@ -314,7 +359,7 @@ void FuseSession::Process(SlotArena& slots, RequestSlot& slot, std::byte* reques
                           std::size_t size) {
   if (HeaderOf(request).opcode == FUSE_INIT) {
     const std::string_view message(reinterpret_cast<const char*>(request), size);
-    impl_->userdata.can_resend = CanResend(message);
+    ReadOffer(message, impl_->userdata);
     if (impl_->keep_first_message) impl_->keep_first_message(message);
   }
   struct fuse_buf buffer{};

@@ -46,6 +46,8 @@ struct FuseConnection {
   /// The kernel's first message, when an earlier process has answered it: what was agreed then
   /// holds for the life of the mount, and the kernel does not say it again.
   std::string first_message;
+  /// Files are to be read past the page cache, where the kernel can do that and map them.
+  bool large = false;
   /// Called with that message before it is answered for the first time.
   std::function<void(std::string_view)> keep_first_message;
 };
@@ -96,6 +98,9 @@ class FuseSession {
   void ForgetNode(std::uint64_t nodeid);
   /// A node's attributes; a file's pages stay.
   void ForgetAttributes(std::uint64_t nodeid);
+
+  /// Files are to be opened, for reads past the page cache. Known as soon as Features are.
+  bool DirectReads() const;
 
   /// What the kernel granted, as names: for `.forebay/config` and one log line. Known once the
   /// first request has been served.

@@ -138,9 +138,9 @@ void DropMount(const Keeper& keeper, std::uint32_t connection) {
 }
 
 FuseConnection ConnectionOf(const Keeper& keeper, std::uint32_t id, OwnedFd fd,
-                            std::string first_message) {
+                            std::string first_message, bool large) {
   return FuseConnection{
-      std::move(fd), id, std::move(first_message),
+      std::move(fd), id, std::move(first_message), large,
       [&keeper, id](std::string_view message) { KeepFirstMessage(keeper, id, message); }};
 }
 

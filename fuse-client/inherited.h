@@ -43,6 +43,6 @@ void DropMount(const Keeper& keeper, std::uint32_t connection);
 
 /// How a session begins that goes on with `mount`, and keeps what its successor needs.
 FuseConnection ConnectionOf(const Keeper& keeper, std::uint32_t id, OwnedFd fd,
-                            std::string first_message);
+                            std::string first_message, bool large = false);
 
 }  // namespace forebay

@@ -60,6 +60,7 @@ Duration JobReads::End(TimePoint began, TimePoint now, const ReadOutcome& outcom
   for (std::size_t i = 0; i < kTiers; ++i) totals_.bytes[i] += outcome.bytes[i];
   totals_.waited[static_cast<std::size_t>(outcome.slowest)] += took - detour;
   totals_.detour += detour;
+  ++totals_.durations.at(ReadBucketOf(took));
   last_read_ = now;
   if (--in_flight_ == 0) totals_.busy += now - busy_since_;
   return outcome.slowest == Tier::kS3 ? took : detour;

@@ -47,8 +47,9 @@ struct JobTotals {
   std::uint64_t failed_reads = 0;
   std::array<std::uint64_t, kTiers> bytes{};
   std::array<Duration, kTiers> waited{};  ///< By what the read waited for.
-  Duration detour{};  ///< Not in `waited`; and the whole time of reads that failed.
-  Duration busy{};    ///< With at least one read under way.
+  Duration detour{};        ///< Not in `waited`; and the whole time of reads that failed.
+  Duration busy{};          ///< With at least one read under way.
+  ReadBuckets durations{};  ///< Of reads by this process.
 
   Duration AllWaits() const;
   /// Waiting that no cache explains: for S3, for nodes that did not answer, in vain.

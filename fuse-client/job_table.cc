@@ -2,35 +2,14 @@
 
 #include <algorithm>
 
-#include "common/snapshot/snapshot.h"
-
 namespace forebay {
 
 namespace {
-
-constexpr std::uint64_t kRowsLookedAt = 1'000'000;
 
 /// Ended jobs that wait for a coordinator to take their last report; more than these are forgotten.
 constexpr std::size_t kMaxEnded = 256;
 
 }  // namespace
-
-std::uint64_t CountBlocks(const Snapshot& snapshot) {
-  const std::uint64_t block = snapshot.block_bytes();
-  if (block == 0 || snapshot.rows() == 0) return 0;
-  const std::uint32_t step = static_cast<std::uint32_t>(snapshot.rows() / kRowsLookedAt + 1);
-  std::uint64_t looked_at = 0;
-  std::uint64_t blocks = 0;
-  for (std::uint64_t row = 0; row < snapshot.rows(); row += step) {
-    const std::optional<SnapshotRow> found = snapshot.RowAt(static_cast<std::uint32_t>(row));
-    if (!found) continue;
-    ++looked_at;
-    blocks += (found->size + block - 1) / block;  // a directory's size is 0
-  }
-  if (looked_at == 0 || step == 1) return blocks;
-  const double share = static_cast<double>(snapshot.rows()) / static_cast<double>(looked_at);
-  return static_cast<std::uint64_t>(static_cast<double>(blocks) * share);
-}
 
 void JobTable::SetLink(const Uuid& link, LinkFacts facts) {
   std::scoped_lock lock(mutex_);

@@ -17,12 +17,6 @@
 
 namespace forebay {
 
-class Snapshot;
-
-/// The blocks that a snapshot's objects are cut into. Exact up to a million rows; of a larger one a
-/// million are looked at, evenly spread.
-std::uint64_t CountBlocks(const Snapshot& snapshot);
-
 /// The jobs that read through this mount, each of their links apart. Thread-safe.
 class JobTable {
  public:

@@ -39,6 +39,8 @@ boost::json::object JobJson(const JobReads& job, const JobReads::View& view) {
   out["reads"] = totals.reads;
   out["failed_reads"] = totals.failed_reads;
   out["read_bytes"] = std::move(bytes);
+  out["read_seconds"] = {{"p50", QuantileOf(totals.durations, 0.5)},
+                         {"p99", QuantileOf(totals.durations, 0.99)}};
   out["wait_seconds"] = std::move(waits);
   out["busy_seconds"] = Seconds(totals.busy);
   out["stall_seconds"] = Seconds(totals.Stalled());
@@ -72,11 +74,12 @@ std::string JobLine(const JobReads& job) {
     return fmt::format("{} in {:.1f} s", HumanBytes(totals.bytes[i]), Seconds(totals.waited[i]));
   };
   return fmt::format(
-      "job {} on {}: {} reads: {} from local caches, {} from peers, {} from S3; waited {:.1f} s "
-      "for "
-      "nodes that did not answer; {} failed",
-      job.id(), job.facts().name, totals.reads, tier(Tier::kLocal), tier(Tier::kPeer),
-      tier(Tier::kS3), Seconds(totals.detour), totals.failed_reads);
+      "job {} on {}: {} reads, half within {} s and 99 % within {} s: {} from local caches, {} "
+      "from "
+      "peers, {} from S3; waited {:.1f} s for nodes that did not answer; {} failed",
+      job.id(), job.facts().name, totals.reads, QuantileOf(totals.durations, 0.5),
+      QuantileOf(totals.durations, 0.99), tier(Tier::kLocal), tier(Tier::kPeer), tier(Tier::kS3),
+      Seconds(totals.detour), totals.failed_reads);
 }
 
 void LogJobs(const JobTable& jobs) {

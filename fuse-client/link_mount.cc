@@ -21,6 +21,7 @@
 #include "common/wire/messages.h"
 #include "fuse-client/fuse_ops.h"
 #include "fuse-client/job_text.h"
+#include "fuse-client/link_sizes.h"
 #include "fuse-client/shard_view.h"
 
 namespace forebay {
@@ -32,6 +33,9 @@ namespace {
 /// The kernel's 128 KiB make eight times as many READs and cost half as much CPU again; more than
 /// one largest READ gains nothing, and a page fault in a mapped file reads as much around it.
 constexpr unsigned kReadAheadKb = 1024;
+/// Of a mount for shards, which reads through the page cache only what is mapped, or on old
+/// kernels.
+constexpr unsigned kLargeReadAheadKb = 4096;
 
 const std::string kErrorsPrefix = "errors-";
 constexpr std::chrono::hours kErrorsKept{30 * 24};
@@ -125,6 +129,8 @@ std::string LinkMount::RenderConfig() const {
   all["block_bytes"] = snapshot.block_bytes();
   all["ring_epoch"] = shares_.ring.epoch();
   all["namespace_from_disk"] = now.from_disk;
+  all["mode"] = large_ ? "large" : "small";
+  all["direct_reads"] = session_ && session_->DirectReads();
   all["kernel_features"] = session_ ? session_->Features() : "";
   all["threads"] = shares_.threads.size();
   all["version"] = Version();
@@ -153,6 +159,14 @@ LinkMount::Texts LinkMount::MakeTexts() const {
           .attributes = MakeAttributes(snapshot, directory, folder)};
 }
 
+/// What the kernel was told when it mounted holds until it unmounts.
+void LinkMount::ChooseMode() {
+  const MountMode asked = shares_.config.mode;
+  large_ = asked == MountMode::kLarge ||
+           (asked == MountMode::kAuto && SizesOf(*namespace_.snapshot).MostlyLarge());
+  if (inherited_) large_ = inherited_->mount.large();
+}
+
 Status LinkMount::MakeFileSystem() {
   texts_ = MakeTexts();
   std::vector<ControlFiles::File> control;
@@ -166,6 +180,7 @@ Status LinkMount::MakeFileSystem() {
   options.gid = shares_.config.gid;
   options.file_mode = shares_.config.file_mode;
   options.dir_mode = shares_.config.dir_mode;
+  if (large_) options.block_size_hint = FileSystemOptions::kLargeBlockSizeHint;
   Result<std::unique_ptr<FileSystem>> files =
       FileSystem::Make(namespace_.snapshot, options, place_.sub_path,
                        std::make_unique<ControlFiles>(std::move(control)));
@@ -230,6 +245,7 @@ proto::KeptMount LinkMount::Description() const {
   mount.set_cluster(BytesOf(namespace_.cluster));
   mount.set_cluster_dir(namespace_.cluster_dir);
   mount.set_link_blocks(namespace_.link_blocks);
+  mount.set_large(large_);
   return mount;
 }
 
@@ -255,7 +271,7 @@ void LinkMount::TellJobs() const {
   const Snapshot& snapshot = *now.snapshot;
   LinkFacts facts{.name = name_,
                   .generation = snapshot.id().generation,
-                  .blocks = now.link_blocks != 0 ? now.link_blocks : CountBlocks(snapshot),
+                  .blocks = now.link_blocks != 0 ? now.link_blocks : SizesOf(snapshot).blocks,
                   .listing_digest = now.link.generation().listing_digest()};
   shares_.jobs.SetLink(snapshot.id().link, std::move(facts));
 }
@@ -264,13 +280,13 @@ Status LinkMount::Serve() {
   std::string first_message;
   if (inherited_) first_message = std::move(inherited_->first_message);
   Result<std::unique_ptr<FuseSession>> session = FuseSession::Serve(
-      ConnectionOf(shares_.keeper, connection_, std::move(fd_), std::move(first_message)),
+      ConnectionOf(shares_.keeper, connection_, std::move(fd_), std::move(first_message), large_),
       FuseServer::Operations());
   if (!session) return Fail(session.error());
   session_ = std::move(*session);
-  const WorkerShares parts{*session_,      *files_,        shares_.ring, shares_.refresher,
-                           shares_.health, shares_.pace,   streams_,     *errors_,
-                           shares_.jobs,   shares_.offload};
+  const WorkerShares parts{*session_,      *files_,         shares_.ring,    shares_.refresher,
+                           shares_.health, shares_.pace,    streams_,        *errors_,
+                           shares_.jobs,   shares_.offload, shares_.segments};
   const WorkerOptions worker_options = OptionsOfWorkers();
   TellJobs();
   for (std::size_t i = 0; i < shares_.threads.size(); ++i) {
@@ -288,6 +304,7 @@ Status LinkMount::Serve() {
 
 Status LinkMount::Start() {
   KeepErrors();
+  ChooseMode();
   if (!shares_.keeper.news().empty()) {
     errors_->Add(".", Error{Code::kInternal, shares_.keeper.news()});
   }
@@ -302,13 +319,15 @@ Status LinkMount::Start() {
   }
   if (status) status = Serve();
   // A path of the mount is looked at when it was made here alone: it may have left the tree since.
-  if (status && !inherited_) status = ProbeMount(place_.mountpoint, kReadAheadKb);
+  if (status && !inherited_)
+    status = ProbeMount(place_.mountpoint, large_ ? kLargeReadAheadKb : kReadAheadKb);
   if (!status) return status;
   shares_.metrics.Add(stats_, name_);
   const std::string what = place_.sub_path.empty() ? name_ : name_ + "/" + place_.sub_path;
-  spdlog::info("{} (generation {}, {} objects) {} on {}", what,
+  spdlog::info("{} (generation {}, {} objects) {} on {}, mode {}", what,
                namespace_.snapshot->id().generation, namespace_.snapshot->totals().objects,
-               inherited_ ? "stays mounted" : "is mounted", place_.mountpoint);
+               inherited_ ? "stays mounted" : "is mounted", place_.mountpoint,
+               large_ ? "large" : "small");
   if (unannounced_) KeepShown(*std::exchange(unannounced_, nullptr));
   inherited_.reset();
   return {};
@@ -435,11 +454,9 @@ bool LinkMount::Idle() {
 void LinkMount::LogTotals() const {
   if (workers_.empty()) return;
   const StatsSnapshot sum = stats_.Sum();
-  spdlog::info(
-      "{}: {} reads, {} bytes from local nodes, {} from peers, {} from S3, {} failed reads", name_,
-      sum.Reads(), sum.read_bytes[static_cast<std::size_t>(Tier::kLocal)],
-      sum.read_bytes[static_cast<std::size_t>(Tier::kPeer)],
-      sum.read_bytes[static_cast<std::size_t>(Tier::kS3)], errors_->size());
+  spdlog::info("{}: {} reads ({} failed), half within {} s, 99 % within {} s; {}", name_,
+               sum.Reads(), errors_->size(), sum.ReadSecondsQuantile(0.5),
+               sum.ReadSecondsQuantile(0.99), sum.TiersText());
   const Status saved = errors_->Save();
   if (!saved) spdlog::warn("{}; .forebay/errors begins anew", saved.error().message);
 }

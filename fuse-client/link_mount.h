@@ -47,7 +47,8 @@ struct LinkMountShares {
   NodePace& pace;
   JobTable& jobs;
   MountMetrics& metrics;
-  Keeper& keeper;  ///< With an arena for each of `threads`.
+  PassedSegments* segments;  ///< Null: all bytes come over sockets.
+  Keeper& keeper;            ///< With an arena for each of `threads`.
 };
 
 /// One link, or a directory of it, on one mount point: its files, its session with the kernel, a
@@ -116,6 +117,7 @@ class LinkMount {
     std::shared_ptr<LargeText> attributes;
   };
 
+  void ChooseMode();
   static Place PlaceOf(const proto::KeptMount& mount);
   void KeepErrors();
   std::uint64_t Announce(const GenerationView& before, const std::stop_token& stop);
@@ -148,6 +150,7 @@ class LinkMount {
   StreamTable streams_;
   std::optional<InheritedMount> inherited_;  // until Start
   std::shared_ptr<const GenerationView> unannounced_;
+  bool large_ = false;            // for the life of the mount
   std::uint32_t connection_ = 0;  // 0 = not mounted
   OwnedFd fd_;                    // until the session has it
   std::string kept_stats_;

@@ -50,6 +50,10 @@ constexpr Duration kRenewWithin = std::chrono::seconds(5);
 /// For what is under way when a successor takes over.
 constexpr Duration kLeavingTime = std::chrono::seconds(1);
 
+/// A node's file that nobody has read from for so long is closed, or its file system could not be
+/// unmounted while a mount is idle.
+constexpr Duration kSegmentsKept = std::chrono::minutes(1);
+
 const std::string kAllLinks = "/";
 
 /// For what takes its time and is seldom asked: manifests.
@@ -111,11 +115,16 @@ void MountDaemon::PrepareJobs() {
   jobs_ =
       std::make_unique<JobTable>(config_.job_id.empty() ? OwnJobId(mountpoint_) : config_.job_id);
   job_keeper_ = std::make_unique<JobKeeper>(*keeper_, *jobs_);
-  job_reporter_ = std::make_unique<JobReporter>(
-      control_.At(0), *control_pool_, *jobs_, pace_, config_.coordinator,
-      [this] { job_keeper_->Save(job_reporter_->incarnation()); });
+  job_reporter_ = std::make_unique<JobReporter>(control_.At(0), *control_pool_, *jobs_, pace_,
+                                                config_.coordinator, [this] { EveryReport(); });
   const std::optional<std::uint64_t> incarnation = job_keeper_->Resume();
   if (incarnation) job_reporter_->Resume(*incarnation);
+}
+
+/// Every few seconds, on the thread of job_reporter_.
+void MountDaemon::EveryReport() {
+  job_keeper_->Save(job_reporter_->incarnation());
+  segments_.CloseUnused(Clock::now() - kSegmentsKept);
 }
 
 void MountDaemon::KeepTrust() {
@@ -192,8 +201,21 @@ Status MountDaemon::StartThreads(const Uuid& cluster, const std::string& cluster
 }
 
 LinkMountShares MountDaemon::Shares() {
-  return {config_,     host_id_, control_.At(0), offload_, threads_, pools_,  ring_,
-          *refresher_, health_,  pace_,          *jobs_,   metrics_, *keeper_};
+  const bool from_files = config_.local_reads == LocalReadsFrom::kFiles;
+  return {config_,
+          host_id_,
+          control_.At(0),
+          offload_,
+          threads_,
+          pools_,
+          ring_,
+          *refresher_,
+          health_,
+          pace_,
+          *jobs_,
+          metrics_,
+          from_files ? &segments_ : nullptr,
+          *keeper_};
 }
 
 Status MountDaemon::MountOne() {

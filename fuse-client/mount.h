@@ -23,6 +23,7 @@
 #include "fuse-client/mount_metrics.h"
 #include "fuse-client/namespace_snapshot.h"
 #include "fuse-client/node_pace.h"
+#include "fuse-client/passed_segments.h"
 #include "fuse-client/ring_view.h"
 
 namespace forebay {
@@ -63,6 +64,7 @@ class MountDaemon final : public Daemon {
   Deadline NamespaceDeadline() const;
   ClientPoolOptions PoolOptions() const;
   LinkMountShares Shares();
+  void EveryReport();
   void LeaveMountpoint(Deadline last_try);
   void EndWorkers(Deadline drain);
   void KeepTrust();
@@ -89,6 +91,7 @@ class MountDaemon final : public Daemon {
   PeerHealth health_;
   NodePace pace_;
   RingView ring_;
+  PassedSegments segments_{PassedSegments::UsualLimit()};
   std::unique_ptr<ClientPool> control_pool_;
   std::unique_ptr<RingRefresher> refresher_;
   std::unique_ptr<JobTable> jobs_;

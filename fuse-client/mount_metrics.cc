@@ -25,6 +25,10 @@ void ReportCounters(const StatsSnapshot& now, MetricSamples& samples) {
   }
   samples.Set(metric::kHedges, {"won"}, static_cast<double>(now.hedges_won));
   samples.Set(metric::kHedges, {"in_vain"}, static_cast<double>(now.hedges - now.hedges_won));
+  for (std::size_t i = 0; i < kPlacedReads; ++i) {
+    samples.Set(metric::kPlacedReads, {PlacedReadName(static_cast<PlacedRead>(i))},
+                static_cast<double>(now.placed_reads[i]));
+  }
   samples.Set(metric::kChecksumFailures, {"mount"}, static_cast<double>(now.checksum_failures));
 }
 

@@ -15,7 +15,7 @@
 
 #include "common/base/files.h"
 #include "common/snapshot/shard_snapshot.h"
-#include "fuse-client/job_table.h"
+#include "fuse-client/link_sizes.h"
 
 namespace forebay {
 namespace {
@@ -52,7 +52,7 @@ Result<MountedNamespace> Build(MountedNamespace found, std::uint32_t directory, 
   Result<std::shared_ptr<const Snapshot>> part =
       Snapshot::OpenFile(file->get(), path, found.snapshot->id());
   if (!part) return Fail(part.error());
-  found.link_blocks = CountBlocks(*found.snapshot);
+  found.link_blocks = SizesOf(*found.snapshot).blocks;
   found.snapshot = std::move(*part);
   found.file = std::move(file);
   return found;

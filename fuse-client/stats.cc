@@ -1,5 +1,7 @@
 #include "fuse-client/stats.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <boost/json/object.hpp>
@@ -10,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "common/base/units.h"
 #include "fuse-client/errno_map.h"
 
 namespace forebay {
@@ -23,6 +26,8 @@ std::size_t SlotOf(int error_number) {
   const auto found = std::find(kSlotErrnos.begin(), kSlotErrnos.end() - 1, error_number);
   return static_cast<std::size_t>(found - kSlotErrnos.begin());
 }
+
+double SecondsOf(std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; }
 
 std::uint64_t Load(const std::atomic<std::uint64_t>& counter) {
   return counter.load(std::memory_order_relaxed);
@@ -78,6 +83,20 @@ std::string_view TierName(Tier tier) {
   return "unknown";
 }
 
+std::string_view PlacedReadName(PlacedRead outcome) {
+  switch (outcome) {
+    case PlacedRead::kRead:
+      return "read";
+    case PlacedRead::kNoFile:
+      return "no_file";
+    case PlacedRead::kNotInMemory:
+      return "not_in_memory";
+    case PlacedRead::kGone:
+      return "gone";
+  }
+  return "unknown";
+}
+
 std::uint64_t StatsSnapshot::OpTotal(FuseOp op) const {
   const auto& slots = ops[static_cast<std::size_t>(op)];
   return std::accumulate(slots.begin(), slots.end(), std::uint64_t{0});
@@ -87,15 +106,35 @@ std::uint64_t StatsSnapshot::Reads() const {
   return std::accumulate(read_buckets.begin(), read_buckets.end(), std::uint64_t{0});
 }
 
-double StatsSnapshot::ReadSecondsQuantile(double q) const {
-  const std::uint64_t reads = Reads();
+double StatsSnapshot::ReadSecondsQuantile(double q) const { return QuantileOf(read_buckets, q); }
+
+double QuantileOf(const ReadBuckets& buckets, double q) {
+  const std::uint64_t reads = std::accumulate(buckets.begin(), buckets.end(), std::uint64_t{0});
   if (reads == 0) return 0;
   std::uint64_t seen = 0;
   for (std::size_t i = 0; i < kReadSecondsBounds.size(); ++i) {
-    seen += read_buckets[i];
+    seen += buckets[i];
     if (static_cast<double>(seen) >= q * static_cast<double>(reads)) return kReadSecondsBounds[i];
   }
   return kReadSecondsBounds.back();
+}
+
+std::size_t ReadBucketOf(std::chrono::nanoseconds duration) {
+  const double seconds = std::chrono::duration<double>(duration).count();
+  const auto bound =
+      std::lower_bound(kReadSecondsBounds.begin(), kReadSecondsBounds.end(), seconds);
+  return static_cast<std::size_t>(bound - kReadSecondsBounds.begin());
+}
+
+std::string StatsSnapshot::TiersText() const {
+  std::string text;
+  for (const Tier tier : {Tier::kLocal, Tier::kPeer, Tier::kS3}) {
+    const auto i = static_cast<std::size_t>(tier);
+    text += fmt::format("{} from {} in {:.1f} s, ", HumanBytes(read_bytes[i]), TierName(tier),
+                        SecondsOf(wait_nanoseconds[i]));
+  }
+  text += fmt::format("{:.1f} s for nodes that did not answer", SecondsOf(detour_nanoseconds));
+  return text;
 }
 
 void WorkerStats::CountOp(FuseOp op, int error_number) {
@@ -103,10 +142,7 @@ void WorkerStats::CountOp(FuseOp op, int error_number) {
 }
 
 void WorkerStats::CountRead(std::chrono::nanoseconds duration) {
-  const double seconds = std::chrono::duration<double>(duration).count();
-  const auto bound =
-      std::lower_bound(kReadSecondsBounds.begin(), kReadSecondsBounds.end(), seconds);
-  Add(read_buckets_[static_cast<std::size_t>(bound - kReadSecondsBounds.begin())], 1);
+  Add(read_buckets_[ReadBucketOf(duration)], 1);
   Add(read_nanoseconds_, static_cast<std::uint64_t>(duration.count()));
 }
 
@@ -134,6 +170,11 @@ void WorkerStats::AddTo(StatsSnapshot& sum) const {
   sum.hedges += Load(hedges_);
   sum.hedges_won += Load(hedges_won_);
   sum.prefetches += Load(prefetches_);
+  for (std::size_t i = 0; i < kPlacedReads; ++i) sum.placed_reads[i] += Load(placed_reads_[i]);
+  for (std::size_t i = 0; i < kTiers; ++i) {
+    sum.wait_nanoseconds[i] += Load(wait_nanoseconds_[i]);
+  }
+  sum.detour_nanoseconds += Load(detour_nanoseconds_);
   sum.stall_nanoseconds += Load(stall_nanoseconds_);
 }
 
@@ -195,6 +236,15 @@ std::string MountStats::ToJson(boost::json::array jobs) const {
   for (std::size_t i = 1; i < sum.failed_reads.size(); ++i) {
     failed[CodeName(static_cast<Code>(i))] = sum.failed_reads[i];
   }
+  boost::json::object placed;
+  for (std::size_t i = 0; i < kPlacedReads; ++i) {
+    placed[PlacedReadName(static_cast<PlacedRead>(i))] = sum.placed_reads[i];
+  }
+  boost::json::object waits;
+  for (const Tier tier : {Tier::kLocal, Tier::kPeer, Tier::kS3}) {
+    waits[TierName(tier)] = SecondsOf(sum.wait_nanoseconds[static_cast<std::size_t>(tier)]);
+  }
+  waits["detour"] = SecondsOf(sum.detour_nanoseconds);
   const auto uptime = std::chrono::steady_clock::now() - started_;
   boost::json::object all;
   all["schema_version"] = 1;
@@ -205,6 +255,7 @@ std::string MountStats::ToJson(boost::json::array jobs) const {
   all["read_seconds"] = {{"sum", static_cast<double>(sum.read_nanoseconds) / 1e9},
                          {"p50", sum.ReadSecondsQuantile(0.5)},
                          {"p99", sum.ReadSecondsQuantile(0.99)}};
+  all["wait_seconds"] = std::move(waits);
   all["failed_reads"] = std::move(failed);
   all["checksum_failures"] = sum.checksum_failures;
   all["owner_switches"] = sum.owner_switches;
@@ -212,6 +263,7 @@ std::string MountStats::ToJson(boost::json::array jobs) const {
   all["hedges"] = sum.hedges;
   all["hedges_won"] = sum.hedges_won;
   all["prefetches"] = sum.prefetches;
+  all["placed_reads"] = std::move(placed);
   all["stall_seconds"] = static_cast<double>(sum.stall_nanoseconds) / 1e9;
   all["jobs"] = std::move(jobs);
   return boost::json::serialize(all) + "\n";

@@ -35,6 +35,17 @@ enum class FuseOp : std::uint8_t {
 inline constexpr std::size_t kFuseOps = 13;
 std::string_view FuseOpName(FuseOp op);
 
+/// What came of a read of which a node of this machine said where its bytes lie (LocalReads); the
+/// label of forebay_placed_reads_total.
+enum class PlacedRead : std::uint8_t {
+  kRead,         ///< By this process, out of the page cache.
+  kNoFile,       ///< The segment's file was not here yet.
+  kNotInMemory,  ///< The disk would have had to be asked.
+  kGone,         ///< Evicted meanwhile, or damaged.
+};
+inline constexpr std::size_t kPlacedReads = 4;
+std::string_view PlacedReadName(PlacedRead outcome);
+
 inline constexpr std::size_t kTiers = 4;
 std::string_view TierName(Tier tier);
 
@@ -44,13 +55,19 @@ inline constexpr std::array<double, 21> kReadSecondsBounds = {
     0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05,
     0.1,     0.2,     0.5,    1,      2,      5,     10,    30,    100,  300};
 
+/// Reads by how long they took.
+using ReadBuckets = std::array<std::uint64_t, kReadSecondsBounds.size() + 1>;
+std::size_t ReadBucketOf(std::chrono::nanoseconds duration);
+/// The bound of the bucket that holds the q-th read (0 < q < 1), in seconds; 0 without reads.
+double QuantileOf(const ReadBuckets& buckets, double q);
+
 /// Sums over all workers, at one moment.
 struct StatsSnapshot {
   static constexpr std::size_t kErrnoSlots = 12;
   std::array<std::array<std::uint64_t, kErrnoSlots>, kFuseOps> ops{};
   std::array<std::uint64_t, kTiers> read_bytes{};
   std::array<std::uint64_t, 10> failed_reads{};  ///< By Code.
-  std::array<std::uint64_t, kReadSecondsBounds.size() + 1> read_buckets{};
+  ReadBuckets read_buckets{};
   std::uint64_t read_nanoseconds = 0;
   std::uint64_t checksum_failures = 0;
   std::uint64_t owner_switches = 0;
@@ -58,12 +75,17 @@ struct StatsSnapshot {
   std::uint64_t hedges = 0;
   std::uint64_t hedges_won = 0;  ///< Whose second answer was the one that the reader got.
   std::uint64_t prefetches = 0;
+  std::array<std::uint64_t, kPlacedReads> placed_reads{};
+  /// By what a read waited for; failed reads and detours (JobTotals::detour) are apart.
+  std::array<std::uint64_t, kTiers> wait_nanoseconds{};
+  std::uint64_t detour_nanoseconds = 0;
   std::uint64_t stall_nanoseconds = 0;  ///< JobTotals::Stalled, over all jobs.
 
   std::uint64_t OpTotal(FuseOp op) const;
   std::uint64_t Reads() const;
-  /// The bound of the bucket that holds the q-th read (0 < q < 1), in seconds; 0 without reads.
   double ReadSecondsQuantile(double q) const;
+  /// For people: bytes and seconds waited, by tier.
+  std::string TiersText() const;
 };
 
 /// The errno of a slot, for labels; the last slot is every other number.
@@ -84,8 +106,17 @@ class alignas(64) WorkerStats {
   void CountHedge() { Add(hedges_, 1); }
   void CountHedgeWon() { Add(hedges_won_, 1); }
   void CountPrefetch() { Add(prefetches_, 1); }
+  void CountPlacedRead(PlacedRead outcome) {
+    Add(placed_reads_[static_cast<std::size_t>(outcome)], 1);
+  }
   void CountStall(std::chrono::nanoseconds duration) {
     if (duration.count() > 0) Add(stall_nanoseconds_, static_cast<std::uint64_t>(duration.count()));
+  }
+
+  void CountWait(Tier tier, std::chrono::nanoseconds waited, std::chrono::nanoseconds detour) {
+    Add(wait_nanoseconds_[static_cast<std::size_t>(tier)],
+        static_cast<std::uint64_t>(waited.count()));
+    Add(detour_nanoseconds_, static_cast<std::uint64_t>(detour.count()));
   }
 
   void AddTo(StatsSnapshot& sum) const;
@@ -107,6 +138,9 @@ class alignas(64) WorkerStats {
   Counter hedges_{0};
   Counter hedges_won_{0};
   Counter prefetches_{0};
+  std::array<Counter, kPlacedReads> placed_reads_{};
+  std::array<Counter, kTiers> wait_nanoseconds_{};
+  Counter detour_nanoseconds_{0};
   Counter stall_nanoseconds_{0};
 };
 

@@ -30,7 +30,8 @@ Worker::Worker(asio::io_context& context, ClientPool& pool, SlotArena& slots, Wo
                WorkerStats& stats, const WorkerOptions& options, std::function<void()> on_ended)
     : context_(context),
       session_(shares.session),
-      blocks_({context, pool, shares.ring, shares.refresher, shares.health, shares.pace, stats},
+      blocks_({context, pool, shares.ring, shares.refresher, shares.health, shares.pace, stats,
+               shares.segments},
               options.blocks),
       jobs_(shares.jobs, options.job_from),
       reader_({shares.files, blocks_, blocks_, shares.streams, shares.errors, stats, jobs_,

@@ -27,6 +27,7 @@ struct WorkerShares {
   ErrorLog& errors;
   JobTable& jobs;
   Offload& offload;
+  PassedSegments* segments = nullptr;  ///< Null: all bytes come over sockets.
 };
 
 struct WorkerOptions {

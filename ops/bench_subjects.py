@@ -64,34 +64,43 @@ def native(source):
     ]
 
 
+SMALL_MODE = ("--mode", "small")
+LARGE_MODE = ("--mode", "large")
+BY_SOCKET = ("--local-reads", "socket")
+
+
 class Forebay:
-    """One link of a cluster: a mount that stays, and one that is made anew for each read."""
+    """One link of a cluster: a mount that stays, and others that are made anew for each read."""
 
     def __init__(self, cluster, link):
         self.cluster, self.link = cluster, link
-        self.stays, self.fresh = f"{link}-mnt", f"{link}-new"
+        self.stays, self.fresh = f"{link}-mnt", []
 
     def start(self, source):
         self.cluster.cli("link", source, "--as", self.link)
-        self.cluster.mount(self.link, self.stays)
+        self.cluster.mount(self.link, self.stays, *SMALL_MODE)
         if self.cluster.tls:
             return [self._dropped("forebay_tls_dropped", "forebay over TLS, page cache dropped", slow=True),
                     self._new_mount("forebay_tls_new_mount", "forebay over TLS, new mount, warm nodes", slow=True)]
+        large = []
+        if self.link == "shards":
+            large = [
+                self._new_mount("forebay_large", "forebay, large mode, new mount", *LARGE_MODE),
+                self._new_mount("forebay_large_by_socket", "the same, all bytes over sockets", *LARGE_MODE, *BY_SOCKET)]
         return [
             self._subject("forebay_epoch1", "forebay, epoch 1, " + (
                 "preloaded" if "s3" in self.cluster.without else "nothing cached"), self.stays, self._empty,
                 cold=True, slow=True),
             self._dropped("forebay_dropped", "forebay, epoch 2, page cache dropped"),
             self._new_mount("forebay_new_mount", "forebay, new mount, nodes' memory warm"),
+            self._new_mount("forebay_by_socket", "the same, all bytes over sockets", *SMALL_MODE, *BY_SOCKET),
+            *large,
             self._subject("forebay_hot", "forebay, page cache warm", self.stays, nothing, warm=True,
                           peer="s3fs_warm_allowed"),
         ]
 
     def _dropped(self, key, title, **more):
         return self._subject(key, title, self.stays, drop_page_cache, **more)
-
-    def _new_mount(self, key, title, **more):
-        return self._subject(key, title, self.fresh, self._mount_anew, warm=True, peer="s3fs_warm_allowed", **more)
 
     def _subject(self, key, title, mount, arrange, **more):
         cluster = self.cluster
@@ -104,10 +113,17 @@ class Forebay:
             self.cluster.cli("preload", self.link, timeout=3600)
         drop_page_cache()
 
-    def _mount_anew(self):
-        if self.fresh in self.cluster.mounts:
-            self.cluster.unmount(self.fresh)
-        self.cluster.mount(self.link, self.fresh)
+    def _new_mount(self, key, title, *options, **more):
+        """A mount that is made anew before each read: the kernel remembers nothing."""
+        name = f"{self.link}-{key}"
+        self.fresh.append(name)
+
+        def mount_anew():
+            if name in self.cluster.mounts:
+                self.cluster.unmount(name)
+            self.cluster.mount(self.link, name, *(options or SMALL_MODE))
+
+        return self._subject(key, title, name, mount_anew, warm=True, peer="s3fs_warm_allowed", **more)
 
     def gets(self):
         """GETs that S3 answered, as the nodes count them."""
@@ -116,7 +132,7 @@ class Forebay:
                    if name == "forebay_s3_requests_total" and 'op="GET"' in labels and 'code="ok"' in labels)
 
     def stop(self):
-        for name in (self.stays, self.fresh):
+        for name in (self.stays, *self.fresh):
             if name in self.cluster.mounts:
                 self.cluster.unmount(name)
         # The next one shall find room in the caches.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -145,6 +146,19 @@ struct Evicted {
   }
 };
 
+/// Where cells of a block lie in a segment's file, for whoever has that open.
+struct CellPlace {
+  std::uint64_t segment = 0;   ///< Names the segment for as long as this store is open.
+  std::uint64_t position = 0;  ///< Of the first cell, in the file.
+  std::vector<std::uint64_t> checksums = {};  ///< Of each cell, as in Cells.
+};
+
+/// A segment's file, open for reading.
+struct SegmentHandle {
+  std::uint64_t segment = 0;
+  std::shared_ptr<const int> descriptor = {};
+};
+
 /// Which room a new block may take.
 enum class Room : std::uint8_t {
   kMayEvict = 0,  ///< What is free, or what the evictor gives away for it.
@@ -177,6 +191,15 @@ class BlockStore {
   /// re-read, then the record is dropped and counted). kTimeout: its disk does not answer; it may
   /// be there later. Counts as a use of the block's link.
   virtual Task<Result<Cells>> Read(BlockId block, BlockRange range) = 0;
+
+  /// Where the cells that enclose `range` lie. Nothing: not here, or perhaps not in memory, which
+  /// Read finds out. Does not block, and nothing holds the place: the block may be gone in the next
+  /// moment, and whoever reads the file compares with the checksums. Segments are never written
+  /// again, so that the bytes are right or no block's. Counts as a use of the block and its link.
+  virtual std::optional<CellPlace> Place(const BlockId& block, BlockRange range) = 0;
+  /// The file that a block lies in, which holds blocks of one link only. Nothing: not here, or not
+  /// open now. Does not block.
+  virtual std::optional<SegmentHandle> FileOf(const BlockId& block) = 0;
 
   /// Stores a whole block: data first, then index. `data.bytes.size()` == block.length, one
   /// checksum per cell; `path` is its object's, from the link's root: it decides whether the block
@@ -241,6 +264,7 @@ class BlockStore {
   struct Counters {
     std::atomic<std::uint64_t> reads_in_place{0};   ///< Out of memory, on the reader's thread.
     std::atomic<std::uint64_t> reads_elsewhere{0};  ///< On another thread: the disk was asked.
+    std::atomic<std::uint64_t> places{0};           ///< Place had an answer.
     std::atomic<std::uint64_t> lock_waits{0};       ///< Lookups that took the index's lock.
     std::atomic<std::uint64_t> reads_not_noted{0};  ///< NoteRead would have had to wait.
     std::atomic<std::uint64_t> admitted_blocks{0};

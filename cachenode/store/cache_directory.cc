@@ -258,6 +258,9 @@ FileDescriptor CacheDirectory::OpenSegment(const Uuid& link, std::uint32_t numbe
 }
 
 bool CacheDirectory::UnlinkSegment(const Uuid& link, std::uint32_t number) const {
+  // A mount of this machine may have it open, which would keep its space.
+  if (const FileDescriptor fd = OpenSegment(link, number, O_WRONLY))
+    (void)!::ftruncate(fd.get(), 0);
   if (::unlinkat(root_.get(), SegmentPath(link, number).c_str(), 0) != 0) return false;
   // Fails as long as the link has other segments.
   ::unlinkat(root_.get(), SegmentFolder(link).c_str(), AT_REMOVEDIR);

@@ -26,6 +26,8 @@ class FileDescriptor {
   ~FileDescriptor();
 
   int get() const { return fd_; }
+  /// Where get() is kept, for who shares the file.
+  const int* address() const { return &fd_; }
   explicit operator bool() const { return fd_ >= 0; }
 
  private:
@@ -72,6 +74,7 @@ class CacheDirectory {
   FileDescriptor CreateSegment(const Uuid& link, std::uint32_t number) const;
   /// `flags`: O_RDONLY or O_WRONLY.
   FileDescriptor OpenSegment(const Uuid& link, std::uint32_t number, int flags) const;
+  /// Its space is free from then on, whoever has it open.
   bool UnlinkSegment(const Uuid& link, std::uint32_t number) const;
   /// In ascending order of their numbers. Foreign files are left alone and not listed.
   Result<std::vector<SegmentOnDisk>> ListSegments() const;

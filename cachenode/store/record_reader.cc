@@ -12,14 +12,25 @@
 #include "cachenode/store/segment_file.h"
 
 namespace forebay {
+namespace {
+
+RecordReader::Outcome OutcomeOf(int error) {
+  using Outcome = RecordReader::Outcome;
+  if (error == 0) return Outcome::kOk;
+  if (error == EAGAIN) return Outcome::kNotInMemory;
+  return error == ENODATA ? Outcome::kMismatch : Outcome::kIoError;
+}
+
+}  // namespace
 
 RecordReader::RecordReader(const ExpectedRecord& expected, BlockRange range)
     : expected_(expected),
+      range_(range),
       cells_(EnclosingCells(range, expected.block.length)),
-      header_(RecordHeaderBytes(expected.block.length)),
-      data_(std::make_shared<Buffer>(cells_.size())) {}
+      header_(RecordHeaderBytes(expected.block.length)) {}
 
 RecordReader::Outcome RecordReader::Read(int fd, bool nowait) {
+  if (!data_) data_ = std::make_shared<Buffer>(cells_.size());
   iovec header{header_.data(), header_.size()};
   iovec data{data_->data(), data_->size()};
   int error = 0;
@@ -29,14 +40,26 @@ RecordReader::Outcome RecordReader::Read(int fd, bool nowait) {
   } else {
     error = ReadExactly(fd, {&header, 1}, expected_.position, nowait);
     if (error == 0) {
-      const std::uint64_t first = expected_.position + header_.size() + cells_.begin;
-      error = ReadExactly(fd, {&data, 1}, first, nowait);
+      error = ReadExactly(fd, {&data, 1}, position(), nowait);
     }
   }
   return Judge(error);
 }
 
+RecordReader::Outcome RecordReader::Find(int fd) {
+  iovec header{header_.data(), header_.size()};
+  int error = ReadExactly(fd, {&header, 1}, expected_.position, true);
+  std::byte last{};
+  iovec probe{&last, 1};
+  const std::uint64_t end = expected_.position + header_.size() + range_.end;
+  if (error == 0) error = ReadExactly(fd, {&probe, 1}, end - 1, true);
+  const Outcome outcome = OutcomeOf(error);
+  if (outcome != Outcome::kOk) return outcome;
+  return HeaderMatches() ? Outcome::kOk : Outcome::kMismatch;
+}
+
 RecordReader::Outcome RecordReader::ReadDirect(int fd) {
+  if (!data_) data_ = std::make_shared<Buffer>(cells_.size());
   struct Freer {
     void operator()(std::byte* bytes) const { std::free(bytes); }
   };
@@ -55,9 +78,8 @@ RecordReader::Outcome RecordReader::ReadDirect(int fd) {
 
 /// What has been read, or why it could not be.
 RecordReader::Outcome RecordReader::Judge(int error) {
-  if (error == EAGAIN) return Outcome::kNotInMemory;
-  if (error == ENODATA) return Outcome::kMismatch;
-  if (error != 0) return Outcome::kIoError;
+  const Outcome outcome = OutcomeOf(error);
+  if (outcome != Outcome::kOk) return outcome;
   if (!HeaderMatches()) return Outcome::kMismatch;
   const Cells read{.begin = cells_.begin, .bytes = Slice::Of(data_), .checksums = checksums_};
   return read.Verify() ? Outcome::kOk : Outcome::kMismatch;

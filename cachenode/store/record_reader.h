@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "cachenode/store/segment_format.h"
@@ -40,6 +41,10 @@ class RecordReader {
   /// May be called again after any answer but kOk.
   Outcome Read(int fd, bool nowait);
 
+  /// Looks, without waiting for a disk, where the cells lie: kOk when the header matches and the
+  /// last byte of `range` is in memory. Then TakeChecksums, once, and position().
+  Outcome Find(int fd);
+
   /// Reads the whole record from a file that is open for direct reads; `range` is the whole block.
   Outcome ReadDirect(int fd);
 
@@ -48,15 +53,19 @@ class RecordReader {
 
   /// After kOk, once.
   Cells Take();
+  std::vector<std::uint64_t> TakeChecksums() { return std::move(checksums_); }
+  /// Of the first cell, in the file.
+  std::uint64_t position() const { return expected_.position + header_.size() + cells_.begin; }
 
  private:
   Outcome Judge(int error);
   bool HeaderMatches();
 
   const ExpectedRecord expected_;
+  const BlockRange range_;
   const BlockRange cells_;
   std::vector<std::byte> header_;
-  std::shared_ptr<Buffer> data_;
+  std::shared_ptr<Buffer> data_;  // from the first read on
   std::vector<std::uint64_t> checksums_;
 };
 

@@ -29,6 +29,8 @@ class SegmentStore final : public BlockStore {
 
   void NoteRead(const Uuid& link, const BlockId& block, std::string_view job) override;
   Task<Result<Cells>> Read(BlockId block, BlockRange range) override;
+  std::optional<CellPlace> Place(const BlockId& block, BlockRange range) override;
+  std::optional<SegmentHandle> FileOf(const BlockId& block) override;
   Task<Status> Admit(Uuid link, BlockId block, Slice data, std::vector<std::uint64_t> checksums,
                      std::string path, Room room) override;
   bool HasFreeRoom(const Uuid& link, std::uint64_t bytes) const override;

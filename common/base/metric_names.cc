@@ -25,6 +25,18 @@ const CounterMetric kReadBytes{{
             "machine), peer (another machine's cache), s3 (filled for this read).",
 }};
 
+const CounterMetric kPlacedReads{{
+    .name = "forebay_placed_reads_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {"result"},
+    .programs = "mount",
+    .help = "Reads of which a node of this machine said where their bytes lie: read (by the mount "
+            "itself, out of the page cache), and those whose bytes came over the socket after all: "
+            "no_file (the first of a segment), not_in_memory (the node asks the disk), gone "
+            "(evicted meanwhile, or damaged: the node looks).",
+}};
+
 const HistogramMetric kReadDuration{{
     .name = "forebay_read_duration_seconds",
     .kind = MetricKind::kHistogram,
@@ -244,8 +256,10 @@ const CounterMetric kStoreReads{{
     .unit = "1",
     .labels = {"from"},
     .programs = "node",
-    .help = "Reads of cached blocks: from = memory (the kernel's page cache, answered on the core "
-            "that asked) or disk (handed to a thread that may wait).",
+    .help =
+        "Reads of cached blocks: from = memory (the kernel's page cache, answered on the core "
+        "that asked), disk (handed to a thread that may wait) or place (a mount of this machine "
+        "was told where the bytes lie, and reads them itself).",
 }};
 
 const CounterMetric kStoreLockWaits{{
@@ -371,9 +385,10 @@ const GaugeMetric kRenewalFailing{{
 }  // namespace metric
 
 std::span<const MetricDefinition* const> AllMetrics() {
-  static const std::array<const MetricDefinition*, 36> all = {
+  static const std::array<const MetricDefinition*, 37> all = {
       &metric::kBuildInfo,
       &metric::kReadBytes,
+      &metric::kPlacedReads,
       &metric::kReadDuration,
       &metric::kFuseOps,
       &metric::kEio,

@@ -35,6 +35,7 @@ namespace metric {
 extern const GaugeMetric kBuildInfo;
 
 extern const CounterMetric kReadBytes;
+extern const CounterMetric kPlacedReads;
 extern const HistogramMetric kReadDuration;
 extern const CounterMetric kFuseOps;
 extern const CounterMetric kEio;

@@ -118,6 +118,21 @@ void AddResources(ConfigSection& section, MountConfig& config) {
       .Add("threads", Number(config.threads, 1, kMaxThreads),
            "How many threads serve the kernel's requests.")
       .Default("one for each CPU, at most 64");
+  section.Add("mode",
+              Choice(config.mode, {{"auto", MountMode::kAuto},
+                                   {"small", MountMode::kSmall},
+                                   {"large", MountMode::kLarge}}),
+              "How the kernel reads. small: through its page cache, without a message to open a "
+              "file; for many files of less than a few MiB, and for what is read again and again. "
+              "large: past the page cache, in pieces of up to 1 MiB, for a quarter of the CPU time "
+              "a byte; for shards, on kernels from Linux 6.6 on (others do as with small). auto: "
+              "large where half of the link's bytes are in objects of at least 8 MiB.");
+  section.Add("local_reads",
+              Choice(config.local_reads,
+                     {{"files", LocalReadsFrom::kFiles}, {"socket", LocalReadsFrom::kSocket}}),
+              "How what a node of this machine holds is read. files: the node passes its files, "
+              "open for reading, and says where the bytes lie; the mount reads and verifies them "
+              "itself. socket: the node sends them.");
   section.Add("metrics_listen", LoopbackAddress(config.metrics_listen),
               "Where Prometheus finds /metrics, with /livez and /readyz beside it. Each mount of a "
               "machine needs a port of its own.");

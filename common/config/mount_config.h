@@ -22,6 +22,15 @@ enum class JobFrom : std::uint8_t {
   kMount,   ///< All reads are of the mount's own job.
 };
 
+/// Where a mount reads what a node of its machine holds.
+enum class LocalReadsFrom : std::uint8_t {
+  kFiles,   ///< Out of the node's files, where the node says.
+  kSocket,  ///< Over the node's socket.
+};
+
+/// How the kernel reads files (docs/SEMANTICS.md).
+enum class MountMode : std::uint8_t { kAuto, kSmall, kLarge };
+
 /// Options of forebay-mount, [mount] in the file. What each means is in MountSection
 /// (mount_config.cc) and docs/CONFIGURATION.md.
 struct MountConfig {
@@ -32,6 +41,8 @@ struct MountConfig {
   std::string job_id;  ///< "" = this mount counts as a job of its own.
   JobFrom job_from = JobFrom::kCgroup;
   Shard shard;  ///< Of the objects that the mount would show.
+  MountMode mode = MountMode::kAuto;
+  LocalReadsFrom local_reads = LocalReadsFrom::kFiles;
   bool allow_other = false;
   std::uint32_t uid = ::geteuid();
   std::uint32_t gid = ::getegid();

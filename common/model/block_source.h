@@ -35,6 +35,8 @@ struct BlockRequest {
       false;  ///< Answer from the store or by joining a running fill; never start a GET (no loops).
   bool passed_over = false;  ///< The reader had no answer from an earlier owner of the block.
   bool spread = false;       ///< An earlier owner is slow: what comes from it is worth keeping.
+  bool by_place = false;     ///< The reader can read a segment itself.
+  bool counted = false;      ///< This read was counted when it was told a place.
 };
 
 /// The answer: whole cells that enclose the asked-for range, verified or verifiable with

@@ -19,6 +19,8 @@ proto::ReadBlockRequest ToProto(const BlockRequest& request) {
   message.set_peer_only(request.peer_only);
   message.set_passed_over(request.passed_over);
   message.set_spread(request.spread);
+  message.set_by_place(request.by_place);
+  message.set_counted(request.counted);
   return message;
 }
 
@@ -32,6 +34,8 @@ BlockRequest FromProto(const proto::ReadBlockRequest& message) {
   request.peer_only = message.peer_only();
   request.passed_over = message.passed_over();
   request.spread = message.spread();
+  request.by_place = message.by_place();
+  request.counted = message.counted();
   return request;
 }
 
@@ -39,8 +43,13 @@ Result<Cells> CellsOfReply(const BlockRequest& request, RpcReply reply) {
   proto::ReadBlockReply message;
   const Status parsed = ParseMessage(reply.message, message);
   if (!parsed) return Fail(parsed.error());
+  return CellsOfReply(request, message, std::move(reply.payload));
+}
+
+Result<Cells> CellsOfReply(const BlockRequest& request, const proto::ReadBlockReply& message,
+                           Slice payload) {
   const std::uint64_t begin = message.begin();
-  const std::uint64_t end = begin + reply.payload.bytes.size();
+  const std::uint64_t end = begin + payload.bytes.size();
   const bool whole_cells = begin % kCellBytes == 0 && end <= request.block.length &&
                            (end % kCellBytes == 0 || end == request.block.length);
   const bool covers = begin <= request.range.begin && end >= request.range.end;
@@ -50,7 +59,7 @@ Result<Cells> CellsOfReply(const BlockRequest& request, RpcReply reply) {
   }
   Cells cells;
   cells.begin = message.begin();
-  cells.bytes = std::move(reply.payload);
+  cells.bytes = std::move(payload);
   cells.checksums.assign(message.checksums().begin(), message.checksums().end());
   cells.tier = message.tier() == static_cast<std::uint32_t>(Tier::kS3) ? Tier::kS3 : Tier::kLocal;
   cells.fetched = message.tier() != static_cast<std::uint32_t>(Tier::kLocal);

@@ -15,5 +15,8 @@ BlockRequest FromProto(const proto::ReadBlockRequest& message);
 /// and match their checksums. Tier as the node says. kCorrupt says what does not match; kInvalid:
 /// the answer cannot be read.
 Result<Cells> CellsOfReply(const BlockRequest& request, RpcReply reply);
+/// The same of an answer that has been read: `payload` came with it, or was found where it says.
+Result<Cells> CellsOfReply(const BlockRequest& request, const proto::ReadBlockReply& message,
+                           Slice payload);
 
 }  // namespace forebay

@@ -20,14 +20,22 @@ class ClientPool::Impl {
     Peer& peer = peers_[address];
     const std::size_t slot = peer.next++ % options_->client.connections_per_peer;
     if (slot >= peer.links.size()) {
-      peer.links.push_back(std::make_shared<PeerLink>(context_.get_executor(), address, options_));
+      peer.links.push_back(MakeLink(address, false));
     }
     return peer.links[slot];
+  }
+
+  /// Apart from the others: taking files costs system calls.
+  std::shared_ptr<PeerLink> LinkForFiles(const std::string& address) {
+    std::shared_ptr<PeerLink>& link = peers_[address].for_files;
+    if (!link) link = MakeLink(address, true);
+    return link;
   }
 
   void Close() {
     for (auto& [address, peer] : peers_) {
       for (auto& link : peer.links) link->Close();
+      if (peer.for_files) peer.for_files->Close();
     }
     peers_.clear();
   }
@@ -36,7 +44,12 @@ class ClientPool::Impl {
   struct Peer {
     std::vector<std::shared_ptr<PeerLink>> links;
     std::size_t next = 0;
+    std::shared_ptr<PeerLink> for_files;
   };
+  std::shared_ptr<PeerLink> MakeLink(const std::string& address, bool takes_files) {
+    return std::make_shared<PeerLink>(context_.get_executor(), address, options_, takes_files);
+  }
+
   asio::io_context& context_;
   std::shared_ptr<const PeerLinkOptions> options_;
   std::unordered_map<std::string, Peer> peers_;
@@ -59,6 +72,18 @@ Task<Result<RpcReply>> ClientPool::Call(std::string address, Method method,
   }
   const std::shared_ptr<PeerLink> link = impl_->LinkTo(address);
   Result<RpcReply> reply = co_await link->Call(method, std::move(message), deadline, handle);
+  co_return reply;
+}
+
+Task<Result<RpcReply>> ClientPool::CallForFile(std::string address, Method method,
+                                               const google::protobuf::MessageLite& request,
+                                               Deadline deadline) {
+  std::string message = request.SerializeAsString();
+  if (message.size() > kMaxControlFrameBytes) {
+    co_return Fail(Code::kInvalid, "the request is too long for a frame");
+  }
+  const std::shared_ptr<PeerLink> link = impl_->LinkForFiles(address);
+  Result<RpcReply> reply = co_await link->Call(method, std::move(message), deadline, nullptr);
   co_return reply;
 }
 

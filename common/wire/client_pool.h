@@ -57,6 +57,12 @@ class ClientPool {
                               const google::protobuf::MessageLite& request, Deadline deadline,
                               CallHandle* handle = nullptr);
 
+  /// The same over a connection of its own that takes files: RpcReply::file. `address` is a UNIX
+  /// socket.
+  Task<Result<RpcReply>> CallForFile(std::string address, Method method,
+                                     const google::protobuf::MessageLite& request,
+                                     Deadline deadline);
+
   /// TlsChannelBinding of the connection that the next Call to `address` will use, if it is not
   /// lost in between; "" without TLS. For pools with one connection to a peer. Errors: as Call.
   Task<Result<std::string>> Channel(std::string address, Deadline deadline);

@@ -2,6 +2,7 @@
 
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
@@ -12,6 +13,7 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -38,6 +40,14 @@ constexpr std::uint64_t kMinBytesPerWindow = std::uint64_t{128} * 1024;
 constexpr std::chrono::seconds kRateWindow{2};
 constexpr std::chrono::seconds kQuietTick{1};
 
+// Of frames that are still to be read: more than one is a peer that does not keep to its frames.
+constexpr std::size_t kMostFilesWaiting = 16;
+
+bool IsUnix(StreamSocket& socket) {
+  boost::system::error_code error;
+  return socket.local_endpoint(error).protocol().family() == AF_UNIX && !error;
+}
+
 Error LostConnection(const boost::system::error_code& error) {
   return Error{Code::kUnavailable, "the connection was lost: " + error.message()};
 }
@@ -52,6 +62,7 @@ Connection::Connection(std::unique_ptr<WireStream> stream, Side side, Duration f
       side_(side),
       first_frame_(first_frame),
       opened_(Clock::now()),
+      passes_files_(IsUnix(socket_) && !stream_->secured()),
       last_tick_(opened_),
       inbox_(kInboxBytes),
       rate_mark_(opened_),
@@ -72,12 +83,15 @@ void Connection::Send(OutFrame frame) {
   frame.header.ring_epoch = events_.epoch();
   frame.header.message_bytes = static_cast<std::uint32_t>(frame.message.size());
   frame.header.payload_bytes = static_cast<std::uint32_t>(frame.payload.bytes.size());
+  if (!passes_files_) frame.file.reset();
+  frame.header.files = frame.file ? 1 : 0;
   const auto fixed = EncodeFrameHeader(frame.header, frame.message);
   Outgoing out;
   out.head.reserve(fixed.size() + frame.message.size());
   out.head.append(reinterpret_cast<const char*>(fixed.data()), fixed.size());
   out.head.append(frame.message);
   out.payload = std::move(frame.payload);
+  out.file = std::move(frame.file);
   unsent_bytes_ += out.head.size() + out.payload.bytes.size();
   queue_.push_back(std::move(out));
   ScheduleWrite();
@@ -86,42 +100,75 @@ void Connection::Send(OutFrame frame) {
 void Connection::ScheduleWrite() {
   if (write_scheduled_) return;
   write_scheduled_ = true;
-  taken_mark_ = Clock::now();
-  taken_mark_bytes_ = BytesAtPeer();
+  taken_marked_ = false;
   // Posted, not written at once: frames of other requests that are handled in this turn join.
   asio::post(socket_.get_executor(), [self = shared_from_this()] { self->WriteQueued(); });
 }
 
 void Connection::WriteQueued() {
   if (closed_) return;
-  std::vector<asio::const_buffer> buffers;
-  buffers.reserve(2 * std::min(queue_.size(), kFramesPerWrite));
   writing_.clear();
+  write_bytes_ = 0;
+  ++writes_;
+  last_sent_ = Clock::now();
+  const bool with_file = queue_.front().file != nullptr;
   for (std::size_t bytes = 0;
        !queue_.empty() && writing_.size() < kFramesPerWrite && bytes < kBytesPerWrite;) {
+    // A file goes with the first byte of its frame, so that its write begins there.
+    if (!writing_.empty() && queue_.front().file) break;
     bytes += queue_.front().head.size() + queue_.front().payload.bytes.size();
     writing_.push_back(std::move(queue_.front()));
     queue_.pop_front();
   }
+  if (with_file) {
+    WriteWithFile();
+  } else {
+    Write(0);
+  }
+}
+
+/// The beginning of what is being written, with its file; then the rest as ever.
+void Connection::WriteWithFile() {
+  const Outgoing& first = writing_.front();
+  const std::ptrdiff_t sent = SendWithFile(socket_.native_handle(), first.head, *first.file);
+  if (sent > 0) {
+    OnTaken(static_cast<std::size_t>(sent));
+    writing_.front().file.reset();
+    Write(static_cast<std::size_t>(sent));
+    return;
+  }
+  if (sent < 0 && errno != EAGAIN) {
+    Close(LostConnection({errno, boost::system::system_category()}));
+    return;
+  }
+  socket_.async_wait(StreamSocket::wait_write,
+                     [self = shared_from_this()](boost::system::error_code error) {
+                       if (!error && !self->closed_) self->WriteWithFile();
+                     });
+}
+
+/// What is being written but for its first `skip` bytes, which are less than a frame's head or all
+/// of it.
+void Connection::Write(std::size_t skip) {
+  std::vector<asio::const_buffer> buffers;
+  buffers.reserve(2 * writing_.size());
   for (const Outgoing& out : writing_) {
     buffers.emplace_back(out.head.data(), out.head.size());
     if (!out.payload.bytes.empty()) {
       buffers.emplace_back(out.payload.bytes.data(), out.payload.bytes.size());
     }
   }
-  ++writes_;
-  last_sent_ = Clock::now();
-  write_bytes_ = 0;
+  buffers.front() += skip;
   // Asio asks after each system call how much the next may take; the write's own handler keeps
   // `this` alive.
-  const auto progress = [this](const boost::system::error_code& error, std::size_t taken) {
-    OnTaken(taken);
+  const auto progress = [this, skip](const boost::system::error_code& error, std::size_t taken) {
+    OnTaken(skip + taken);
     return error ? 0 : kBytesPerCall;
   };
   asio::async_write(
       *stream_, buffers, progress,
-      [self = shared_from_this()](boost::system::error_code error, std::size_t taken) {
-        self->OnTaken(taken);
+      [self = shared_from_this(), skip](boost::system::error_code error, std::size_t taken) {
+        self->OnTaken(skip + taken);
         self->OnWritten(error);
       });
 }
@@ -193,14 +240,44 @@ Task<Status> Connection::Gather(std::size_t count) {
   while (inbox_end_ - inbox_begin_ < count) {
     boost::system::error_code error;
     const asio::mutable_buffer room(inbox_.data() + inbox_end_, inbox_.size() - inbox_end_);
-    const std::size_t got =
-        co_await stream_->async_read_some(room, asio::redirect_error(asio::use_awaitable, error));
+    std::size_t got = 0;
+    if (takes_files_) {
+      got = co_await ReceiveFiles(room, &error);
+    } else {
+      got =
+          co_await stream_->async_read_some(room, asio::redirect_error(asio::use_awaitable, error));
+    }
     if (error) co_return Fail(LostConnection(error));
     inbox_end_ += got;
     received_bytes_ += got;
     last_received_ = Clock::now();
   }
   co_return Status();
+}
+
+Task<std::size_t> Connection::ReceiveFiles(asio::mutable_buffer room,
+                                           boost::system::error_code* error) {
+  for (;;) {
+    const std::ptrdiff_t got =
+        ReceiveWithFiles(socket_.native_handle(), room.data(), room.size(), files_);
+    if (files_.size() > kMostFilesWaiting) *error = asio::error::message_size;
+    if (got == 0) *error = asio::error::eof;
+    if (got < 0 && errno != EAGAIN) error->assign(errno, boost::system::system_category());
+    if (*error) co_return 0;
+    if (got > 0) co_return static_cast<std::size_t>(got);
+    co_await socket_.async_wait(StreamSocket::wait_read,
+                                asio::redirect_error(asio::use_awaitable, *error));
+    if (*error) co_return 0;
+  }
+}
+
+/// The files come in the order of their frames.
+Status Connection::TakeFileOf(InFrame& frame) {
+  if (frame.header.files == 0) return {};
+  if (files_.empty()) return Fail(Code::kCorrupt, "the file of a frame has not come with it");
+  frame.file = std::move(files_.front());
+  files_.pop_front();
+  return {};
 }
 
 Task<Result<Slice>> Connection::ReadPayload(std::size_t size) {
@@ -281,6 +358,8 @@ Task<Result<InFrame>> Connection::ReadFrame() {
   if (!FrameChecksumMatches(fixed, frame.message)) {
     co_return Fail(Code::kCorrupt, "a frame's checksum does not match");
   }
+  Status file = TakeFileOf(frame);
+  if (!file) co_return Fail(file.error());
   Result<Slice> payload = co_await ReadPayload(header->payload_bytes);
   if (!payload) co_return Fail(payload.error());
   frame.payload = std::move(*payload);
@@ -353,9 +432,11 @@ std::uint64_t Connection::BytesAtPeer() {
 }
 
 bool Connection::TakesTooSlowly(TimePoint now) {
-  if (!write_scheduled_ || now - taken_mark_ < kRateWindow) return false;
+  if (!write_scheduled_ || (taken_marked_ && now - taken_mark_ < kRateWindow)) return false;
+  // The window begins at the first look: to ask at each write would be a system call in each.
   const std::uint64_t bytes = BytesAtPeer();
-  const bool slow = bytes < taken_mark_bytes_ + kMinBytesPerWindow;
+  const bool slow = taken_marked_ && bytes < taken_mark_bytes_ + kMinBytesPerWindow;
+  taken_marked_ = true;
   taken_mark_ = now;
   taken_mark_bytes_ = bytes;
   return slow;

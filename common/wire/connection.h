@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/asio/buffer.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include "common/base/result.h"
 #include "common/model/limits.h"
 #include "common/wire/frame.h"
+#include "common/wire/passed_file.h"
 
 namespace forebay {
 
@@ -27,6 +29,7 @@ struct InFrame {
   FrameHeader header;
   std::string message;
   Slice payload;
+  PassedFile file = {};
 };
 
 /// A frame on its way out. The lengths in `header` are filled in by Connection::Send.
@@ -34,6 +37,7 @@ struct OutFrame {
   FrameHeader header;
   std::string message;
   Slice payload;
+  PassedFile file = {};  ///< Of a reply, over a connection that PassesFiles().
 };
 
 /// Which end of a connection this is: the client asks, the server answers.
@@ -63,6 +67,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void Start(Events events);
 
+  /// Files can go over it: it is a UNIX socket.
+  bool PassesFiles() const { return passes_files_; }
+  /// Before Start: this end takes files. Each wait for the peer costs one system call more.
+  void TakeFiles() { takes_files_ = passes_files_; }
+
   /// Queues a frame. All frames that are queued before the next turn of the event loop leave in one
   /// write.
   void Send(OutFrame frame);
@@ -85,6 +94,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   struct Outgoing {
     std::string head;  // frame header and message
     Slice payload;
+    PassedFile file;
   };
 
   Task<void> ReadFrames();
@@ -92,12 +102,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void EmptyInbox();
   /// Makes at least `count` bytes available in inbox_, or says why that failed.
   Task<Status> Gather(std::size_t count);
+  Task<std::size_t> ReceiveFiles(asio::mutable_buffer room, boost::system::error_code* error);
+  Status TakeFileOf(InFrame& frame);
   Task<Result<Slice>> ReadPayload(std::size_t size);
   Task<Status> WaitForRoom();
   Status CheckDirection(FrameKind kind) const;
   void Dispatch(InFrame frame);
   void ScheduleWrite();
   void WriteQueued();
+  void WriteWithFile();
+  void Write(std::size_t skip);
   void OnTaken(std::size_t of_this_write);
   void OnWritten(boost::system::error_code error);
   void EndSending();
@@ -117,6 +131,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const Side side_;
   const Duration first_frame_;
   const TimePoint opened_;
+  const bool passes_files_;
+  bool takes_files_ = false;
   bool closed_ = false;
   bool finishing_ = false;
   TimePoint last_tick_;
@@ -132,6 +148,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   TimePoint rate_mark_;
   TimePoint last_received_;
   TimePoint last_sent_;
+  std::deque<PassedFile> files_;  // that came, and whose frames are still to be read
 
   // Outgoing.
   std::deque<Outgoing> queue_;
@@ -141,6 +158,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::uint64_t sent_bytes_ = 0;        // that the socket has ever taken
   std::uint64_t taken_mark_bytes_ = 0;  // BytesAtPeer() at taken_mark_
   TimePoint taken_mark_;
+  bool taken_marked_ = false;  // since this write began
   std::uint64_t writes_ = 0;
   bool write_scheduled_ = false;
 };

@@ -67,6 +67,7 @@ std::array<std::byte, kFrameHeaderBytes> EncodeFrameHeader(const FrameHeader& he
   Put<std::uint32_t>(bytes, 24, header.deadline_ms);
   Put<std::uint32_t>(bytes, 28, static_cast<std::uint32_t>(message.size()));
   Put<std::uint32_t>(bytes, 32, header.payload_bytes);
+  Put<std::uint32_t>(bytes, 36, header.files);
   Put<std::uint64_t>(bytes, kChecksumOffset, Checksum(bytes, message));
   return bytes;
 }
@@ -84,8 +85,9 @@ Result<FrameHeader> DecodeFrameHeader(const std::array<std::byte, kFrameHeaderBy
   header.deadline_ms = Take<std::uint32_t>(bytes, 24);
   header.message_bytes = Take<std::uint32_t>(bytes, 28);
   header.payload_bytes = Take<std::uint32_t>(bytes, 32);
-  if (Take<std::uint32_t>(bytes, 36) != 0) {
-    return Fail(Code::kCorrupt, "the frame's reserved bytes are not zero");
+  header.files = Take<std::uint32_t>(bytes, 36);
+  if (header.files > (header.kind == FrameKind::kReply ? 1U : 0U)) {
+    return Fail(Code::kCorrupt, "the frame brings files that it must not bring");
   }
   Result<std::uint32_t> limit = MessageLimit(header.kind);
   if (!limit) return Fail(limit.error());

@@ -41,6 +41,7 @@ enum class Method : std::uint16_t {
   kVerifyBlocks = 11,
   kPinBlocks = 12,
   kDescribeBlocks = 15,
+  kOpenSegment = 16,
   // Answered by nodes and the coordinator.
   kGetRing = 20,
   // Answered by the coordinator: to nodes…
@@ -98,6 +99,8 @@ struct FrameHeader {
   std::uint32_t deadline_ms = 0;  ///< Of a request: time the caller will wait, from now.
   std::uint32_t message_bytes = 0;
   std::uint32_t payload_bytes = 0;
+  /// Descriptors that come with a reply's first byte, over a UNIX socket: 0 or 1.
+  std::uint32_t files = 0;
 };
 
 /// The 48 bytes of `header`, with the checksum over itself and `message`.

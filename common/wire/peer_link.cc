@@ -43,10 +43,11 @@ class PeerLink::Registration {
 };
 
 PeerLink::PeerLink(asio::any_io_executor executor, std::string address,
-                   std::shared_ptr<const PeerLinkOptions> options)
+                   std::shared_ptr<const PeerLinkOptions> options, bool takes_files)
     : executor_(std::move(executor)),
       address_(std::move(address)),
       options_(std::move(options)),
+      takes_files_(takes_files),
       connect_done_(executor_) {}
 
 Task<Result<RpcReply>> PeerLink::Call(Method method, std::string message, Deadline deadline,
@@ -194,6 +195,7 @@ void PeerLink::EndIfOld() {
 
 void PeerLink::Adopt(std::unique_ptr<WireStream> stream) {
   connection_ = std::make_shared<Connection>(std::move(stream), Side::kClient);
+  if (takes_files_) connection_->TakeFiles();
   Connection::Events events;
   const std::shared_ptr<PeerLink> self = shared_from_this();
   const Connection* mine = connection_.get();
@@ -225,6 +227,7 @@ void PeerLink::OnFrame(InFrame frame) {
     RpcReply reply;
     reply.message = std::move(frame.message);
     reply.payload = std::move(frame.payload);
+    reply.file = std::move(frame.file);
     reply.ring_epoch = frame.header.ring_epoch;
     Finish(*waiting, std::move(reply));
     return;

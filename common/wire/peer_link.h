@@ -29,7 +29,7 @@ struct PeerLinkOptions {
 class PeerLink : public std::enable_shared_from_this<PeerLink> {
  public:
   PeerLink(asio::any_io_executor executor, std::string address,
-           std::shared_ptr<const PeerLinkOptions> options);
+           std::shared_ptr<const PeerLinkOptions> options, bool takes_files);
 
   Task<Result<RpcReply>> Call(Method method, std::string message, Deadline deadline,
                               CallHandle* handle);
@@ -68,6 +68,7 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   const asio::any_io_executor executor_;
   const std::string address_;
   const std::shared_ptr<const PeerLinkOptions> options_;
+  const bool takes_files_;
   std::shared_ptr<Connection> connection_;
   PeerIdentity peer_;            // of the connection that was opened last
   std::uint64_t opened_at_ = 0;  // Trust::reloads then

@@ -11,6 +11,7 @@
 #include "common/base/result.h"
 #include "common/trust/tls.h"
 #include "common/wire/frame.h"
+#include "common/wire/passed_file.h"
 #include "proto/handshake.pb.h"
 
 namespace google::protobuf {
@@ -44,6 +45,7 @@ struct RpcCall {
   Deadline deadline = Deadline::After({});
   std::uint64_t ring_epoch = 0;  ///< The caller's.
   PeerIdentity peer;
+  bool takes_files = false;  ///< Over a UNIX socket: its answer may bring a file.
 };
 
 /// An answer: at the handler on its way out, at the caller on its way in.
@@ -51,6 +53,8 @@ struct RpcReply {
   std::string message;  ///< Serialised protobuf.
   Slice payload;  ///< Empty, or at most kMaxPayloadBytes; kept alive until its last byte has left.
   std::uint64_t ring_epoch = 0;
+  /// To a caller that takes files, who asked by ClientPool::CallForFile.
+  PassedFile file = {};
 };
 
 /// Parses within the limits of DESIGN section 10: messages nest at most kMaxMessageNesting deep,

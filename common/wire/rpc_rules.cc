@@ -27,6 +27,7 @@ constexpr auto kRules = std::to_array<RpcRule>({
     {Method::kVerifyBlocks, "VerifyBlocks", kMasters, kNode, kLooks},
     {Method::kPinBlocks, "PinBlocks", kMasters, kNode},
     {Method::kDescribeBlocks, "DescribeBlocks", kMasters, kNode, kLooks},
+    {Method::kOpenSegment, "OpenSegment", kMounts, kNode, kLooks},
     {Method::kGetRing, "GetRing", kReaders, kBoth, kLooks},
     {Method::kRegisterNode, "RegisterNode", kNode, kCoordinator},
     {Method::kHeartbeat, "Heartbeat", kNode, kCoordinator},

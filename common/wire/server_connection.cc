@@ -150,6 +150,7 @@ Task<Result<RpcReply>> ServerConnection::Handle(const FrameHeader& header, std::
   call.deadline = Deadline::After(std::min<std::chrono::milliseconds>(time, kLongestDeadline));
   call.ring_epoch = header.ring_epoch;
   call.peer = peer_;
+  call.takes_files = connection_->PassesFiles();
   return entry->second.handler(std::move(call));
 }
 
@@ -209,6 +210,7 @@ void ServerConnection::Answer(std::uint64_t id, const Result<RpcReply>& result) 
   if (result) {
     frame.message = result->message;
     frame.payload = result->payload;
+    frame.file = result->file;
   } else {
     // A reason is a sentence; what is longer is cut so that it always fits into a frame.
     constexpr std::size_t kLongestReason = 4096;

@@ -1,6 +1,7 @@
 """What the tests of docs/SEMANTICS.md share: one cluster and one mount for all of a class. A test is named after the
 statement that it holds (tests/lint/semantics.py compares them)."""
 
+import json
 import os
 import pathlib
 import random
@@ -22,6 +23,7 @@ class Semantics(E2eTest):
     FILES = {}
     OTHER_KEYS = {}
     LINK_OPTIONS = ()
+    MOUNT_OPTIONS = ()
 
     @classmethod
     def setUpClass(cls):
@@ -34,7 +36,7 @@ class Semantics(E2eTest):
         cls.put(cls, {**cls.files, **cls.OTHER_KEYS})
         cls.start(cls)
         cls.link(cls, "data", "", *cls.LINK_OPTIONS)
-        cls.mount = cls.cluster.mount("data", "m")
+        cls.mount = cls.cluster.mount("data", "m", *cls.MOUNT_OPTIONS)
 
     def setUp(self):
         """The class has done it."""
@@ -47,6 +49,10 @@ class Semantics(E2eTest):
     def leave(self, name):
         if name in self.cluster.mounts:
             self.assertEqual(self.cluster.unmount(name), 0)
+
+    def direct_reads(self, name):
+        """Reads of this mount pass the page cache by."""
+        return json.loads((self.cluster.folder / name / ".forebay/config").read_text())["direct_reads"]
 
     def errors_of(self, mount):
         return (pathlib.Path(mount) / ".forebay/errors").read_text(errors="replace")

@@ -28,6 +28,9 @@ def running(pid):
 
 
 class Reading(Semantics):
+    """Through the page cache."""
+
+    MOUNT_OPTIONS = ("--mode", "small")
     FILES = {"a/small": made_bytes(1, SMALL), "large": made_bytes(2, LARGE), "empty": b"",
              **{f"many/f{i:03d}": b"%d" % i for i in range(MANY)}}
 
@@ -90,6 +93,7 @@ class Reading(Semantics):
         os.close(fd)
 
     def test_page_cache(self):
+        self.assertFalse(self.direct_reads("m"))
         with held_in_page_cache([self.mount / "a/small"]):
             before = self.fuse_ops("m")["read"]
             for _ in range(10):
@@ -156,6 +160,52 @@ class Reading(Semantics):
             self.assert_errno(errno.EWOULDBLOCK, fcntl.flock, other, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.flock(mine, fcntl.LOCK_UN)
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class ReadingLarge(Reading):
+    """The same past the page cache."""
+
+    MOUNT_OPTIONS = ("--mode", "large")
+
+    test_page_cache = None  # the one that differs
+
+    def test_large_mode(self):
+        self.assertTrue(self.direct_reads("m"), "this kernel has no FUSE_DIRECT_IO_ALLOW_MMAP (Linux 6.6)")
+        before = self.fuse_ops("m")
+        size = len(self.files["large"])
+        with open(self.mount / "large", "rb", buffering=0) as file:
+            self.assertEqual(os.fstat(file.fileno()).st_blksize, 1 << 20)
+            with mmap.mmap(-1, 1 << 20) as buffer:  # on a page's boundary
+                for offset in range(0, size, 1 << 20):
+                    got = os.preadv(file.fileno(), [buffer], offset)
+                    self.assertEqual(buffer[:got], self.files["large"][offset:offset + got])
+        after = self.fuse_ops("m")
+        self.assertEqual(after["read"] - before["read"], -(-size // (1 << 20)), "one message for each MiB")
+        self.assertEqual(after["open"] - before["open"], 1)
+        # A second time the mount is asked again, also with the pages in memory.
+        with held_in_page_cache([self.mount / "a/small"]):
+            before = self.fuse_ops("m")["read"]
+            for _ in range(3):
+                self.assertEqual((self.mount / "a/small").read_bytes(), self.files["a/small"])
+            self.assertGreaterEqual(self.fuse_ops("m")["read"], before + 3)
+
+
+class Modes(Semantics):
+    FILES = {"big/shard": made_bytes(3, LARGE), "little/a": made_bytes(4, SMALL), "little/b": made_bytes(5, SMALL)}
+
+    def test_modes(self):
+        self.cluster.cli("link", f"s3://{self.bucket}/little/", "--as", "little")
+        for name, source, options, large in (
+                ("auto", "data", (), True), ("little", "little", (), False),
+                ("small", "data", ("--mode", "small"), False), ("large", "little", ("--mode", "large"), True)):
+            mount = self.another_mount(source, name, *options)
+            config = json.loads((mount / ".forebay/config").read_text())
+            self.assertEqual((config["mode"], config["direct_reads"]), ("large" if large else "small", large), name)
+            if large:
+                self.assertIn("direct_io_allow_mmap", config["kernel_features"])
+            below = "" if source == "little" else "little/"
+            self.assertEqual((mount / f"{below}a").read_bytes(), self.files["little/a"])
+        self.assertEqual((self.mount / "big/shard").read_bytes(), self.files["big/shard"])
 
 
 class Errors(Semantics):

@@ -30,6 +30,9 @@ class MemoryBlockStore final : public BlockStore {
   std::vector<std::pair<std::string, BlockId>> noted_reads() const;
 
   Task<Result<Cells>> Read(BlockId block, BlockRange range) override;
+  /// It has no files.
+  std::optional<CellPlace> Place(const BlockId&, BlockRange) override { return {}; }
+  std::optional<SegmentHandle> FileOf(const BlockId&) override { return {}; }
   Task<Status> Admit(Uuid link, BlockId block, Slice data, std::vector<std::uint64_t> checksums,
                      std::string path, Room room) override;
   bool HasFreeRoom(const Uuid& link, std::uint64_t bytes) const override;

@@ -39,6 +39,7 @@ TEST_F(NodeTest, EachMethodIsForItsRolesAlone) {
   const std::map<Method, std::set<proto::Role>> table = {
       {Method::kReadBlock, {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_ADMIN}},
       {Method::kPrefetchBlock, {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_ADMIN}},
+      {Method::kOpenSegment, {proto::ROLE_CLIENT}},
       {Method::kCheckBlocks, {proto::ROLE_CLIENT, proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},
       {Method::kFillBlocks, {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},
       {Method::kDescribeBlocks, {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},
@@ -64,8 +65,9 @@ TEST_F(NodeTest, EachMethodIsForItsRolesAlone) {
       const std::string which = "method " + std::to_string(static_cast<int>(method)) + ", role " +
                                 std::to_string(static_cast<int>(role));
       if (roles.contains(role)) {
-        // Of no link: a wrong request, which only who may make it is told.
-        const bool wrong = method == Method::kPinBlocks && !reply;
+        // Of no link, or for a file over TCP: a wrong request, which only who may make it is told.
+        const bool asks_wrongly = method == Method::kPinBlocks || method == Method::kOpenSegment;
+        const bool wrong = asks_wrongly && !reply;
         EXPECT_TRUE(reply.has_value() || (wrong && reply.error().code != Code::kDenied))
             << which << ": " << reply.error().message;
       } else {

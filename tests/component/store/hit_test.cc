@@ -2,11 +2,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
+#include <vector>
 
 #include "cachenode/store/cache_directory.h"
 #include "tests/component/store/store_fixture.h"
@@ -104,6 +107,52 @@ TEST_F(StoreHit, OutOfThePageCacheTakesNoLockAndLeavesItsThreadForNobody) {
   }
   EXPECT_EQ(store_->counters().lock_waits.load(), 0U) << "nothing has moved";
   EXPECT_EQ(store_->counters().reads_not_noted.load(), 0U) << "there is no other thread";
+}
+
+TEST_F(StoreHit, APlaceIsWhereTheBytesLieAndTakesNoLock) {
+  for (const std::uint32_t length : {500U, 40'000U, 4U << 20}) {
+    const BlockId block = BlockNumber(length, length);
+    ASSERT_TRUE(store_.Admit(LinkNumber(1), block).has_value());
+    const auto right = BytesOf(block);
+    const BlockRange last{length - 1, length};
+    std::optional<CellPlace> place;
+    std::uint64_t taken = 0;
+    for (int i = 0; i < kAttempts && !place; ++i) {
+      ASSERT_EQ(ReadUntil(block, last, true).in_place, 1U) << length;
+      const std::uint64_t before = fakes::LocksTaken();
+      place = store_->Place(block, last);
+      taken = fakes::LocksTaken() - before;
+    }
+    ASSERT_TRUE(place.has_value()) << length;
+    EXPECT_EQ(taken, 0U);
+    const std::optional<SegmentHandle> file = store_->FileOf(block);
+    ASSERT_TRUE(file.has_value());
+    EXPECT_EQ(file->segment, place->segment);
+    const BlockRange cells = EnclosingCells(last, length);
+    std::vector<std::byte> bytes(cells.size());
+    ASSERT_EQ(
+        ::pread(*file->descriptor, bytes.data(), bytes.size(), static_cast<off_t>(place->position)),
+        static_cast<ssize_t>(bytes.size()));
+    EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), right->data() + cells.begin));
+    EXPECT_EQ(place->checksums, ChecksumsOf(bytes));
+    ASSERT_TRUE(store_.Evict({block}).has_value());
+    EXPECT_FALSE(store_->Place(block, last)) << "evicted";
+    EXPECT_FALSE(store_->FileOf(block));
+  }
+  EXPECT_FALSE(store_->Place(BlockNumber(1, 500), {0, 501})) << "beyond the block";
+}
+
+TEST_F(StoreHit, WhatThePageCacheHasNotHasNoPlace) {
+  const BlockId block = BlockNumber(1, 40'000);
+  ASSERT_TRUE(store_.Admit(LinkNumber(1), block).has_value());
+  ASSERT_EQ(ReadUntil(block, {0, block.length}, true).in_place, 1U);
+  bool told = true;
+  for (int i = 0; i < kAttempts && told; ++i) {
+    DropPages(dir_ / "cache");
+    told = store_->Place(block, {0, block.length}).has_value();
+  }
+  if (told) GTEST_SKIP() << "this file system is in memory";
+  EXPECT_TRUE(store_.Serves(block));
 }
 
 TEST_F(StoreHit, WhatThePageCacheHasNotIsReadByAThreadOfTheDisk) {

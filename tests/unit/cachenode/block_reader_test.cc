@@ -48,6 +48,22 @@ TEST_F(BlockReaderTest, AMissFillsFromS3AndTheNextReadIsAHit) {
   EXPECT_EQ(count().s3_bytes, kBlock);
 }
 
+TEST_F(BlockReaderTest, AReadThatWasCountedIsCountedAgainOnlyIfItCostsAGet) {
+  CheckedRead read = Cell(1);
+  EXPECT_TRUE(AreRight(Read(read), read));
+  ASSERT_TRUE(Eventually([this] { return IsIdle(); }));
+  read.request.counted = true;
+  EXPECT_TRUE(AreRight(Read(read), read));
+  EXPECT_EQ(count().reads, 1u) << "the hit was counted when its place was told";
+  EXPECT_EQ(count().hits, 0u);
+  CheckedRead cold = ReadOf(TestObject("data/b", kBlock), 0, {0, 100});
+  cold.request.counted = true;
+  EXPECT_TRUE(AreRight(Read(cold), cold));
+  EXPECT_EQ(count().reads, 2u) << "it was evicted in between";
+  EXPECT_EQ(count().misses, 2u);
+  EXPECT_EQ(s3_.gets(), 2u);
+}
+
 TEST_F(BlockReaderTest, RemembersWhoReadABlockButNotWhatAPeerAskedOrFailed) {
   CheckedRead read = Cell(1);
   read.request.job = "job-1";

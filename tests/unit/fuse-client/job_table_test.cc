@@ -58,15 +58,6 @@ TEST(JobTable, AnEndedJobStaysUntilItsLastReportWasTaken) {
   EXPECT_EQ(table.All(), std::vector{again});
 }
 
-TEST(JobTable, CountsTheBlocksOfALink) {
-  const fakes::TempDir dir;
-  constexpr std::uint64_t kBlock = 256ULL * 1024;
-  fakes::SampleLink link("sample", {{"d/big", 10 * kBlock + 77}, {"d/small", 40'000}, {"empty", 0}},
-                         kBlock);
-  link.BuildSnapshot(dir / "s.fbs");
-  EXPECT_EQ(CountBlocks(*link.OpenSnapshot(dir / "s.fbs")), 12u);
-}
-
 TEST(JobText, SaysWhatAJobReadAndWaitedFor) {
   JobTable table("own");
   const Uuid link = Uuid::Random();
@@ -79,13 +70,15 @@ TEST(JobText, SaysWhatAJobReadAndWaitedFor) {
   job->End(now, now + std::chrono::seconds(2), outcome);
   EXPECT_EQ(
       JobLine(*job),
-      "job 4711 on imagenet: 1 reads: 0 B in 0.0 s from local caches, 0 B in 0.0 s from peers, "
-      "1.00 KiB in 2.0 s from S3; waited 0.0 s for nodes that did not answer; 0 failed");
+      "job 4711 on imagenet: 1 reads, half within 2 s and 99 % within 2 s: 0 B in 0.0 s from local "
+      "caches, 0 B in 0.0 s from "
+      "peers, 1.00 KiB in 2.0 s from S3; waited 0.0 s for nodes that did not answer; 0 failed");
   const boost::json::array json = JobsJson(table);
   ASSERT_EQ(json.size(), 1u);
   const boost::json::object& row = json[0].as_object();
   EXPECT_TRUE(row.at("epoch").is_null()) << "no coordinator has said";
   EXPECT_EQ(row.at("stall_seconds").to_number<double>(), 2.0);
+  EXPECT_EQ(row.at("read_seconds").at("p99").to_number<double>(), 2.0);
   EXPECT_EQ(row.at("read_bytes").at("s3").to_number<int>(), 1024);
   job->Confirm(0, 3, 0.25);
   EXPECT_EQ(JobsJson(table)[0].at("epoch").to_number<int>(), 3);

@@ -53,6 +53,9 @@ TEST(MountStats, TheControlFileIsJsonWithWhatHappened) {
   stats.Worker(1).CountFailedRead(Code::kTimeout);
   stats.Worker(0).CountBytes(Tier::kS3, 7);
   stats.Worker(0).CountStall(std::chrono::milliseconds(1500));
+  stats.Worker(1).CountPlacedRead(PlacedRead::kRead);
+  stats.Worker(0).CountWait(Tier::kPeer, std::chrono::milliseconds(250),
+                            std::chrono::milliseconds(500));
   const std::string text = stats.ToJson({boost::json::value("a job")});
   EXPECT_EQ(text.back(), '\n');
   const boost::json::value json = boost::json::parse(text);
@@ -60,6 +63,13 @@ TEST(MountStats, TheControlFileIsJsonWithWhatHappened) {
   EXPECT_EQ(json.at("failed_reads").at("Timeout").to_number<int>(), 1);
   EXPECT_EQ(json.at("read_bytes").at("s3").to_number<int>(), 7);
   EXPECT_EQ(json.at("stall_seconds").to_number<double>(), 1.5);
+  EXPECT_EQ(json.at("placed_reads").at("read").to_number<int>(), 1);
+  EXPECT_EQ(json.at("placed_reads").at("gone").to_number<int>(), 0);
+  EXPECT_EQ(json.at("wait_seconds").at("peer").to_number<double>(), 0.25);
+  EXPECT_EQ(json.at("wait_seconds").at("detour").to_number<double>(), 0.5);
+  EXPECT_EQ(stats.Sum().TiersText(),
+            "0 B from local in 0.0 s, 0 B from peer in 0.2 s, 7 B from s3 in 0.0 s, 0.5 s for "
+            "nodes that did not answer");
   EXPECT_EQ(json.at("jobs").at(0).as_string(), "a job");
 }
 

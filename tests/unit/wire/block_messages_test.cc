@@ -43,6 +43,8 @@ TEST(BlockMessages, AQuestionArrivesAsItWasAsked) {
     BlockRequest sent = Question();
     sent.peer_only = flag;
     sent.passed_over = !flag;
+    sent.by_place = flag;
+    sent.counted = !flag;
     const BlockRequest got = FromProto(ToProto(sent));
     EXPECT_EQ(got.link, sent.link);
     EXPECT_EQ(got.block, sent.block);
@@ -54,6 +56,8 @@ TEST(BlockMessages, AQuestionArrivesAsItWasAsked) {
     EXPECT_EQ(got.job, sent.job);
     EXPECT_EQ(got.peer_only, sent.peer_only);
     EXPECT_EQ(got.passed_over, sent.passed_over);
+    EXPECT_EQ(got.by_place, sent.by_place);
+    EXPECT_EQ(got.counted, sent.counted);
   }
 }
 

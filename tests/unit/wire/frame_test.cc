@@ -55,6 +55,21 @@ TEST(Frame, EveryFlippedBitIsNoticed) {
   }
 }
 
+TEST(Frame, AFileComesWithAReplyAlone) {
+  for (const FrameKind kind : {FrameKind::kRequest, FrameKind::kReply, FrameKind::kPending,
+                               FrameKind::kCancel, FrameKind::kPing, FrameKind::kPong}) {
+    for (const std::uint32_t files : {0U, 1U, 2U}) {
+      FrameHeader header;
+      header.kind = kind;
+      header.files = files;
+      const Result<FrameHeader> got = DecodeFrameHeader(EncodeFrameHeader(header, ""));
+      const bool fits = files == 0 || (files == 1 && kind == FrameKind::kReply);
+      ASSERT_EQ(got.has_value(), fits) << static_cast<int>(kind) << " " << files;
+      if (got) EXPECT_EQ(got->files, files);
+    }
+  }
+}
+
 TEST(Frame, LengthsAreBoundedBeforeAnythingIsAllocated) {
   const auto decodes = [](FrameKind kind, std::size_t message, std::uint32_t payload) {
     FrameHeader header;

@@ -22,7 +22,7 @@ TEST(WireDocument, AFrameBuiltFromItIsRead) {
   Append(bytes, 1500, 4);  // deadline
   Append(bytes, message.size(), 4);
   Append(bytes, 0, 4);  // payload bytes: a request has none
-  Append(bytes, 0, 4);  // reserved
+  Append(bytes, 0, 4);  // files
   const std::string covered = bytes + message;
   Append(bytes, XXH3_64bits(covered.data(), covered.size()), 8);
   ASSERT_EQ(bytes.size(), 48u);

@@ -1,0 +1,374 @@
+// A mount's client and a node of its machine: bytes are read out of the node's own files.
+#include "fuse-client/local_reads.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_future.hpp>
+#include <cstring>
+#include <filesystem>
+#include <future>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "common/wire/block_messages.h"
+#include "common/wire/messages.h"
+#include "fuse-client/block_client.h"
+#include "tests/component/cachenode/node_fixture.h"
+#include "tests/fakes/sample_link.h"
+
+namespace forebay {
+namespace {
+
+constexpr std::uint64_t kSize = 150'000;  // three cells, the last one short
+constexpr int kAttempts = 300;            // a kernel may take pages away at any moment
+
+class LocalReadsTest : public NodeTest {
+ protected:
+  LocalReadsTest() {
+    ClientPoolOptions options;
+    options.credentials.role = proto::ROLE_CLIENT;
+    options.credentials.id = "mount";
+    options.credentials.program = "test 0";
+    options.credentials.secret = kTestSecret;
+    pool_ = std::make_unique<ClientPool>(
+        threads_.At(0), options, [this] { return ring_.epoch(); }, [](std::uint64_t) {});
+    refresher_ =
+        std::make_unique<RingRefresher>(threads_.At(0), *pool_, ring_, std::vector<std::string>());
+    BlockClientOptions client;
+    client.host_id = "this-host";
+    client.pauses.first = std::chrono::milliseconds(5);
+    client.pauses.longest = std::chrono::milliseconds(20);
+    client.pauses.probe = {std::chrono::milliseconds(20), std::chrono::milliseconds(50)};
+    mount_ =
+        std::make_unique<BlockClient>(BlockClient::Parts{threads_.At(0), *pool_, ring_, *refresher_,
+                                                         health_, pace_, stats_, &segments_},
+                                      client);
+    local_ = std::make_unique<LocalReads>(
+        LocalReads::Parts{threads_.At(0), *pool_, &segments_, stats_, in_flight_});
+    threads_.Start();
+  }
+
+  ~LocalReadsTest() override {
+    OnThread([this] {
+      mount_->Stop();
+      pool_->Close();
+      return true;
+    });
+    EXPECT_TRUE(Eventually(
+        [this] { return OnThread([this] { return mount_->in_flight() + *in_flight_; }) == 0; }));
+    threads_.Stop();
+  }
+
+  template <typename Call>
+  auto OnThread(Call call) -> std::invoke_result_t<Call> {
+    std::promise<decltype(call())> done;
+    asio::post(threads_.At(0), [&] { done.set_value(call()); });
+    return done.get_future().get();
+  }
+
+  /// Starts the node and tells the mount where it is.
+  void Begin() {
+    StartNode();
+    NodeInfo node;
+    node.id = node_->id();
+    node.address = node_->address();
+    node.local_socket = dir_ / "node.sock";
+    node.host_id = "this-host";
+    node.capacity_bytes = 1 << 30;
+    table_ = RingTable::Next(table_, {node}, 1'700'000'000);
+    ring_.Offer(table_);
+  }
+
+  BlockRequest BlockOf(const std::string& key) const { return FromProto(RequestFor(key, kSize)); }
+
+  /// One read of the mount's; every byte is looked at.
+  Status ReadOnce(const BlockRequest& request) {
+    ++asked_;
+    const Deadline deadline = Deadline::After(std::chrono::seconds(30));
+    const Result<Cells> cells =
+        asio::co_spawn(threads_.At(0), mount_->Read(request, deadline), asio::use_future).get();
+    if (!cells) return Fail(cells.error());
+    const auto truth = fakes::SampleLink::Bytes(
+        request.object.key, request.block.offset + request.range.begin, request.range.size());
+    const ByteView part = cells->Part(request.range);
+    if (std::memcmp(truth->data(), part.data(), part.size()) != 0)
+      return Fail(Code::kCorrupt, "wrong bytes of " + request.object.key);
+    return {};
+  }
+
+  std::uint64_t Placed(PlacedRead outcome) const {
+    StatsSnapshot sum;
+    stats_.AddTo(sum);
+    return sum.placed_reads[static_cast<std::size_t>(outcome)];
+  }
+
+  /// Reads until it was out of the node's file; false where the file system cannot do that.
+  bool ReadsOutOfTheFile(const BlockRequest& request) {
+    for (int i = 0; i < kAttempts; ++i) {
+      const std::uint64_t before = Placed(PlacedRead::kRead);
+      const Status read = ReadOnce(request);
+      EXPECT_TRUE(read.has_value()) << read.error().message;
+      if (Placed(PlacedRead::kRead) > before) return true;
+      std::this_thread::yield();
+    }
+    return false;
+  }
+
+  Status Evict(const std::vector<BlockRequest>& blocks) {
+    proto::EvictBlocksRequest request;
+    for (const BlockRequest& block : blocks) *request.add_blocks() = ToProto(block.block);
+    const Result<RpcReply> reply = Call(admin_, Method::kEvictBlocks, request);
+    if (!reply) return Fail(reply.error());
+    return {};
+  }
+
+  /// Where a node says that the block lies.
+  Result<proto::ReadBlockReply> PlaceOf(const BlockRequest& request) {
+    proto::ReadBlockRequest question = ToProto(request);
+    question.set_by_place(true);
+    const Result<RpcReply> reply = client_.Call(Socket(), Method::kReadBlock, question);
+    if (!reply) return Fail(reply.error());
+    proto::ReadBlockReply answer;
+    if (!answer.ParseFromString(reply->message)) return Fail(Code::kCorrupt, "no answer");
+    return answer;
+  }
+  std::string Socket() const { return "unix:" + (dir_ / "node.sock"); }
+
+  std::vector<std::filesystem::path> SegmentFiles() const {
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_ / "cache")) {
+      if (entry.path().extension() == ".seg") files.push_back(entry.path());
+    }
+    return files;
+  }
+
+  std::uint64_t asked_ = 0;  ///< Reads that the node has to count.
+  RingView ring_;
+  RingTable table_;
+  PeerHealth health_;
+  NodePace pace_;
+  WorkerStats stats_;
+  PassedSegments segments_{8};
+  std::shared_ptr<std::size_t> in_flight_ = std::make_shared<std::size_t>(0);
+  IoPool threads_{"mount", 1};
+  std::unique_ptr<ClientPool> pool_;
+  std::unique_ptr<RingRefresher> refresher_;
+  std::unique_ptr<BlockClient> mount_;
+  std::unique_ptr<LocalReads> local_;
+};
+
+TEST_F(LocalReadsTest, AHitIsReadOutOfTheNodesFileAndCountedOnce) {
+  Begin();
+  const BlockRequest block = BlockOf("data/a");
+  ASSERT_TRUE(ReadOnce(block));
+  ASSERT_TRUE(Eventually([&] { return IsCached(ToProto(block.block)); }));
+  if (!ReadsOutOfTheFile(block)) GTEST_SKIP() << "this file system has no RWF_NOWAIT";
+  EXPECT_EQ(segments_.size(), 1U);
+  for (const BlockRange range : {BlockRange{0, 1}, BlockRange{kSize - 1, kSize},
+                                 BlockRange{70'000, 140'000}, BlockRange{65'535, 65'537}}) {
+    BlockRequest part = block;
+    part.range = range;
+    ASSERT_TRUE(ReadsOutOfTheFile(part));
+  }
+  StatsSnapshot sum;
+  stats_.AddTo(sum);
+  EXPECT_EQ(sum.checksum_failures, 0U);
+  EXPECT_EQ(Placed(PlacedRead::kGone), 0U);
+  // The node knows of each of them, and of none twice; one began a GET.
+  EXPECT_TRUE(Eventually([&] { return Reported().reads() >= asked_; }));
+  EXPECT_EQ(Reported().reads(), asked_);
+  EXPECT_EQ(Reported().misses(), 1U);
+  EXPECT_EQ(Reported().hits(), asked_ - 1);
+  EXPECT_EQ(s3_.gets(), 1U);
+}
+
+TEST_F(LocalReadsTest, AReadThatFallsBackIsCountedOnce) {
+  Begin();
+  const BlockRequest block = BlockOf("data/a");
+  ASSERT_TRUE(ReadOnce(block));
+  ASSERT_TRUE(Eventually([&] { return IsCached(ToProto(block.block)); }));
+  if (!ReadsOutOfTheFile(block)) GTEST_SKIP() << "this file system has no RWF_NOWAIT";
+  // Told a place, the reader asks for the bytes after all.
+  bool told = false;
+  for (int i = 0; i < kAttempts && !told; ++i) {
+    const Result<proto::ReadBlockReply> answer = PlaceOf(block);
+    ASSERT_TRUE(answer.has_value());
+    told = answer->has_place();
+    ++asked_;
+  }
+  ASSERT_TRUE(told);
+  proto::ReadBlockRequest again = ToProto(block);
+  again.set_counted(true);
+  const Result<RpcReply> bytes = client_.Call(Socket(), Method::kReadBlock, again);
+  ASSERT_TRUE(bytes.has_value());
+  EXPECT_EQ(bytes->payload.bytes.size(), kSize);
+  ASSERT_TRUE(ReadOnce(block));
+  EXPECT_TRUE(Eventually([&] { return Reported().reads() >= asked_; }));
+  EXPECT_EQ(Reported().reads(), asked_);
+  EXPECT_EQ(Reported().hits(), asked_ - 1);
+}
+
+TEST_F(LocalReadsTest, WhatWasEvictedSinceTheNodeAnsweredIsNotHandedOut) {
+  Begin();
+  const BlockRequest block = BlockOf("data/a");
+  const BlockRequest other = BlockOf("data/b");  // keeps the segment
+  ASSERT_TRUE(ReadOnce(block));
+  ASSERT_TRUE(ReadOnce(other));
+  ASSERT_TRUE(
+      Eventually([&] { return IsCached(ToProto(block.block)) && IsCached(ToProto(other.block)); }));
+  if (!ReadsOutOfTheFile(block)) GTEST_SKIP() << "this file system has no RWF_NOWAIT";
+  const auto read_at = [&](const proto::ReadBlockReply& answer) {
+    return OnThread([&] {
+      return local_->Read(block, ToProto(block), answer, Socket(), Clock::now()).has_value();
+    });
+  };
+  Result<proto::ReadBlockReply> answer = Fail(Code::kNotFound, "not yet");
+  for (int i = 0; i < kAttempts; ++i) {
+    answer = PlaceOf(block);
+    ASSERT_TRUE(answer.has_value());
+    if (answer->has_place() && read_at(*answer)) break;
+    ASSERT_TRUE(ReadOnce(block));
+  }
+  ASSERT_TRUE(answer->has_place());
+  // Punched out of its segment.
+  ASSERT_TRUE(Evict({block}));
+  EXPECT_FALSE(read_at(*answer));
+  // Gone with its segment, whose file the mount still has.
+  ASSERT_TRUE(Evict({other}));
+  EXPECT_FALSE(read_at(*answer));
+  EXPECT_TRUE(ReadOnce(block)) << "out of S3";
+  EXPECT_GE(Placed(PlacedRead::kGone) + Placed(PlacedRead::kNotInMemory), 2U);
+}
+
+TEST_F(LocalReadsTest, AnEvictedSegmentTakesNoSpaceThoughAMountHasItOpen) {
+  Begin();
+  const BlockRequest block = BlockOf("data/a");
+  ASSERT_TRUE(ReadOnce(block));
+  ASSERT_TRUE(Eventually([&] { return IsCached(ToProto(block.block)); }));
+  ASSERT_EQ(SegmentFiles().size(), 1U);
+  const int file = ::open(SegmentFiles().front().c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(file, 0);
+  ASSERT_TRUE(Evict({block}));
+  EXPECT_TRUE(SegmentFiles().empty());
+  struct stat attributes{};
+  EXPECT_EQ(::fstat(file, &attributes), 0);
+  EXPECT_EQ(attributes.st_nlink, 0U);
+  EXPECT_EQ(attributes.st_size, 0);
+  EXPECT_EQ(attributes.st_blocks, 0);
+  ::close(file);
+}
+
+TEST_F(LocalReadsTest, NeverAWrongByteWhileBlocksAreEvictedAndComeBack) {
+  Begin();
+  std::vector<BlockRequest> blocks;
+  for (int i = 0; i < 24; ++i) blocks.push_back(BlockOf("data/" + std::to_string(i)));
+  std::atomic<bool> over{false};
+  std::atomic<std::uint64_t> evictions{0};
+  std::atomic<std::uint64_t> reads{0};
+  std::thread evictor([&] {
+    std::minstd_rand random(1);
+    while (!over) {
+      // Beside the reads, and not so often that nothing is ever cached.
+      if (reads < evictions * 12) {
+        std::this_thread::yield();
+        continue;
+      }
+      std::vector<BlockRequest> some;
+      for (int i = 0; i < 4; ++i) some.push_back(blocks[random() % blocks.size()]);
+      if (evictions % 16 == 15) some = blocks;  // and whole segments with them
+      EXPECT_TRUE(Evict(some));
+      ++evictions;
+    }
+  });
+  std::minstd_rand random(2);
+  std::uint64_t wrong = 0;
+  const auto done = [&] { return evictions >= 64 && Placed(PlacedRead::kRead) >= 50; };
+  for (int i = 0; i < 20'000 && !(i >= 1000 && done()); ++i) {
+    BlockRequest request = blocks[random() % blocks.size()];
+    request.range.begin = static_cast<std::uint32_t>(random() % kSize);
+    const Status read = ReadOnce(request);
+    ++reads;
+    if (!read) ++wrong;
+    EXPECT_TRUE(read.has_value()) << read.error().message;
+  }
+  over = true;
+  evictor.join();
+  EXPECT_EQ(wrong, 0U);
+  EXPECT_GE(evictions, 64U);
+  if (Placed(PlacedRead::kRead) + Placed(PlacedRead::kNoFile) == 0)
+    GTEST_SKIP() << "this file system has no RWF_NOWAIT";
+  EXPECT_GE(Placed(PlacedRead::kRead), 50U);
+}
+
+TEST_F(LocalReadsTest, AfterARestartOfTheNodeItsNewFilesAreRead) {
+  Begin();
+  const BlockRequest block = BlockOf("data/a");
+  ASSERT_TRUE(ReadOnce(block));
+  ASSERT_TRUE(Eventually([&] { return IsCached(ToProto(block.block)); }));
+  if (!ReadsOutOfTheFile(block)) GTEST_SKIP() << "this file system has no RWF_NOWAIT";
+  StopNode();
+  Begin();
+  const std::uint64_t before = Placed(PlacedRead::kNoFile);
+  EXPECT_TRUE(ReadsOutOfTheFile(block));
+  EXPECT_GT(Placed(PlacedRead::kNoFile), before) << "the old process's names say nothing now";
+  EXPECT_EQ(s3_.gets(), 1U);
+}
+
+TEST_F(LocalReadsTest, DamagedBytesAreNotHandedOut) {
+  Begin();
+  const BlockRequest block = BlockOf("data/a");
+  ASSERT_TRUE(ReadOnce(block));
+  ASSERT_TRUE(Eventually([&] { return IsCached(ToProto(block.block)); }));
+  if (!ReadsOutOfTheFile(block)) GTEST_SKIP() << "this file system has no RWF_NOWAIT";
+  const Result<proto::ReadBlockReply> answer = PlaceOf(block);
+  ASSERT_TRUE(answer.has_value());
+  const int file = ::open(SegmentFiles().front().c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(file, 0);
+  const std::string garbage(4096, 'x');
+  const auto place = static_cast<off_t>(answer->place().position() + 70'000);
+  ASSERT_EQ(::pwrite(file, garbage.data(), garbage.size(), place), 4096);
+  ::close(file);
+  for (int i = 0; i < 3; ++i) {
+    const Status read = ReadOnce(block);
+    ASSERT_TRUE(read.has_value()) << read.error().message;
+  }
+  EXPECT_EQ(s3_.gets(), 2U) << "the node has dropped it and fetched it again";
+  EXPECT_TRUE(Eventually([&] { return IsCached(ToProto(block.block)); }));
+}
+
+TEST_F(LocalReadsTest, AFileIsPassedOverTheSocketAloneAndToWhoCanNameABlockOfIt) {
+  Begin();
+  const proto::ReadBlockRequest request = RequestFor("data/a", kSize);
+  ASSERT_TRUE(Read(request));
+  ASSERT_TRUE(Eventually([&] { return IsCached(request.block()); }));
+  ASSERT_TRUE(Read(request)) << "its segment is open now";
+  const auto open = [&](const proto::ReadBlockRequest& question, const std::string& address) {
+    const Deadline deadline = Deadline::After(std::chrono::seconds(20));
+    return asio::co_spawn(threads_.At(0),
+                          pool_->CallForFile(address, Method::kOpenSegment, question, deadline),
+                          asio::use_future)
+        .get();
+  };
+  const Result<RpcReply> passed = open(request, Socket());
+  ASSERT_TRUE(passed.has_value()) << passed.error().message;
+  ASSERT_TRUE(passed->file);
+  EXPECT_EQ(::fcntl(*passed->file, F_GETFL) & O_ACCMODE, O_RDONLY);
+  EXPECT_NE(::fcntl(*passed->file, F_GETFD) & FD_CLOEXEC, 0);
+  const Result<RpcReply> over_tcp = open(request, node_->address());
+  ASSERT_FALSE(over_tcp.has_value());
+  EXPECT_EQ(over_tcp.error().code, Code::kInvalid);
+  proto::ReadBlockRequest unnamed = request;
+  unnamed.set_etag("other");
+  const Result<RpcReply> refused = open(unnamed, Socket());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kInvalid);
+}
+
+}  // namespace
+}  // namespace forebay
