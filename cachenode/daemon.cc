@@ -1,7 +1,9 @@
 #include "cachenode/daemon.h"
 
+#include <cerrno>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "common/base/program.h"
 #include "common/base/version.h"
 #include "common/config/log_config.h"
+#include "common/config/machine.h"
 #include "common/config/node_config.h"
 #include "common/config/programs.h"
 #include "common/config/s3_config.h"
@@ -53,6 +56,7 @@ NodeOptions NodeOptionsOf(const NodeConfig& config, const S3Config& s3) {
   options.filler.memory_limit = config.memory_limit;
   options.disks.scrub_bytes_per_s = config.scrub_rate;
   options.verify_bytes_per_s = config.verify_rate;
+  options.max_bandwidth = config.max_bandwidth;
   options.filler.max_fills = 2 * s3.max_connections;
   return options;
 }
@@ -71,6 +75,9 @@ class NodeDaemon final : public Daemon {
         s3_(S3OptionsOf(s3, ca_bundle_), DefaultCredentialChain(environment_, ca_bundle_)) {}
 
   Status Start() override {
+    if (config_.cpu_limit != 0 && !KeepToCpus(config_.cpu_limit))
+      return Fail(Code::kInternal, "the kernel does not let this node keep to cpu_limit CPUs: " +
+                                       std::generic_category().message(errno));
     Result<std::string> secret = LoadOrCreateSecret();
     if (!secret) return Fail(secret.error());
     Result<std::shared_ptr<Trust>> trust = Trust::Open(TrustFolder(trust_.dir), proto::ROLE_NODE);

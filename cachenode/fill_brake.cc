@@ -125,6 +125,14 @@ Task<Status> FillBrake::Pass(BlockId block, Urgency urgency, Deadline deadline) 
   co_return Status();
 }
 
+void FillBrake::GiveBack(std::uint64_t bytes) {
+  {
+    const std::scoped_lock lock(mutex_);
+    bytes_.Take(-static_cast<double>(bytes), Clock::now());
+  }
+  WakeFirst();
+}
+
 std::shared_ptr<FillBrake::Waiter> FillBrake::FindBehind(const BlockId& block, Urgency than) const {
   for (auto urgency = static_cast<std::size_t>(than) + 1; urgency < queues_.size(); ++urgency) {
     const Queue& queue = queues_[urgency];

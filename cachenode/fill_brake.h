@@ -33,6 +33,8 @@ class FillBrake {
   /// Success: the caller may ask S3 for `block` now. kTimeout says what held it back;
   /// kUnavailable: Close was called.
   Task<Status> Pass(BlockId block, Urgency urgency, Deadline deadline);
+  /// `bytes` of what has passed were not needed: those who wait may take them.
+  void GiveBack(std::uint64_t bytes);
   /// A fill that was begun in the background is so urgent now.
   void Promote(const BlockId& block, Urgency urgency);
   /// Nobody wants it any more: what waits for it in the background is refused with kOverloaded.

@@ -120,10 +120,14 @@ Task<Result<PeerFind>> Filler::FetchFromPeers(const ColdBlock& cold, Fill& fill,
 
 Task<Result<PeerFind>> Filler::FetchInPeerSlot(const ColdBlock& cold, Fill& fill,
                                                Deadline deadline) {
+  UrgencyNow urgency = [this, turn = fill.turn()] { return slots_.UrgencyOf(*turn); };
+  const Status passed = co_await brakes_.PassNetwork(cold.block, urgency, deadline);
+  if (!passed) co_return Fail(passed.error());
   Result<MemoryBudget::Reservation> memory = co_await memory_.Reserve(cold.block.length, deadline);
   if (!memory) co_return Fail(Code::kOverloaded, std::move(memory.error().message));
   fill.Hold(std::move(*memory));
   Result<PeerFind> find = co_await peers_.Get(cold, fill, deadline);
+  if (!find || !find->found) brakes_.GiveBackNetwork(cold.block);
   if (!find) co_return find;
   if (!find->found) {
     fill.StartOver();

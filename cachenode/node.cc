@@ -66,6 +66,7 @@ Node::Node(NodeOptions options, NodeOrigin origin, Metrics& metrics)
       offload_(kDiskThreads, kDiskQueue),
       origin_(origin_options_.store, changed_, [this] { heartbeat_->Hurry(); }),
       verify_pace_(options_.verify_bytes_per_s),
+      send_pace_(options_.max_bandwidth),
       io_("node", options_.threads) {}
 
 Result<std::unique_ptr<Node>> Node::Start(NodeOptions options, NodeOrigin origin, Metrics& metrics,
@@ -228,6 +229,7 @@ Status Node::Serve(bool restarted) {
   peers_ = std::make_unique<PeerSource>(std::move(peers), cluster_);
   filler_ = std::make_unique<Filler>(options_.filler, io_, *store_, *peers_, origin_, counters_,
                                      history_);
+  filler_->brakes().SetBandwidth(static_cast<double>(options_.max_bandwidth));
   filler_->brakes().OnNews([this] { heartbeat_->Hurry(); });
   cluster_.OnChange([this] { ApplyDecisions(); });
   ApplyDecisions();
@@ -240,6 +242,7 @@ Status Node::Serve(bool restarted) {
                        .store = *store_,
                        .history = history_,
                        .verify_pace = verify_pace_,
+                       .send_pace = send_pace_,
                        .metrics = metrics_,
                        .refresh_links = [this] { heartbeat_->Hurry(); }};
   service_ = std::make_unique<Service>(std::move(parts));
@@ -342,6 +345,7 @@ void Node::Observe() {
                 static_cast<double>(counters.reads_in_place.load()));
     samples.Set(metric::kStoreReads, {"disk"},
                 static_cast<double>(counters.reads_elsewhere.load()));
+    samples.Set(metric::kSendWaits, {}, send_pace_.waited_seconds());
     samples.Set(metric::kStoreReads, {"place"}, static_cast<double>(counters.places.load()));
     samples.Set(metric::kStoreLockWaits, {}, static_cast<double>(counters.lock_waits.load()));
     samples.Set(metric::kReadsNotNoted, {}, static_cast<double>(counters.reads_not_noted.load()));

@@ -22,6 +22,7 @@
 #include "cachenode/node_counters.h"
 #include "cachenode/origin.h"
 #include "cachenode/peer_source.h"
+#include "cachenode/send_pace.h"
 #include "cachenode/service.h"
 #include "cachenode/store/block_store.h"
 #include "common/base/executors.h"
@@ -50,6 +51,7 @@ struct NodeOptions {
   std::size_t threads = 1;
   FillerOptions filler;
   DiskKeeperOptions disks;
+  std::uint64_t max_bandwidth = 0;       ///< Bytes a second each way; 0 = no bound.
   std::uint64_t verify_bytes_per_s = 0;  ///< For `check --verify`; 0 = no bound.
 };
 
@@ -123,6 +125,7 @@ class Node {
   std::unique_ptr<BlockReader> reader_;
   std::unique_ptr<BatchFiller> batches_;
   BytePace verify_pace_;
+  SendPace send_pace_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<DiskKeeper> disks_;
   IoPool io_;  // after all that a reply or a coroutine left behind on it may refer to

@@ -58,21 +58,37 @@ Task<Status> S3Brakes::Pass(Uuid link, BlockId block, UrgencyNow urgency, Deadli
     passed = co_await of->brake.Pass(block, urgency(), deadline);
   }
   if (passed) passed = co_await budget_.Pass(block, urgency(), deadline);
+  if (passed) passed = co_await network_.Pass(block, urgency(), deadline);
   if (passed) of->requests.fetch_add(1, std::memory_order_relaxed);
+  co_return passed;
+}
+
+void S3Brakes::SetBandwidth(double bytes_per_s) {
+  FillLimits limits;
+  limits.bytes_per_s = bytes_per_s;
+  network_.Set(limits);
+}
+
+Task<Status> S3Brakes::PassNetwork(BlockId block, UrgencyNow urgency, Deadline deadline) {
+  Status passed = co_await network_.Pass(block, urgency(), deadline);
   co_return passed;
 }
 
 void S3Brakes::Promote(const Uuid& link, const BlockId& block, Urgency urgency) {
   Of(link)->brake.Promote(block, urgency);
   budget_.Promote(block, urgency);
+  network_.Promote(block, urgency);
 }
 
 void S3Brakes::Drop(const Uuid& link, const BlockId& block) {
   Of(link)->brake.Drop(block);
   budget_.Drop(block);
+  network_.Drop(block);
 }
 
-bool S3Brakes::Open(const Uuid& link) { return Of(link)->brake.Open() && budget_.Open(); }
+bool S3Brakes::Open(const Uuid& link) {
+  return Of(link)->brake.Open() && budget_.Open() && network_.Open();
+}
 
 void S3Brakes::Close() {
   {
@@ -81,6 +97,7 @@ void S3Brakes::Close() {
   }
   for (const auto& [link, of] : All()) of->brake.Close();
   budget_.Close();
+  network_.Close();
 }
 
 void S3Brakes::NoteAnswered(const Uuid& link) {

@@ -22,8 +22,8 @@
 namespace forebay {
 
 /// All that holds a fill back before it may ask S3: what S3 takes for its link (RequestPace), then
-/// the budget that an administrator set, or a pause (FillBrake). A link that is throttled holds up
-/// no other. Thread-safe.
+/// the budget that an administrator set, or a pause, and last what this node may take of its
+/// machine's network (FillBrake). A link that is throttled holds up no other. Thread-safe.
 class S3Brakes {
  public:
   S3Brakes() = default;
@@ -32,10 +32,16 @@ class S3Brakes {
 
   /// The administrator's.
   FillBrake& budget() { return budget_; }
+  /// How many bytes a second may come over the network, from S3 and from other nodes; 0 = no bound.
+  void SetBandwidth(double bytes_per_s);
 
   /// As FillBrake. Each request to S3 passes once: a retry again. Counts the request. `urgency`
   /// says how urgent the block is by now: it may be promoted between the two waits.
   Task<Status> Pass(Uuid link, BlockId block, UrgencyNow urgency, Deadline deadline);
+  /// For a block that another node is asked for: the network alone. What did not come is given
+  /// back.
+  Task<Status> PassNetwork(BlockId block, UrgencyNow urgency, Deadline deadline);
+  void GiveBackNetwork(const BlockId& block) { network_.GiveBack(block.length); }
   void Promote(const Uuid& link, const BlockId& block, Urgency urgency);
   void Drop(const Uuid& link, const BlockId& block);
   bool Open(const Uuid& link);
@@ -80,6 +86,7 @@ class S3Brakes {
 
   FillBrake budget_{
       "the budget for S3 leaves no room for this block: `forebay limit s3` raises it"};
+  FillBrake network_{"max_bandwidth of this node leaves no room for this block"};
   std::function<void()> on_news_;
   mutable std::shared_mutex mutex_;
   bool closed_ = false;                            // guarded by mutex_

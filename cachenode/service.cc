@@ -135,9 +135,20 @@ Task<Result<RpcReply>> Service::ReadBlock(RpcCall call) {
       co_return AnswerOf(*read, *place);
     }
   }
+  // Over the machine's own socket nothing leaves it; nor does a block that another node asks for in
+  // vain.
+  const BlockRequest& request = read->request;
+  const bool leaves = parts_.send_pace.bounded() && !call.takes_files;
+  const bool is_sure = !leaves || !request.peer_only || parts_.store.Contains(request.block);
+  const std::uint64_t bytes = EnclosingCells(request.range, request.block.length).size();
+  if (leaves && is_sure) {
+    const Status may = co_await parts_.send_pace.Pass(bytes, call.deadline);
+    if (!may) co_return Fail(may.error());
+  }
   Result<Cells> cells = co_await parts_.reader.Read(std::move(*read), call.deadline);
   read_durations_.Observe(Clock::now() - begin);
   if (!cells) co_return Fail(cells.error());
+  if (leaves && !is_sure) parts_.send_pace.Charge(bytes);
   proto::ReadBlockReply reply;
   reply.set_begin(cells->begin);
   reply.mutable_checksums()->Add(cells->checksums.begin(), cells->checksums.end());

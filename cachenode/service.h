@@ -10,6 +10,7 @@
 #include "cachenode/byte_pace.h"
 #include "cachenode/cluster_view.h"
 #include "cachenode/filler.h"
+#include "cachenode/send_pace.h"
 #include "cachenode/store/block_store.h"
 #include "common/base/bucket_counts.h"
 #include "common/base/metrics.h"
@@ -41,6 +42,7 @@ class Service {
     BlockStore& store;
     BlockHistory& history;
     BytePace& verify_pace;
+    SendPace& send_pace;
     Metrics& metrics;
     /// Asks the coordinator for its links now; any thread.
     std::function<void()> refresh_links;

@@ -34,6 +34,25 @@ struct SpansInFlight {
   asio::steady_timer all_in;
 };
 
+/// What the nodes answer for `spans`: whole cells.
+std::size_t BytesOf(const std::vector<BlockSpan>& spans) {
+  std::size_t bytes = 0;
+  for (const BlockSpan& span : spans) bytes += EnclosingCells(span.range, span.block.length).size();
+  return bytes;
+}
+
+/// `slice`, which keeps the reservation, too.
+Slice Holding(Slice slice, MemoryBudget::Reservation memory) {
+  struct Held {
+    std::shared_ptr<const void> bytes;
+    MemoryBudget::Reservation memory;
+  };
+  auto held = std::make_shared<Held>();
+  held->bytes = std::move(slice.owner);
+  held->memory = std::move(memory);
+  return Slice{std::move(held), slice.bytes};
+}
+
 Task<void> ReadSpan(BlockSource* source, BlockRequest request, Deadline deadline,
                     std::shared_ptr<SpansInFlight> flight, std::size_t index) {
   Result<Cells> cells = co_await source->Read(std::move(request), deadline);
@@ -82,6 +101,13 @@ Task<Result<std::vector<Slice>>> FileReader::ReadObject(ObjectRead* read, std::u
       CutSpans(content.version, content.object.size, options_.block_bytes, offset, size);
   if (spans.empty()) co_return slices;
   const Deadline deadline = Deadline::After(options_.patience);
+  const std::size_t bytes = BytesOf(spans);
+  Result<MemoryBudget::Reservation> memory = parts_.memory.TryReserve(bytes);
+  if (!memory) {
+    parts_.stats.CountMemoryWait();
+    memory = co_await parts_.memory.Reserve(bytes, deadline);
+  }
+  if (!memory) co_return Fail(std::move(memory.error()));
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   auto flight = std::make_shared<SpansInFlight>(executor, spans.size());
   for (const BlockSpan& span : spans) {
@@ -109,6 +135,7 @@ Task<Result<std::vector<Slice>>> FileReader::ReadObject(ObjectRead* read, std::u
     Account(*result, spans[i].range, read->outcome);
     slices.push_back(Slice{result->bytes.owner, result->Part(spans[i].range)});
   }
+  slices.front() = Holding(std::move(slices.front()), std::move(*memory));
   co_return slices;
 }
 

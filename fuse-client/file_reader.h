@@ -48,12 +48,14 @@ class FileReader {
     WorkerStats& stats;
     JobFinder& jobs;
     NodeAnswers& answers;
+    MemoryBudget& memory;
   };
 
   FileReader(Parts parts, FileReaderOptions options) : parts_(parts), options_(options) {}
 
   /// The bytes of [offset, offset + size), one slice per block: short at the end of the file and
-  /// empty past it, never short elsewhere. What fails is in the error log when this returns.
+  /// empty past it, never short elsewhere. What fails is in the error log when this returns. An
+  /// object's bytes count in `memory` until the slices end; while there is no room the read waits.
   /// `thread` has asked, as the kernel numbers it; the read counts to its job.
   Task<Result<std::vector<Slice>>> Read(std::uint64_t nodeid, std::uint64_t offset,
                                         std::size_t size, pid_t thread);

@@ -212,7 +212,8 @@ std::string LinkMount::RenderStats() const {
   for (boost::json::value& job : JobsJson(shares_.jobs)) {
     if (job.at("link").as_string() == name_) jobs.push_back(std::move(job));
   }
-  return stats_.ToJson(std::move(jobs));
+  return stats_.ToJson(std::move(jobs),
+                       {.limit = shares_.memory.limit(), .in_use = shares_.memory.in_use()});
 }
 
 Result<Slice> LinkMount::Render(std::shared_ptr<LargeText> Texts::* which) {
@@ -284,9 +285,9 @@ Status LinkMount::Serve() {
       FuseServer::Operations());
   if (!session) return Fail(session.error());
   session_ = std::move(*session);
-  const WorkerShares parts{*session_,      *files_,         shares_.ring,    shares_.refresher,
-                           shares_.health, shares_.pace,    streams_,        *errors_,
-                           shares_.jobs,   shares_.offload, shares_.segments};
+  const WorkerShares parts{*session_,      *files_,         shares_.ring,   shares_.refresher,
+                           shares_.health, shares_.pace,    streams_,       *errors_,
+                           shares_.jobs,   shares_.offload, shares_.memory, shares_.segments};
   const WorkerOptions worker_options = OptionsOfWorkers();
   TellJobs();
   for (std::size_t i = 0; i < shares_.threads.size(); ++i) {

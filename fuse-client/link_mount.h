@@ -47,6 +47,7 @@ struct LinkMountShares {
   NodePace& pace;
   JobTable& jobs;
   MountMetrics& metrics;
+  MemoryBudget& memory;      ///< For reads that are under way.
   PassedSegments* segments;  ///< Null: all bytes come over sockets.
   Keeper& keeper;            ///< With an arena for each of `threads`.
 };

@@ -70,6 +70,7 @@ MountDaemon::MountDaemon(const MountConfig& config, std::string device, ProgramS
       services_(services),
       keeper_(keeper),
       host_id_(MachineId()),
+      memory_(config.memory_limit),
       metrics_(services.metrics),
       control_("mount-ctl", 1),
       threads_("mount-io", config.threads),
@@ -202,19 +203,13 @@ Status MountDaemon::StartThreads(const Uuid& cluster, const std::string& cluster
 
 LinkMountShares MountDaemon::Shares() {
   const bool from_files = config_.local_reads == LocalReadsFrom::kFiles;
-  return {config_,
-          host_id_,
-          control_.At(0),
-          offload_,
-          threads_,
-          pools_,
-          ring_,
-          *refresher_,
-          health_,
-          pace_,
-          *jobs_,
-          metrics_,
-          from_files ? &segments_ : nullptr,
+  return {config_,        host_id_,
+          control_.At(0), offload_,
+          threads_,       pools_,
+          ring_,          *refresher_,
+          health_,        pace_,
+          *jobs_,         metrics_,
+          memory_,        from_files ? &segments_ : nullptr,
           *keeper_};
 }
 

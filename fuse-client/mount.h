@@ -83,6 +83,7 @@ class MountDaemon final : public Daemon {
   Credentials credentials_;
   std::string host_id_;
 
+  MemoryBudget memory_;  // before the threads, whose coroutines hold parts of it
   MountMetrics metrics_;
   Metrics::Registration trust_metrics_;
   IoPool control_;

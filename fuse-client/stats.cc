@@ -170,6 +170,7 @@ void WorkerStats::AddTo(StatsSnapshot& sum) const {
   sum.hedges += Load(hedges_);
   sum.hedges_won += Load(hedges_won_);
   sum.prefetches += Load(prefetches_);
+  sum.memory_waits += Load(memory_waits_);
   for (std::size_t i = 0; i < kPlacedReads; ++i) sum.placed_reads[i] += Load(placed_reads_[i]);
   for (std::size_t i = 0; i < kTiers; ++i) {
     sum.wait_nanoseconds[i] += Load(wait_nanoseconds_[i]);
@@ -215,7 +216,7 @@ void MountStats::Restore(std::string_view saved) {
   if (saved.size() == sizeof earlier_) std::memcpy(&earlier_, saved.data(), saved.size());
 }
 
-std::string MountStats::ToJson(boost::json::array jobs) const {
+std::string MountStats::ToJson(boost::json::array jobs, MemoryUse memory) const {
   const StatsSnapshot sum = Sum();
   boost::json::object ops;
   for (std::size_t i = 0; i < kFuseOps; ++i) {
@@ -263,6 +264,8 @@ std::string MountStats::ToJson(boost::json::array jobs) const {
   all["hedges"] = sum.hedges;
   all["hedges_won"] = sum.hedges_won;
   all["prefetches"] = sum.prefetches;
+  all["memory"] = {
+      {"limit_bytes", memory.limit}, {"in_use_bytes", memory.in_use}, {"waits", sum.memory_waits}};
   all["placed_reads"] = std::move(placed);
   all["stall_seconds"] = static_cast<double>(sum.stall_nanoseconds) / 1e9;
   all["jobs"] = std::move(jobs);

@@ -61,6 +61,12 @@ std::size_t ReadBucketOf(std::chrono::nanoseconds duration);
 /// The bound of the bucket that holds the q-th read (0 < q < 1), in seconds; 0 without reads.
 double QuantileOf(const ReadBuckets& buckets, double q);
 
+/// What reads that are under way take, of all mounts of the process.
+struct MemoryUse {
+  std::uint64_t limit = 0;
+  std::uint64_t in_use = 0;
+};
+
 /// Sums over all workers, at one moment.
 struct StatsSnapshot {
   static constexpr std::size_t kErrnoSlots = 12;
@@ -75,6 +81,7 @@ struct StatsSnapshot {
   std::uint64_t hedges = 0;
   std::uint64_t hedges_won = 0;  ///< Whose second answer was the one that the reader got.
   std::uint64_t prefetches = 0;
+  std::uint64_t memory_waits = 0;  ///< Reads that found the memory limit reached.
   std::array<std::uint64_t, kPlacedReads> placed_reads{};
   /// By what a read waited for; failed reads and detours (JobTotals::detour) are apart.
   std::array<std::uint64_t, kTiers> wait_nanoseconds{};
@@ -106,6 +113,7 @@ class alignas(64) WorkerStats {
   void CountHedge() { Add(hedges_, 1); }
   void CountHedgeWon() { Add(hedges_won_, 1); }
   void CountPrefetch() { Add(prefetches_, 1); }
+  void CountMemoryWait() { Add(memory_waits_, 1); }
   void CountPlacedRead(PlacedRead outcome) {
     Add(placed_reads_[static_cast<std::size_t>(outcome)], 1);
   }
@@ -138,6 +146,7 @@ class alignas(64) WorkerStats {
   Counter hedges_{0};
   Counter hedges_won_{0};
   Counter prefetches_{0};
+  Counter memory_waits_{0};
   std::array<Counter, kPlacedReads> placed_reads_{};
   std::array<Counter, kTiers> wait_nanoseconds_{};
   Counter detour_nanoseconds_{0};
@@ -153,7 +162,7 @@ class MountStats {
   StatsSnapshot Sum() const;
   void AddTo(StatsSnapshot& sum) const;
   /// `.forebay/stats`: one JSON object, ends with a newline. `jobs` is its member of that name.
-  std::string ToJson(boost::json::array jobs = {}) const;
+  std::string ToJson(boost::json::array jobs = {}, MemoryUse memory = {}) const;
 
   /// The sums, for Restore of another process of this version, which goes on counting from them.
   std::string Save() const;

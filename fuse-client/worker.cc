@@ -35,7 +35,7 @@ Worker::Worker(asio::io_context& context, ClientPool& pool, SlotArena& slots, Wo
               options.blocks),
       jobs_(shares.jobs, options.job_from),
       reader_({shares.files, blocks_, blocks_, shares.streams, shares.errors, stats, jobs_,
-               shares.jobs.answers()},
+               shares.jobs.answers(), shares.memory},
               options.reader),
       places_({pool, shares.ring}, options.reader.link, options.reader.block_bytes),
       server_(

@@ -27,6 +27,7 @@ struct WorkerShares {
   ErrorLog& errors;
   JobTable& jobs;
   Offload& offload;
+  MemoryBudget& memory;
   PassedSegments* segments = nullptr;  ///< Null: all bytes come over sockets.
 };
 

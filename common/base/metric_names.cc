@@ -37,6 +37,16 @@ const CounterMetric kPlacedReads{{
             "(evicted meanwhile, or damaged: the node looks).",
 }};
 
+const CounterMetric kSendWaits{{
+    .name = "forebay_send_wait_seconds_total",
+    .kind = MetricKind::kCounter,
+    .unit = "seconds",
+    .labels = {},
+    .programs = "node",
+    .help = "Time that answers waited because the node may not send more (max_bandwidth), summed "
+            "over answers.",
+}};
+
 const HistogramMetric kReadDuration{{
     .name = "forebay_read_duration_seconds",
     .kind = MetricKind::kHistogram,
@@ -385,10 +395,11 @@ const GaugeMetric kRenewalFailing{{
 }  // namespace metric
 
 std::span<const MetricDefinition* const> AllMetrics() {
-  static const std::array<const MetricDefinition*, 37> all = {
+  static const std::array<const MetricDefinition*, 38> all = {
       &metric::kBuildInfo,
       &metric::kReadBytes,
       &metric::kPlacedReads,
+      &metric::kSendWaits,
       &metric::kReadDuration,
       &metric::kFuseOps,
       &metric::kEio,

@@ -36,6 +36,7 @@ extern const GaugeMetric kBuildInfo;
 
 extern const CounterMetric kReadBytes;
 extern const CounterMetric kPlacedReads;
+extern const CounterMetric kSendWaits;
 extern const HistogramMetric kReadDuration;
 extern const CounterMetric kFuseOps;
 extern const CounterMetric kEio;

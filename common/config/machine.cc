@@ -4,8 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 
 namespace forebay {
 
@@ -20,6 +23,28 @@ std::size_t UsableCpus() {
   CPU_ZERO(&cpus);
   if (::sched_getaffinity(0, sizeof(cpus), &cpus) != 0) return 1;
   return std::clamp<std::size_t>(static_cast<std::size_t>(CPU_COUNT(&cpus)), 1, kMaxThreads);
+}
+
+// The first CPUs are those that most machines have interrupts on.
+bool KeepToCpus(std::size_t most) {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  if (::sched_getaffinity(0, sizeof(cpus), &cpus) != 0) return false;
+  auto more = static_cast<std::size_t>(CPU_COUNT(&cpus));
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE && more > most; ++cpu) {
+    if (!CPU_ISSET(cpu, &cpus)) continue;
+    CPU_CLR(cpu, &cpus);
+    --more;
+  }
+  // This thread first: what it starts from now on inherits it.
+  if (::sched_setaffinity(0, sizeof(cpus), &cpus) != 0) return false;
+  std::error_code error;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    const pid_t thread = static_cast<pid_t>(std::stol(task.path().filename().string()));
+    // One that has ended meanwhile needs no CPU.
+    if (::sched_setaffinity(thread, sizeof(cpus), &cpus) != 0 && errno != ESRCH) return false;
+  }
+  return !error;
 }
 
 std::uint64_t UsableMemory() {

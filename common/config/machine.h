@@ -13,6 +13,10 @@ inline constexpr std::size_t kMaxThreads = 64;
 /// The CPUs that this process may run on, at most kMaxThreads.
 std::size_t UsableCpus();
 
+/// Has the kernel run this process, all its threads, on the last `most` of the CPUs that the
+/// calling one may run on; on all of them when they are no more. False: the kernel refuses.
+bool KeepToCpus(std::size_t most);
+
 /// The memory of this machine, or of the control group that confines this process, in bytes.
 std::uint64_t UsableMemory();
 

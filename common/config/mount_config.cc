@@ -11,6 +11,9 @@ namespace forebay {
 
 namespace {
 
+/// Some sixteen of the largest reads; with fewer, one reader keeps the others waiting.
+constexpr std::uint64_t kMinMemory = 16ULL << 20;
+
 bool IsPrintable(std::string_view text) {
   return std::ranges::none_of(
       text, [](char c) { return c == '\x7f' || static_cast<unsigned char>(c) < ' '; });
@@ -118,6 +121,11 @@ void AddResources(ConfigSection& section, MountConfig& config) {
       .Add("threads", Number(config.threads, 1, kMaxThreads),
            "How many threads serve the kernel's requests.")
       .Default("one for each CPU, at most 64");
+  section.Add(
+      "memory_limit", Size(config.memory_limit, kMinMemory),
+      "The most memory for data on its way to readers: the bytes of reads that are under way. "
+      "At the limit reads wait for each other. What the kernel keeps in its page cache, and "
+      "the listings, which are mapped files, are the machine's to take back.");
   section.Add("mode",
               Choice(config.mode, {{"auto", MountMode::kAuto},
                                    {"small", MountMode::kSmall},

@@ -53,6 +53,7 @@ struct MountConfig {
   std::chrono::milliseconds failover_timeout = std::chrono::seconds(3);
   std::chrono::milliseconds s3_timeout = std::chrono::seconds(300);  ///< Or kForever.
   std::size_t threads = UsableCpus();
+  std::uint64_t memory_limit = 512ULL << 20;
 };
 
 /// The table of the members of `config`, which must outlive it.

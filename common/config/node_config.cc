@@ -1,5 +1,6 @@
 #include "common/config/node_config.h"
 
+#include <algorithm>
 #include <functional>
 #include <set>
 
@@ -13,6 +14,7 @@ namespace {
 /// Below it a directory does not even hold its own bookkeeping and a few blocks.
 constexpr std::uint64_t kMinCacheBytes = 64ULL << 20;
 constexpr std::uint64_t kMinMemory = 64ULL << 20;
+constexpr std::size_t kMaxCpuLimit = 4096;
 
 std::vector<std::string> CheckCacheDirs(const NodeConfig& config) {
   std::vector<std::string> faults;
@@ -41,6 +43,7 @@ Result<std::string> AsIs(const std::string& text) { return text; }
 
 std::vector<std::string> Finish(NodeConfig& config, const Environment& environment) {
   std::vector<std::string> faults = CheckCacheDirs(config);
+  if (config.cpu_limit != 0) config.threads = std::min(config.threads, config.cpu_limit);
   for (std::string& fault : CheckAdvertise(config)) faults.push_back(std::move(fault));
   if (config.state_dir.empty()) config.state_dir = DefaultStateDir(environment, "node", "node");
   if (config.state_dir.empty()) {
@@ -78,6 +81,17 @@ void AddCache(ConfigSection& section, NodeConfig& config) {
       .Add("threads", Number(config.threads, 1, kMaxThreads),
            "How many event loops serve requests, each with a thread of its own.")
       .Default("one for each CPU, at most 64");
+  section.Add(
+      "cpu_limit", Number(config.cpu_limit, 0, kMaxCpuLimit),
+      "How many CPUs the node may use at most, with all its threads: the kernel runs it on the "
+      "last so many of those that it may use, so that the others are left to the machine's "
+      "jobs. Nodes that share a machine get CPUs of their own with taskset, within which this "
+      "counts. 0 sets no bound.");
+  section.Add("max_bandwidth", Size(config.max_bandwidth),
+              "How many bytes a second the node sends to mounts and other nodes at most, and how "
+              "many it fetches from S3 and from other nodes, each counted for itself; readers wait "
+              "meanwhile. What mounts of this machine read through the node's local socket takes "
+              "no network and is not counted. 0 sets no bound.");
   section.Add("s3_timeout",
               Time(config.s3_timeout, std::chrono::seconds(1), std::chrono::hours(24 * 7)),
               "How long a node goes on asking S3 for a block before the reader is told that it "

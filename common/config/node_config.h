@@ -41,6 +41,8 @@ struct NodeConfig {
   std::chrono::milliseconds s3_timeout = std::chrono::seconds(300);
   std::size_t threads = UsableCpus();
   std::uint64_t memory_limit = UsableMemory() / 4;
+  std::size_t cpu_limit = 0;                 ///< 0 = all CPUs.
+  std::uint64_t max_bandwidth = 0;           ///< Bytes a second, each way; 0 = no bound.
   std::uint64_t scrub_rate = 16ULL << 20;    ///< A second and cache directory; 0 = no scrubs.
   std::uint64_t verify_rate = 256ULL << 20;  ///< A second; 0 = no bound.
 };

@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <exception>
 #include <map>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -19,6 +23,7 @@ using fakes::SampleLink;
 
 constexpr std::size_t kRead = 128UL * 1024;
 constexpr std::uint64_t kBlock = 256ULL * 1024;
+constexpr std::size_t kMemory = 16 * kBlock;
 
 /// Right bytes for every block; notes what was asked; fails on request.
 class ScriptedSource final : public BlockSource, public BlockPrefetcher {
@@ -55,7 +60,7 @@ class FileReaderTest : public ::testing::Test {
     options.block_bytes = kBlock;
     reader_ =
         std::make_unique<FileReader>(FileReader::Parts{*files_, source_, source_, streams_, errors_,
-                                                       stats_, jobs_, table_.answers()},
+                                                       stats_, jobs_, table_.answers(), memory_},
                                      options);
     table_.SetLink(link_.id(), LinkFacts{.name = "sample", .generation = 1, .blocks = 12});
   }
@@ -86,6 +91,7 @@ class FileReaderTest : public ::testing::Test {
   StreamTable streams_;
   ErrorLog errors_;
   WorkerStats stats_;
+  MemoryBudget memory_{kMemory};
   JobTable table_{"job-1"};
   JobFinder jobs_{table_, JobFrom::kCgroup};
   std::unique_ptr<FileReader> reader_;
@@ -159,6 +165,43 @@ TEST_F(FileReaderTest, AFailureOfAnySpanFailsTheReadAndIsOnRecord) {
 TEST_F(FileReaderTest, AnInodeOfNoKnownGenerationIsStale) {
   EXPECT_EQ(Read(123'456'789, 0, 10).error().code, Code::kStale);
   EXPECT_EQ(errors_.size(), 1u);
+}
+
+TEST_F(FileReaderTest, AReadsMemoryIsCountedUntilItsBytesAreGone) {
+  const std::uint64_t big = InodeOf("big");
+  {
+    const auto slices = RunTask(reader_->Read(big, kBlock - 10, 20, 0));
+    ASSERT_TRUE(slices && slices->size() == 2);
+    EXPECT_EQ(memory_.in_use(), 2 * kCellBytes) << "whole cells of two blocks";
+  }
+  EXPECT_EQ(memory_.in_use(), 0U);
+  source_.failure = Error{Code::kTimeout, "S3 did not answer"};
+  EXPECT_FALSE(Read(big, 0, 20));
+  EXPECT_EQ(memory_.in_use(), 0U);
+}
+
+TEST_F(FileReaderTest, AtTheMemoryLimitAReadWaitsAndControlFilesDoNot) {
+  std::optional<MemoryBudget::Reservation> others = *memory_.TryReserve(kMemory);
+  std::optional<Result<std::vector<Slice>>> slices;
+  asio::io_context context(1);
+  asio::co_spawn(context, reader_->Read(InodeOf("small"), 0, 40'000, 0),
+                 [&](const std::exception_ptr&, Result<std::vector<Slice>> result) {
+                   slices = std::move(result);
+                 });
+  context.poll();
+  EXPECT_FALSE(slices.has_value());
+  EXPECT_TRUE(source_.requests.empty()) << "nothing is asked for that has no place";
+  const std::uint64_t stats = files_->Lookup(InodeOf(".forebay"), "stats")->attributes.st_ino;
+  EXPECT_EQ(Read(stats, 0, 4096).value(), "0123456789");
+  others.reset();
+  context.restart();
+  context.run_for(std::chrono::seconds(20));
+  ASSERT_TRUE(slices.has_value());
+  EXPECT_TRUE(slices->has_value());
+  EXPECT_EQ(source_.requests.size(), 1U);
+  StatsSnapshot sum;
+  stats_.AddTo(sum);
+  EXPECT_EQ(sum.memory_waits, 1U);
 }
 
 }  // namespace

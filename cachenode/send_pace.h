@@ -1,0 +1,45 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "common/base/asio.h"
+#include "common/base/deadline.h"
+#include "common/base/result.h"
+#include "common/base/token_bucket.h"
+
+namespace forebay {
+
+/// Lets answers leave at a bounded rate of bytes, in the order in which they were asked for. An
+/// answer passes before its bytes are in memory. Thread-safe.
+class SendPace {
+ public:
+  /// 0 = no bound.
+  explicit SendPace(std::uint64_t bytes_per_s);
+
+  bool bounded() const { return bytes_per_s_ != 0; }
+
+  /// Success: `bytes` may leave now. kOverloaded at once when their turn comes after `deadline`.
+  /// Who is cancelled while waiting leaves its turn to others.
+  Task<Status> Pass(std::uint64_t bytes, Deadline deadline);
+
+  /// `bytes` leave that were not known before: who comes next waits for them.
+  void Charge(std::uint64_t bytes);
+
+  /// Summed over answers.
+  double waited_seconds() const;
+
+ private:
+  class Turn;
+  /// How long until the turn of `bytes`, which are paid for from now on.
+  Result<Duration> Book(std::uint64_t bytes, TimePoint now, Deadline deadline);
+  void Add(double bytes);
+
+  const std::uint64_t bytes_per_s_;
+  std::mutex mutex_;
+  TokenBucket bucket_;  // guarded by mutex_
+  std::atomic<std::uint64_t> waited_nanoseconds_{0};
+};
+
+}  // namespace forebay

@@ -1,0 +1,89 @@
+#include "cachenode/send_pace.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <exception>
+#include <optional>
+
+namespace forebay {
+namespace {
+
+constexpr std::uint64_t kHourOfBytes = 3'600;  // at one byte a second
+
+class SendPaceTest : public ::testing::Test {
+ protected:
+  struct Answer {
+    std::optional<Status> passed;
+    asio::cancellation_signal cancel;
+  };
+
+  /// Asks for the turn of an hour's bytes, and lets happen what happens at once.
+  void Ask(Answer& answer, Duration patience) {
+    asio::co_spawn(context_, pace_.Pass(kHourOfBytes, Deadline::After(patience)),
+                   asio::bind_cancellation_slot(
+                       answer.cancel.slot(), [&answer](const std::exception_ptr&, Status passed) {
+                         answer.passed = std::move(passed);
+                       }));
+    Poll();
+  }
+  void Poll() {
+    context_.restart();
+    context_.poll();
+  }
+
+  SendPace pace_{1};
+  std::array<Answer, 4> answers_;
+  asio::io_context context_{1};  // Last: what waits on it refers to the others.
+};
+
+TEST_F(SendPaceTest, AnAnswerIsPaidForByThoseBehindIt) {
+  Answer& first = answers_[0];
+  Answer& second = answers_[1];
+  Ask(first, std::chrono::hours(1));
+  ASSERT_TRUE(first.passed);
+  EXPECT_TRUE(first.passed->has_value());
+  Ask(second, std::chrono::hours(2));
+  EXPECT_FALSE(second.passed);
+}
+
+TEST_F(SendPaceTest, WhoseTurnComesTooLateIsRefusedAtOnce) {
+  Answer& first = answers_[0];
+  Answer& second = answers_[1];
+  Ask(first, std::chrono::hours(1));
+  Ask(second, std::chrono::minutes(50));
+  ASSERT_TRUE(second.passed);
+  ASSERT_FALSE(second.passed->has_value());
+  EXPECT_EQ(second.passed->error().code, Code::kOverloaded);
+}
+
+TEST_F(SendPaceTest, WhoIsCancelledLeavesItsTurnToOthers) {
+  Answer& first = answers_[0];
+  Answer& second = answers_[1];
+  Answer& third = answers_[2];
+  Answer& fourth = answers_[3];
+  Ask(first, std::chrono::hours(1));
+  Ask(second, std::chrono::hours(3));
+  Ask(third, std::chrono::minutes(90));
+  ASSERT_TRUE(third.passed) << "two hours are ahead of it";
+  second.cancel.emit(asio::cancellation_type::terminal);
+  Poll();
+  ASSERT_TRUE(second.passed);
+  Ask(fourth, std::chrono::minutes(90));
+  EXPECT_FALSE(fourth.passed) << "it waits for one hour";
+}
+
+TEST_F(SendPaceTest, WhatWasNotKnownBeforeIsPaidForAfterwards) {
+  pace_.Charge(kHourOfBytes);
+  Answer& answer = answers_[0];
+  Ask(answer, std::chrono::minutes(50));
+  ASSERT_TRUE(answer.passed);
+  EXPECT_FALSE(answer.passed->has_value());
+}
+
+}  // namespace
+}  // namespace forebay
