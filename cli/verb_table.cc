@@ -35,6 +35,7 @@ const std::vector<VerbRow>& VerbTable() {
       {"limit", "bounds what the nodes ask of S3", MakeLimit},
       {"pause", "nodes ask S3 for nothing: pause fills", MakePause},
       {"resume", "ends a pause: resume fills", MakeResume},
+      {"hint", "says in which order a job will read, so that it waits for nothing", MakeHint},
       {"init", "makes a cluster: its certificates, and a token for other machines", MakeInit},
       {"join", "makes this machine a member of a cluster", MakeJoin},
       {"token", "lets machines join: create, list or revoke tokens", MakeToken},

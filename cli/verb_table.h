@@ -16,6 +16,7 @@ std::unique_ptr<Verb> MakeCheck();
 std::unique_ptr<Verb> MakeCompletion();
 std::unique_ptr<Verb> MakeEvict();
 std::unique_ptr<Verb> MakeExplain();
+std::unique_ptr<Verb> MakeHint();
 std::unique_ptr<Verb> MakeInit();
 std::unique_ptr<Verb> MakeJoin();
 std::unique_ptr<Verb> MakeLimit();

@@ -16,6 +16,9 @@ namespace forebay {
 
 namespace {
 
+/// Of a file of many blocks; the later ones are fetched when its stream of reads is followed.
+constexpr std::uint64_t kBlocksAhead = 4;
+
 /// What passes before a healthy first owner is asked is our own computing.
 constexpr Duration kShortestDetour = std::chrono::milliseconds(1);
 
@@ -71,7 +74,7 @@ BlockRequest FileReader::RequestFor(const ObjectRead& read, BlockId block, Block
   return request;
 }
 
-void FileReader::ReadAhead(const ObjectRead& read, std::uint64_t offset, std::uint64_t end) {
+void FileReader::FollowStream(const ObjectRead& read, std::uint64_t offset, std::uint64_t end) {
   const std::uint64_t size = read.content.object.size;
   if (size <= options_.block_bytes) return;
   const BlocksAhead ahead =
@@ -119,7 +122,7 @@ Task<Result<std::vector<Slice>>> FileReader::ReadObject(ObjectRead* read, std::u
     Spawn(executor, ReadSpan(&parts_.source, std::move(request), deadline, flight, i));
   }
   const std::uint64_t end = spans.back().block.offset + spans.back().range.end;
-  ReadAhead(*read, offset, end);
+  FollowStream(*read, offset, end);
   BlockRequest first = RequestFor(*read, spans[0].block, spans[0].range);
   Result<Cells> cells = co_await parts_.source.Read(std::move(first), deadline);
   flight->Land(0, std::move(cells));
@@ -159,6 +162,7 @@ Task<Result<std::vector<Slice>>> FileReader::Read(std::uint64_t nodeid, std::uin
                   .nodeid = nodeid,
                   .began = begin,
                   .job = parts_.jobs.BeginRead(thread, options_.link, begin)};
+  if (offset == 0) parts_.orders.NoteRead(read.job->id(), nodeid);
   Result<std::vector<Slice>> slices = co_await ReadObject(&read, offset, size);
   read.outcome.failed = !slices.has_value();
   const TimePoint end = Clock::now();
@@ -173,6 +177,35 @@ Task<Result<std::vector<Slice>>> FileReader::Read(std::uint64_t nodeid, std::uin
     parts_.stats.CountFailedRead(slices.error().code);
   }
   co_return slices;
+}
+
+Task<Result<std::vector<Slice>>> FileReader::ReadAhead(std::uint64_t nodeid,
+                                                       std::shared_ptr<JobReads> job) {
+  Result<FileSystem::Content> content = parts_.files.ContentOf(nodeid);
+  if (!content) co_return Fail(std::move(content.error()));
+  ObjectRead read{.content = std::move(*content),
+                  .nodeid = nodeid,
+                  .began = Clock::now(),
+                  .job = std::move(job)};
+  Result<std::vector<Slice>> slices = co_await ReadObject(&read, 0, read.content.object.size);
+  co_return slices;
+}
+
+Status FileReader::FetchAhead(std::uint64_t nodeid, std::shared_ptr<JobReads> job) {
+  Result<FileSystem::Content> content = parts_.files.ContentOf(nodeid);
+  if (!content) return Fail(std::move(content.error()));
+  const ObjectRead read{.content = std::move(*content),
+                        .nodeid = nodeid,
+                        .began = Clock::now(),
+                        .job = std::move(job)};
+  const std::uint64_t size = read.content.object.size;
+  const std::uint64_t end = std::min(size, kBlocksAhead * options_.block_bytes);
+  for (std::uint64_t offset = 0; offset < end; offset += options_.block_bytes) {
+    const BlockId block = BlockAt(read.content.version, size, options_.block_bytes, offset);
+    parts_.stats.CountPrefetch();
+    parts_.prefetcher.Prefetch(RequestFor(read, block, BlockRange{0, block.length}));
+  }
+  return {};
 }
 
 }  // namespace forebay

@@ -16,6 +16,7 @@
 #include "fuse-client/job_finder.h"
 #include "fuse-client/job_reads.h"
 #include "fuse-client/node_answers.h"
+#include "fuse-client/order/order_book.h"
 #include "fuse-client/stats.h"
 #include "fuse-client/stream_table.h"
 
@@ -49,6 +50,7 @@ class FileReader {
     JobFinder& jobs;
     NodeAnswers& answers;
     MemoryBudget& memory;
+    OrderBook& orders;
   };
 
   FileReader(Parts parts, FileReaderOptions options) : parts_(parts), options_(options) {}
@@ -59,6 +61,12 @@ class FileReader {
   /// `thread` has asked, as the kernel numbers it; the read counts to its job.
   Task<Result<std::vector<Slice>>> Read(std::uint64_t nodeid, std::uint64_t offset,
                                         std::size_t size, pid_t thread);
+
+  /// All of a file that has one block, before anybody has asked; it counts as read by `job`. Errors
+  /// are not in the error log: whoever reads it meets them.
+  Task<Result<std::vector<Slice>>> ReadAhead(std::uint64_t nodeid, std::shared_ptr<JobReads> job);
+  /// Has the nodes cache the file's first blocks; best effort.
+  Status FetchAhead(std::uint64_t nodeid, std::shared_ptr<JobReads> job);
 
  private:
   /// One READ of an object, for as long as it lasts.
@@ -72,7 +80,7 @@ class FileReader {
 
   Task<Result<std::vector<Slice>>> ReadObject(ObjectRead* read, std::uint64_t offset,
                                               std::size_t size);
-  void ReadAhead(const ObjectRead& read, std::uint64_t offset, std::uint64_t end);
+  void FollowStream(const ObjectRead& read, std::uint64_t offset, std::uint64_t end);
   BlockRequest RequestFor(const ObjectRead& read, BlockId block, BlockRange range) const;
   void Account(const Cells& cells, BlockRange range, ReadOutcome& outcome);
 

@@ -61,6 +61,9 @@ namespace {
 /// Bytes of one READ at most; the kernel's own limit for FUSE (256 pages).
 constexpr unsigned kMaxReadBytes = 1 << 20;
 
+/// Of one message to the kernel's page cache.
+constexpr std::size_t kStoreBytes = 1 << 20;
+
 /// READs that the kernel sends ahead of readers at once. Its default of 12 starves a cold epoch.
 constexpr unsigned kMaxBackground = 128;
 
@@ -325,6 +328,29 @@ void FuseSession::ForgetNode(std::uint64_t nodeid) {
 void FuseSession::ForgetAttributes(std::uint64_t nodeid) {
   constexpr off_t kNoPages = -1;
   (void)fuse_lowlevel_notify_inval_inode(impl_->session, nodeid, kNoPages, 0);
+}
+
+// A part of a file at a time: its pages are locked while they are written.
+bool FuseSession::Store(std::uint64_t nodeid, const std::vector<Slice>& content) {
+  std::uint64_t offset = 0;
+  for (const Slice& slice : content) {
+    for (std::size_t done = 0; done < slice.bytes.size(); done += kStoreBytes) {
+      const auto part = slice.bytes.subspan(done, std::min(kStoreBytes, slice.bytes.size() - done));
+      fuse_notify_store_out where{};
+      where.nodeid = nodeid;
+      where.offset = offset;
+      where.size = static_cast<std::uint32_t>(part.size());
+      fuse_out_header notice{};
+      notice.len = static_cast<std::uint32_t>(sizeof notice + sizeof where + part.size());
+      notice.error = FUSE_NOTIFY_STORE;
+      const std::array<iovec, 3> parts = {{{&notice, sizeof notice},
+                                           {&where, sizeof where},
+                                           {const_cast<std::byte*>(part.data()), part.size()}}};
+      if (::writev(descriptor(), parts.data(), parts.size()) < 0) return false;
+      offset += part.size();
+    }
+  }
+  return true;
 }
 
 void* FuseSession::ContextOf(void* userdata) { return static_cast<Userdata*>(userdata)->context; }

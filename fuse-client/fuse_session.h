@@ -6,7 +6,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "common/base/buffer.h"
 #include "common/base/result.h"
 #include "fuse-client/supervisor/owned_fd.h"
 #include "fuse-client/supervisor/request_slots.h"
@@ -101,6 +103,9 @@ class FuseSession {
 
   /// Files are to be opened, for reads past the page cache. Known as soon as Features are.
   bool DirectReads() const;
+  /// Puts the whole content of a file into the kernel's page cache. Never from a thread that serves
+  /// requests, as above. False: the kernel has no inode of it, or the mount has gone.
+  bool Store(std::uint64_t nodeid, const std::vector<Slice>& content);
 
   /// What the kernel granted, as names: for `.forebay/config` and one log line. Known once the
   /// first request has been served.

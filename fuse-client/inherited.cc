@@ -58,6 +58,8 @@ void TakePart(std::string_view name, Kept kept, InheritedMount& out) {
     out.announced = NumberIn(kept.value);
   } else if (name == kStats) {
     out.stats = std::move(kept.value);
+  } else if (name.starts_with(kOrderKeys)) {
+    TakeKeptOrder(name, kept, out.orders);
   } else if (name.starts_with(kGeneration)) {
     TakeGeneration(kept, out);
   }

@@ -7,6 +7,7 @@
 
 #include "fuse-client/fuse_session.h"
 #include "fuse-client/namespace_snapshot.h"
+#include "fuse-client/order/kept_orders.h"
 #include "fuse-client/supervisor/handover.h"
 #include "fuse-client/supervisor/keeper.h"
 #include "proto/handover.pb.h"
@@ -24,6 +25,7 @@ struct InheritedMount {
   /// The generation that the kernel was last told the changes of.
   std::uint64_t announced = 0;
   std::string stats;  ///< MountStats::Save.
+  std::vector<KeptOrder> orders;
 };
 
 /// All that the keeper has, taken out of it. What cannot be read is dropped there and said.

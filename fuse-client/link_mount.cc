@@ -91,6 +91,7 @@ LinkMount::LinkMount(LinkMountShares shares, InheritedMount inherited,
 }
 
 LinkMount::~LinkMount() {
+  shares_.local_socket.Remove(this);
   shares_.metrics.Remove(stats_);
   if (connection_ != 0) DropMount(shares_.keeper, connection_);
 }
@@ -133,6 +134,8 @@ std::string LinkMount::RenderConfig() const {
   all["direct_reads"] = session_ && session_->DirectReads();
   all["kernel_features"] = session_ ? session_->Features() : "";
   all["threads"] = shares_.threads.size();
+  const std::string& socket = shares_.local_socket.path();
+  all["local_socket"] = socket.empty() ? boost::json::value() : boost::json::value(socket);
   all["version"] = Version();
   return boost::json::serialize(all) + "\n";
 }
@@ -212,7 +215,11 @@ std::string LinkMount::RenderStats() const {
   for (boost::json::value& job : JobsJson(shares_.jobs)) {
     if (job.at("link").as_string() == name_) jobs.push_back(std::move(job));
   }
-  return stats_.ToJson(std::move(jobs),
+  boost::json::array orders;
+  for (const OrderBook::State& order : orders_.States()) {
+    orders.push_back({{"job", order.job}, {"files", order.files}, {"position", order.position}});
+  }
+  return stats_.ToJson(std::move(jobs), std::move(orders),
                        {.limit = shares_.memory.limit(), .in_use = shares_.memory.in_use()});
 }
 
@@ -287,7 +294,7 @@ Status LinkMount::Serve() {
   session_ = std::move(*session);
   const WorkerShares parts{*session_,      *files_,         shares_.ring,   shares_.refresher,
                            shares_.health, shares_.pace,    streams_,       *errors_,
-                           shares_.jobs,   shares_.offload, shares_.memory, shares_.segments};
+                           shares_.jobs,   orders_, shares_.offload, shares_.memory, shares_.segments};
   const WorkerOptions worker_options = OptionsOfWorkers();
   TellJobs();
   for (std::size_t i = 0; i < shares_.threads.size(); ++i) {
@@ -324,6 +331,7 @@ Status LinkMount::Start() {
     status = ProbeMount(place_.mountpoint, large_ ? kLargeReadAheadKb : kReadAheadKb);
   if (!status) return status;
   shares_.metrics.Add(stats_, name_);
+  BeginOrders();
   const std::string what = place_.sub_path.empty() ? name_ : name_ + "/" + place_.sub_path;
   spdlog::info("{} (generation {}, {} objects) {} on {}, mode {}", what,
                namespace_.snapshot->id().generation, namespace_.snapshot->totals().objects,
@@ -407,6 +415,46 @@ std::uint64_t LinkMount::Announce(const GenerationView& before, const std::stop_
   return changes;
 }
 
+void LinkMount::BeginOrders() {
+  std::vector<Worker*> workers;
+  for (const auto& worker : workers_) workers.push_back(worker.get());
+  auto next = std::make_shared<std::atomic<std::size_t>>(0);
+  order_runner_ = std::make_unique<OrderRunner>(OrderRunner::Parts{
+      .book = orders_,
+      .files = *files_,
+      .session = *session_,
+      .jobs = shares_.jobs,
+      .stats = stats_.Worker(0),
+      .link = namespace_.snapshot->id().link,
+      .block_bytes = namespace_.snapshot->block_bytes(),
+      .fetch = [workers = std::move(workers), next](AheadFile file, AheadDone done) {
+        workers[next->fetch_add(1) % workers.size()]->FetchAhead(std::move(file), std::move(done));
+      }});
+  if (inherited_) {
+    for (KeptOrder& order : inherited_->orders) {
+      AnnouncedOrder announced(std::move(order.nodeids));
+      announced.Resume(order.position);
+      kept_positions_[order.job] = order.position;
+      const Status taken = orders_.Announce(order.job, std::move(announced));
+      if (!taken) spdlog::warn("the order of job {} is lost: {}", order.job, taken.error().message);
+    }
+  }
+  shares_.local_socket.Add(this, name_, [this](const OrderText& text) { return TakeOrder(text); });
+}
+
+// Of what is shown now: a file that changes later is read without having been announced.
+Result<std::size_t> LinkMount::TakeOrder(const OrderText& text) {
+  const std::shared_ptr<const GenerationView> view = files_->view();
+  Result<std::vector<std::uint64_t>> files = FilesOfOrder(text, *view->snapshot, view->root);
+  if (!files) return Fail(files.error());
+  const std::size_t count = files->size();
+  KeepOrder(shares_.keeper, connection_, text.job, *files);
+  const Status taken = orders_.Announce(text.job, AnnouncedOrder(*std::move(files)));
+  if (!taken) return Fail(taken.error());
+  spdlog::info("job {} announces {} files of {}", text.job, count, name_);
+  return count;
+}
+
 Unmounted LinkMount::TryLeave() {
   if (!session_ || ended_) return Unmounted::kDone;
   return TryUnmount(place_.mountpoint);
@@ -417,12 +465,14 @@ void LinkMount::Detach() {
 }
 
 void LinkMount::BeginStop() {
+  order_runner_.reset();
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     asio::post(shares_.threads.At(i), [worker = workers_[i].get()] { worker->BeginStop(); });
   }
 }
 
 void LinkMount::StopTaking() {
+  order_runner_.reset();
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     asio::post(shares_.threads.At(i), [worker = workers_[i].get()] { worker->StopTaking(); });
   }
@@ -437,6 +487,11 @@ void LinkMount::MarkLeaving() {
 
 void LinkMount::SaveStats() {
   if (!session_) return;
+  for (const OrderBook::State& order : orders_.States()) {
+    std::size_t& kept = kept_positions_[order.job];
+    if (std::exchange(kept, order.position) == order.position) continue;
+    KeepOrderPosition(shares_.keeper, connection_, order.job, order.position);
+  }
   std::string now = stats_.Save();
   if (now == kept_stats_) return;
   kept_stats_ = std::move(now);

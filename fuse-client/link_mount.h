@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,6 +26,9 @@
 #include "fuse-client/mountpoint.h"
 #include "fuse-client/namespace_snapshot.h"
 #include "fuse-client/node_pace.h"
+#include "fuse-client/order/local_socket.h"
+#include "fuse-client/order/order_book.h"
+#include "fuse-client/order/order_runner.h"
 #include "fuse-client/ring_view.h"
 #include "fuse-client/stats.h"
 #include "fuse-client/stream_table.h"
@@ -49,6 +53,7 @@ struct LinkMountShares {
   MountMetrics& metrics;
   MemoryBudget& memory;      ///< For reads that are under way.
   PassedSegments* segments;  ///< Null: all bytes come over sockets.
+  LocalSocket& local_socket;
   Keeper& keeper;            ///< With an arena for each of `threads`.
 };
 
@@ -130,6 +135,8 @@ class LinkMount {
   void TellJobs() const;
   Status Serve();
   void KeepShown(const GenerationView& before);
+  void BeginOrders();
+  Result<std::size_t> TakeOrder(const OrderText& text);
   WorkerOptions OptionsOfWorkers() const;
   MountedNamespace Now() const;
   std::string RenderConfig() const;
@@ -157,7 +164,10 @@ class LinkMount {
   std::string kept_stats_;
   std::unique_ptr<FileSystem> files_;
   std::unique_ptr<FuseSession> session_;
+  OrderBook orders_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<OrderRunner> order_runner_;  // while requests are taken
+  std::map<std::string, std::size_t> kept_positions_;
   std::atomic<bool> ended_{false};
 };
 

@@ -189,6 +189,7 @@ Status MountDaemon::StartThreads(const Uuid& cluster, const std::string& cluster
   if (!kept && kept.error().code != Code::kNotFound) {
     spdlog::warn("{}; the ring is fetched again", kept.error().message);
   }
+  ListenForOrders();
   if (!from_disk) refresher_->Notice(ring_.epoch() + 1);
   for (std::size_t i = 0; i < threads_.size(); ++i) {
     pools_.push_back(std::make_unique<ClientPool>(
@@ -210,7 +211,18 @@ LinkMountShares MountDaemon::Shares() {
           health_,        pace_,
           *jobs_,         metrics_,
           memory_,        from_files ? &segments_ : nullptr,
-          *keeper_};
+          local_socket_,  *keeper_};
+}
+
+/// A mount without it works; programs cannot say what they will read.
+void MountDaemon::ListenForOrders() {
+  std::string path = config_.local_socket;
+  if (path.empty()) {
+    const Result<std::string> folder = RuntimeDir();
+    if (folder) path = MountSocketPath(*folder, "orders", mountpoint_);
+  }
+  const Status listening = local_socket_.Listen(path, config_.allow_other);
+  if (!listening) spdlog::warn("{}", listening.error().message);
 }
 
 Status MountDaemon::MountOne() {

@@ -58,6 +58,7 @@ class MountDaemon final : public Daemon {
   void SaveJobs(Deadline deadline);
   [[noreturn]] void Leave();
   Status Prepare();
+  void ListenForOrders();
   Status MountOne();
   Status MountAll();
   Status StartThreads(const Uuid& cluster, const std::string& cluster_dir, bool from_disk);
@@ -100,10 +101,11 @@ class MountDaemon final : public Daemon {
   std::unique_ptr<JobReporter> job_reporter_;
   std::unique_ptr<NamespaceSource> source_;
   std::vector<std::unique_ptr<ClientPool>> pools_;  // one for each of threads_
-  std::unique_ptr<LinkMount> one_;                  // this
-  std::unique_ptr<LinkFollower> follower_;          // of it
-  std::unique_ptr<AllLinks> all_;                   // or this
-  bool serving_ = false;                            // the workers' threads run
+  LocalSocket local_socket_;
+  std::unique_ptr<LinkMount> one_;          // this
+  std::unique_ptr<LinkFollower> follower_;  // of it
+  std::unique_ptr<AllLinks> all_;           // or this
+  bool serving_ = false;                    // the workers' threads run
   std::atomic<bool> leaving_{false};
 };
 

@@ -123,7 +123,7 @@ int Supervise(MountOptions& options, const std::string& device, const Guardiansh
   const Result<std::string> folder = RuntimeDir();
   // It makes the folder, too.
   if (folder && LoadOrCreateSecret()) {
-    supervisor.socket_path = UpgradeSocketPath(*folder, mountpoint);
+    supervisor.socket_path = MountSocketPath(*folder, kUpgradeSocket, mountpoint);
   }
   std::optional<CrashGuard> crash_guard;
   supervisor.on_ready = [&](const std::string& line) {
@@ -197,7 +197,8 @@ int RunUpgrade(const std::vector<std::string>& words) {
   if (done) {
     const std::string mountpoint = *done;
     const Result<std::string> folder = RuntimeDir();
-    done = folder ? AskForUpgrade(UpgradeSocketPath(*folder, mountpoint), mountpoint) : folder;
+    done = folder ? AskForUpgrade(MountSocketPath(*folder, kUpgradeSocket, mountpoint), mountpoint)
+                  : folder;
   }
   if (!done) {
     std::fprintf(stderr, "forebay-mount: %s\n", done.error().message.c_str());

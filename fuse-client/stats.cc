@@ -69,6 +69,18 @@ std::string_view FuseOpName(FuseOp op) {
   return "unknown";
 }
 
+std::string_view HintedName(Hinted result) {
+  switch (result) {
+    case Hinted::kPushed:
+      return "pushed";
+    case Hinted::kFetched:
+      return "fetched";
+    case Hinted::kFailed:
+      return "failed";
+  }
+  return "";
+}
+
 std::string_view TierName(Tier tier) {
   switch (tier) {
     case Tier::kPage:
@@ -176,6 +188,7 @@ void WorkerStats::AddTo(StatsSnapshot& sum) const {
     sum.wait_nanoseconds[i] += Load(wait_nanoseconds_[i]);
   }
   sum.detour_nanoseconds += Load(detour_nanoseconds_);
+  for (std::size_t i = 0; i < hinted_.size(); ++i) sum.hinted[i] += Load(hinted_[i]);
   sum.stall_nanoseconds += Load(stall_nanoseconds_);
 }
 
@@ -216,7 +229,8 @@ void MountStats::Restore(std::string_view saved) {
   if (saved.size() == sizeof earlier_) std::memcpy(&earlier_, saved.data(), saved.size());
 }
 
-std::string MountStats::ToJson(boost::json::array jobs, MemoryUse memory) const {
+std::string MountStats::ToJson(boost::json::array jobs, boost::json::array orders,
+                               MemoryUse memory) const {
   const StatsSnapshot sum = Sum();
   boost::json::object ops;
   for (std::size_t i = 0; i < kFuseOps; ++i) {
@@ -267,8 +281,14 @@ std::string MountStats::ToJson(boost::json::array jobs, MemoryUse memory) const 
   all["memory"] = {
       {"limit_bytes", memory.limit}, {"in_use_bytes", memory.in_use}, {"waits", sum.memory_waits}};
   all["placed_reads"] = std::move(placed);
+  boost::json::object hinted;
+  for (std::size_t i = 0; i < sum.hinted.size(); ++i) {
+    hinted[HintedName(static_cast<Hinted>(i))] = sum.hinted[i];
+  }
+  all["hinted"] = std::move(hinted);
   all["stall_seconds"] = static_cast<double>(sum.stall_nanoseconds) / 1e9;
   all["jobs"] = std::move(jobs);
+  all["orders"] = std::move(orders);
   return boost::json::serialize(all) + "\n";
 }
 

@@ -45,6 +45,14 @@ enum class PlacedRead : std::uint8_t {
 };
 inline constexpr std::size_t kPlacedReads = 4;
 std::string_view PlacedReadName(PlacedRead outcome);
+/// What became of a file that a job had announced.
+enum class Hinted : std::uint8_t {
+  kPushed,   ///< It is in the kernel's page cache.
+  kFetched,  ///< A node caches it, or is about to.
+  kFailed,   ///< Its reader will see why.
+};
+inline constexpr std::size_t kHintedResults = 3;
+std::string_view HintedName(Hinted result);
 
 inline constexpr std::size_t kTiers = 4;
 std::string_view TierName(Tier tier);
@@ -86,6 +94,7 @@ struct StatsSnapshot {
   /// By what a read waited for; failed reads and detours (JobTotals::detour) are apart.
   std::array<std::uint64_t, kTiers> wait_nanoseconds{};
   std::uint64_t detour_nanoseconds = 0;
+  std::array<std::uint64_t, kHintedResults> hinted{};
   std::uint64_t stall_nanoseconds = 0;  ///< JobTotals::Stalled, over all jobs.
 
   std::uint64_t OpTotal(FuseOp op) const;
@@ -117,6 +126,7 @@ class alignas(64) WorkerStats {
   void CountPlacedRead(PlacedRead outcome) {
     Add(placed_reads_[static_cast<std::size_t>(outcome)], 1);
   }
+  void CountHinted(Hinted result) { Add(hinted_[static_cast<std::size_t>(result)], 1); }
   void CountStall(std::chrono::nanoseconds duration) {
     if (duration.count() > 0) Add(stall_nanoseconds_, static_cast<std::uint64_t>(duration.count()));
   }
@@ -150,6 +160,7 @@ class alignas(64) WorkerStats {
   std::array<Counter, kPlacedReads> placed_reads_{};
   std::array<Counter, kTiers> wait_nanoseconds_{};
   Counter detour_nanoseconds_{0};
+  std::array<Counter, kHintedResults> hinted_{};
   Counter stall_nanoseconds_{0};
 };
 
@@ -161,8 +172,10 @@ class MountStats {
   WorkerStats& Worker(std::size_t i) { return *workers_[i % workers_.size()]; }
   StatsSnapshot Sum() const;
   void AddTo(StatsSnapshot& sum) const;
-  /// `.forebay/stats`: one JSON object, ends with a newline. `jobs` is its member of that name.
-  std::string ToJson(boost::json::array jobs = {}, MemoryUse memory = {}) const;
+  /// `.forebay/stats`: one JSON object, ends with a newline. `jobs` and `orders` are its members of
+  /// these names.
+  std::string ToJson(boost::json::array jobs = {}, boost::json::array orders = {},
+                     MemoryUse memory = {}) const;
 
   /// The sums, for Restore of another process of this version, which goes on counting from them.
   std::string Save() const;

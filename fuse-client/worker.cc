@@ -35,7 +35,7 @@ Worker::Worker(asio::io_context& context, ClientPool& pool, SlotArena& slots, Wo
               options.blocks),
       jobs_(shares.jobs, options.job_from),
       reader_({shares.files, blocks_, blocks_, shares.streams, shares.errors, stats, jobs_,
-               shares.jobs.answers(), shares.memory},
+               shares.jobs.answers(), shares.memory, shares.orders},
               options.reader),
       places_({pool, shares.ring}, options.reader.link, options.reader.block_bytes),
       server_(
@@ -70,6 +70,24 @@ Task<void> Worker::Receive() {
     if (drained == FuseSession::Drained::kFull) co_await SleepFor(kSlotsTakenPause);
   }
   receiving_ = false;
+}
+
+void Worker::FetchAhead(AheadFile file, AheadDone done) {
+  asio::post(context_, [this, file = std::move(file), done = std::move(done)]() mutable {
+    if (file.bytes) {
+      ++ahead_;
+      return Spawn(context_, ReadAhead(std::move(file), std::move(done)));
+    }
+    const Status asked = reader_.FetchAhead(file.nodeid, std::move(file.job));
+    if (asked) return done(std::vector<Slice>());
+    done(Fail(asked.error()));
+  });
+}
+
+Task<void> Worker::ReadAhead(AheadFile file, AheadDone done) {
+  Result<std::vector<Slice>> bytes = co_await reader_.ReadAhead(file.nodeid, std::move(file.job));
+  --ahead_;
+  done(std::move(bytes));
 }
 
 void Worker::BeginStop() {

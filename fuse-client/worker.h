@@ -12,6 +12,7 @@
 #include "fuse-client/file_places.h"
 #include "fuse-client/file_reader.h"
 #include "fuse-client/fuse_ops.h"
+#include "fuse-client/order/order_runner.h"
 
 namespace forebay {
 
@@ -26,6 +27,7 @@ struct WorkerShares {
   StreamTable& streams;
   ErrorLog& errors;
   JobTable& jobs;
+  OrderBook& orders;
   Offload& offload;
   MemoryBudget& memory;
   PassedSegments* segments = nullptr;  ///< Null: all bytes come over sockets.
@@ -50,16 +52,22 @@ class Worker {
   /// Any thread, before or after the context runs. kInternal: no descriptor left.
   Status Start();
 
+  /// Any thread. `done` is called on the worker's own; when it ends first, never.
+  void FetchAhead(AheadFile file, AheadDone done);
+
   /// On the worker's own thread: takes no more requests; what is under way goes on.
   void StopTaking();
   /// On the worker's own thread: takes no more requests and lets what is under way fail soon.
   void BeginStop();
   /// On the worker's own thread: nothing is under way any more, and after BeginStop nothing ever
   /// will be.
-  bool Idle() const { return !receiving_ && server_.in_flight() == 0 && blocks_.in_flight() == 0; }
+  bool Idle() const {
+    return !receiving_ && server_.in_flight() == 0 && blocks_.in_flight() == 0 && ahead_ == 0;
+  }
 
  private:
   Task<void> Receive();
+  Task<void> ReadAhead(AheadFile file, AheadDone done);
 
   asio::io_context& context_;
   FuseSession& session_;
@@ -71,6 +79,7 @@ class Worker {
   std::shared_ptr<asio::posix::stream_descriptor> descriptor_;
   std::function<void()> on_ended_;
   bool receiving_ = false;
+  std::size_t ahead_ = 0;  // files on their way that nobody has asked for yet
 };
 
 }  // namespace forebay

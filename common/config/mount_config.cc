@@ -118,6 +118,12 @@ void AddResources(ConfigSection& section, MountConfig& config) {
           "/var/lib/forebay/mount for root, else $XDG_STATE_HOME/forebay or "
           "~/.local/state/forebay");
   section
+      .Add("local_socket", Path(config.local_socket),
+           "Where programs of this machine say in which order they will read: `forebay hint` and "
+           "others (docs/HINTS.md). Only this user may connect, with allow_other every user who "
+           "may enter the folder.")
+      .Default("orders-….sock in FOREBAY_RUNTIME_DIR, /run/forebay or $XDG_RUNTIME_DIR/forebay");
+  section
       .Add("threads", Number(config.threads, 1, kMaxThreads),
            "How many threads serve the kernel's requests.")
       .Default("one for each CPU, at most 64");

@@ -1,6 +1,7 @@
 #include "fuse-client/supervisor/upgrade_socket.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -9,7 +10,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
 #include <system_error>
 #include <utility>
 
@@ -48,11 +48,9 @@ Result<OwnedFd> NewSocket() {
 
 }  // namespace
 
-std::string UpgradeSocketPath(const std::string& folder, const std::string& mountpoint) {
-  char name[32];
-  std::snprintf(name, sizeof name, "mount-%016llx.sock",
-                static_cast<unsigned long long>(HashOf(mountpoint)));
-  return folder + "/" + name;
+std::string MountSocketPath(const std::string& folder, const std::string& kind,
+                            const std::string& mountpoint) {
+  return fmt::format("{}/{}-{:016x}.sock", folder, kind, HashOf(mountpoint));
 }
 
 Result<UpgradeSocket> UpgradeSocket::Listen(const std::string& path) {

@@ -9,8 +9,11 @@
 
 namespace forebay {
 
-/// Where the supervisor of a mount point is asked for an upgrade: a socket in `folder`.
-std::string UpgradeSocketPath(const std::string& folder, const std::string& mountpoint);
+/// Where the supervisor of a mount point is asked for an upgrade.
+inline constexpr const char* kUpgradeSocket = "mount";
+/// A socket for one mount point in `folder`, of what `kind` says.
+std::string MountSocketPath(const std::string& folder, const std::string& kind,
+                            const std::string& mountpoint);
 
 /// The socket while its supervisor lives; only its user may connect.
 class UpgradeSocket {

@@ -60,7 +60,7 @@ class FileReaderTest : public ::testing::Test {
     options.block_bytes = kBlock;
     reader_ =
         std::make_unique<FileReader>(FileReader::Parts{*files_, source_, source_, streams_, errors_,
-                                                       stats_, jobs_, table_.answers(), memory_},
+                                                       stats_, jobs_, table_.answers(), memory_, orders_},
                                      options);
     table_.SetLink(link_.id(), LinkFacts{.name = "sample", .generation = 1, .blocks = 12});
   }
@@ -89,6 +89,7 @@ class FileReaderTest : public ::testing::Test {
   std::unique_ptr<FileSystem> files_;
   ScriptedSource source_;
   StreamTable streams_;
+  OrderBook orders_;
   ErrorLog errors_;
   WorkerStats stats_;
   MemoryBudget memory_{kMemory};

@@ -1,0 +1,75 @@
+#include "fuse-client/order/order_book.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace forebay {
+
+Status OrderBook::Announce(const std::string& job, AnnouncedOrder order) {
+  {
+    const std::scoped_lock lock(mutex_);
+    std::size_t files = order.size();
+    for (const auto& [other, known] : orders_) {
+      if (other != job) files += known.size();
+    }
+    const bool is_new = !orders_.contains(job);
+    if (is_new && orders_.size() >= kMaxJobs) {
+      return Fail(Code::kOverloaded,
+                  fmt::format("{} jobs have announced an order through this mount: one more has "
+                              "no room until an earlier one announces an empty order",
+                              kMaxJobs));
+    }
+    if (files > kMaxFiles) {
+      return Fail(Code::kOverloaded,
+                  fmt::format("the announced orders of all jobs of this mount would have {} files, "
+                              "and may have {}: announce the next epoch alone",
+                              files, kMaxFiles));
+    }
+    if (order.size() == 0) {
+      orders_.erase(job);
+    } else {
+      orders_.insert_or_assign(job, std::move(order));
+    }
+    count_.store(orders_.size(), std::memory_order_release);
+  }
+  on_more_();
+  return {};
+}
+
+void OrderBook::NoteReadOf(const std::string& job, std::uint64_t nodeid) {
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto row = orders_.find(job);
+    if (row == orders_.end()) return;
+    const std::size_t before = row->second.position();
+    row->second.NoteRead(nodeid);
+    if (row->second.position() == before) return;
+  }
+  on_more_();
+}
+
+std::optional<OrderBook::Next> OrderBook::Take(const AnnouncedOrder::Window& window,
+                                               const AnnouncedOrder::SizeOf& size_of) {
+  const std::scoped_lock lock(mutex_);
+  auto row = orders_.upper_bound(last_taken_);
+  for (std::size_t i = 0; i < orders_.size(); ++i, ++row) {
+    if (row == orders_.end()) row = orders_.begin();
+    const std::optional<AnnouncedOrder::Next> file = row->second.Take(window, size_of);
+    if (!file) continue;
+    last_taken_ = row->first;
+    return Next{.job = row->first, .file = *file};
+  }
+  return std::nullopt;
+}
+
+std::vector<OrderBook::State> OrderBook::States() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<State> states;
+  for (const auto& [job, order] : orders_) {
+    states.push_back({.job = job, .files = order.size(), .position = order.position()});
+  }
+  return states;
+}
+
+}  // namespace forebay
