@@ -320,6 +320,7 @@ Status LinkMount::Start() {
   if (inherited_) {
     fd_ = std::move(inherited_->fd);
     stats_.Restore(inherited_->stats);
+    RestoreOrders();
     status = MakeFilesOf(std::move(inherited_->generations));
   } else {
     status = MakeFileSystem();
@@ -415,6 +416,17 @@ std::uint64_t LinkMount::Announce(const GenerationView& before, const std::stop_
   return changes;
 }
 
+/// Before anybody is served: from the first read on the jobs are followed.
+void LinkMount::RestoreOrders() {
+  for (KeptOrder& order : inherited_->orders) {
+    AnnouncedOrder announced(std::move(order.nodeids));
+    announced.Resume(order.position);
+    kept_positions_[order.job] = order.position;
+    const Status taken = orders_.Announce(order.job, std::move(announced));
+    if (!taken) spdlog::warn("the order of job {} is lost: {}", order.job, taken.error().message);
+  }
+}
+
 void LinkMount::BeginOrders() {
   std::vector<Worker*> workers;
   for (const auto& worker : workers_) workers.push_back(worker.get());
@@ -430,15 +442,6 @@ void LinkMount::BeginOrders() {
       .fetch = [workers = std::move(workers), next](AheadFile file, AheadDone done) {
         workers[next->fetch_add(1) % workers.size()]->FetchAhead(std::move(file), std::move(done));
       }});
-  if (inherited_) {
-    for (KeptOrder& order : inherited_->orders) {
-      AnnouncedOrder announced(std::move(order.nodeids));
-      announced.Resume(order.position);
-      kept_positions_[order.job] = order.position;
-      const Status taken = orders_.Announce(order.job, std::move(announced));
-      if (!taken) spdlog::warn("the order of job {} is lost: {}", order.job, taken.error().message);
-    }
-  }
   shares_.local_socket.Add(this, name_, [this](const OrderText& text) { return TakeOrder(text); });
 }
 

@@ -135,6 +135,7 @@ class LinkMount {
   void TellJobs() const;
   Status Serve();
   void KeepShown(const GenerationView& before);
+  void RestoreOrders();
   void BeginOrders();
   Result<std::size_t> TakeOrder(const OrderText& text);
   WorkerOptions OptionsOfWorkers() const;

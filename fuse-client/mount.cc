@@ -23,6 +23,7 @@
 #include "fuse-client/job_text.h"
 #include "fuse-client/mountpoint.h"
 #include "fuse-client/shard_view.h"
+#include "fuse-client/supervisor/upgrade_socket.h"
 
 namespace forebay {
 

@@ -6,7 +6,14 @@
 
 namespace forebay {
 
+void OrderBook::OnMore(std::function<void()> call) {
+  auto shared = std::make_shared<const std::function<void()>>(std::move(call));
+  const std::scoped_lock lock(mutex_);
+  on_more_ = std::move(shared);
+}
+
 Status OrderBook::Announce(const std::string& job, AnnouncedOrder order) {
+  std::shared_ptr<const std::function<void()>> tell;
   {
     const std::scoped_lock lock(mutex_);
     std::size_t files = order.size();
@@ -32,12 +39,14 @@ Status OrderBook::Announce(const std::string& job, AnnouncedOrder order) {
       orders_.insert_or_assign(job, std::move(order));
     }
     count_.store(orders_.size(), std::memory_order_release);
+    tell = on_more_;
   }
-  on_more_();
+  if (tell) (*tell)();
   return {};
 }
 
 void OrderBook::NoteReadOf(const std::string& job, std::uint64_t nodeid) {
+  std::shared_ptr<const std::function<void()>> tell;
   {
     const std::scoped_lock lock(mutex_);
     const auto row = orders_.find(job);
@@ -45,8 +54,9 @@ void OrderBook::NoteReadOf(const std::string& job, std::uint64_t nodeid) {
     const std::size_t before = row->second.position();
     row->second.NoteRead(nodeid);
     if (row->second.position() == before) return;
+    tell = on_more_;
   }
-  on_more_();
+  if (tell) (*tell)();
 }
 
 std::optional<OrderBook::Next> OrderBook::Take(const AnnouncedOrder::Window& window,

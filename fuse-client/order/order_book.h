@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -45,17 +46,18 @@ class OrderBook {
   };
   std::vector<State> States() const;
 
-  /// Called, with no lock held, when there may be more to Take. Before anybody else uses the book.
-  void OnMore(std::function<void()> call) { on_more_ = std::move(call); }
+  /// From now on called, with no lock held, when there may be more to Take; perhaps once more after
+  /// another one was set.
+  void OnMore(std::function<void()> call);
 
  private:
   void NoteReadOf(const std::string& job, std::uint64_t nodeid);
 
-  std::function<void()> on_more_ = [] {};
   std::atomic<std::size_t> count_{0};
   mutable std::mutex mutex_;
   std::map<std::string, AnnouncedOrder> orders_;
   std::string last_taken_;
+  std::shared_ptr<const std::function<void()>> on_more_;
 };
 
 }  // namespace forebay

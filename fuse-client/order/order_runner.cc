@@ -44,7 +44,7 @@ struct OrderRunner::Shared {
   std::mutex mutex;
   std::condition_variable_any changed;
   std::deque<Fetched> done;
-  bool more = false;
+  bool more = true;       // what an earlier process was told
   std::size_t files = 0;  // under way
   std::uint64_t bytes = 0;
 

@@ -65,7 +65,7 @@ TEST_F(OrderTextTest, NumbersArePlacesInTheManifest) {
 
 TEST_F(OrderTextTest, WhatMeansNoFileIsNamedAndNothingIsTaken) {
   EXPECT_EQ(Why("a/1\nnone\na\n/etc/passwd\n"),
-            "line 2: none is no file; nothing was announced (2 more lines mean no file)");
+            "line 2: none is no file (2 more lines mean no file); nothing was announced");
   EXPECT_EQ(Why("a\n"), "line 1: a is a directory; nothing was announced");
   EXPECT_EQ(Why("/mnt/database/a/1\n"),
             "line 1: /mnt/database/a/1 does not lie in this mount; nothing was announced");
