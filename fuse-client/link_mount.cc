@@ -2,11 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/json/array.hpp>
-#include <boost/json/object.hpp>
-#include <boost/json/serialize.hpp>
 #include <chrono>
 #include <filesystem>
 #include <future>
@@ -14,13 +12,10 @@
 #include <system_error>
 #include <utility>
 
-#include "common/base/version.h"
-#include "common/base/wall_clock.h"
 #include "common/model/block_id.h"
 #include "common/snapshot/changes.h"
 #include "common/wire/messages.h"
 #include "fuse-client/fuse_ops.h"
-#include "fuse-client/job_text.h"
 #include "fuse-client/link_sizes.h"
 #include "fuse-client/shard_view.h"
 
@@ -49,16 +44,6 @@ Task<void> SaveSoon(std::shared_ptr<ErrorLog> errors) {
   if (!saved) {
     spdlog::warn("{}; .forebay/errors will not outlive this process", saved.error().message);
   }
-}
-
-boost::json::value ShardJson(const Shard& shard) {
-  if (shard.is_all()) return nullptr;
-  boost::json::object out;
-  out["index"] = shard.index;
-  out["count"] = shard.count;
-  out["seed"] = shard.seed ? boost::json::value(*shard.seed) : boost::json::value();
-  out["epoch"] = shard.epoch;
-  return out;
 }
 
 void RemoveOldErrors(const std::string& folder, const std::string& mine) {
@@ -105,41 +90,6 @@ MountedNamespace LinkMount::Now() const {
   return namespace_;
 }
 
-std::string LinkMount::RenderConfig() const {
-  const MountedNamespace now = Now();
-  const Snapshot& snapshot = *now.snapshot;
-  const SnapshotDigest digest{now.link.generation().digest_high(),
-                              now.link.generation().digest_low()};
-  boost::json::object all;
-  all["schema_version"] = 1;
-  all["link"] = name_;
-  all["source"] =
-      "s3://" + std::string(snapshot.source().bucket) + "/" + std::string(snapshot.source().prefix);
-  all["sub_path"] = place_.sub_path;
-  all["shard"] = ShardJson(shares_.config.shard);
-  all["cluster"] = now.cluster.ToString();
-  all["generation"] = snapshot.id().generation;
-  all["generation_age_seconds"] =
-      UnixSeconds() - static_cast<std::int64_t>(snapshot.listed_unix_s());
-  const std::string& listing = now.link.generation().listing_digest();
-  all["digest"] = listing.empty() ? boost::json::value() : boost::json::value(listing);
-  all["snapshot_digest"] = fmt::format("{:016x}{:016x}", digest.high, digest.low);
-  all["objects"] = snapshot.totals().objects;
-  all["bytes"] = snapshot.totals().bytes;
-  all["hidden_keys"] = snapshot.totals().hidden_keys;
-  all["block_bytes"] = snapshot.block_bytes();
-  all["ring_epoch"] = shares_.ring.epoch();
-  all["namespace_from_disk"] = now.from_disk;
-  all["mode"] = large_ ? "large" : "small";
-  all["direct_reads"] = session_ && session_->DirectReads();
-  all["kernel_features"] = session_ ? session_->Features() : "";
-  all["threads"] = shares_.threads.size();
-  const std::string& socket = shares_.local_socket.path();
-  all["local_socket"] = socket.empty() ? boost::json::value() : boost::json::value(socket);
-  all["version"] = Version();
-  return boost::json::serialize(all) + "\n";
-}
-
 // Each mount point has a file of its own beside the link's listing: several mounts of a link share
 // that folder. Those of mount points that are no longer used go after a month.
 void LinkMount::KeepErrors() {
@@ -151,15 +101,6 @@ void LinkMount::KeepErrors() {
   errors_->KeepIn(file, [errors = std::weak_ptr(errors_), control = &shares_.control] {
     if (auto kept = errors.lock()) Spawn(*control, SaveSoon(std::move(kept)));
   });
-}
-
-LinkMount::Texts LinkMount::MakeTexts() const {
-  const std::shared_ptr<const Snapshot>& snapshot = namespace_.snapshot;
-  const std::optional<SnapshotRow> root = snapshot->Resolve(place_.sub_path);
-  const std::uint32_t directory = root ? root->directory : 0;
-  const std::string folder = FolderOf(namespace_);
-  return {.manifest = MakeManifest(snapshot, directory, folder),
-          .attributes = MakeAttributes(snapshot, directory, folder)};
 }
 
 /// What the kernel was told when it mounted holds until it unmounts.
@@ -207,31 +148,6 @@ Status LinkMount::MakeFilesOf(std::vector<MountedNamespace> generations) {
   texts_ = MakeTexts();
   if (unannounced_ == files_->view()) unannounced_.reset();
   return status;
-}
-
-// The process may serve other links to these jobs and others.
-std::string LinkMount::RenderStats() const {
-  boost::json::array jobs;
-  for (boost::json::value& job : JobsJson(shares_.jobs)) {
-    if (job.at("link").as_string() == name_) jobs.push_back(std::move(job));
-  }
-  boost::json::array orders;
-  for (const OrderBook::State& order : orders_.States()) {
-    orders.push_back({{"job", order.job}, {"files", order.files}, {"position", order.position}});
-  }
-  return stats_.ToJson(std::move(jobs), std::move(orders),
-                       {.limit = shares_.memory.limit(), .in_use = shares_.memory.in_use()});
-}
-
-Result<Slice> LinkMount::Render(std::shared_ptr<LargeText> Texts::* which) {
-  std::shared_ptr<LargeText> large;
-  {
-    const std::scoped_lock lock(mutex_);
-    large = texts_.*which;
-  }
-  Result<Slice> text = large->Text();
-  if (!text) errors_->Add(".forebay", text.error());
-  return text;
 }
 
 WorkerOptions LinkMount::OptionsOfWorkers() const {
@@ -292,9 +208,10 @@ Status LinkMount::Serve() {
       FuseServer::Operations());
   if (!session) return Fail(session.error());
   session_ = std::move(*session);
-  const WorkerShares parts{*session_,      *files_,         shares_.ring,   shares_.refresher,
-                           shares_.health, shares_.pace,    streams_,       *errors_,
-                           shares_.jobs,   orders_, shares_.offload, shares_.memory, shares_.segments};
+  const WorkerShares parts{*session_,       *files_,      shares_.ring,    shares_.refresher,
+                           shares_.health,  shares_.pace, streams_,        *errors_,
+                           shares_.jobs,    orders_,      shares_.offload, shares_.memory,
+                           shares_.segments};
   const WorkerOptions worker_options = OptionsOfWorkers();
   TellJobs();
   for (std::size_t i = 0; i < shares_.threads.size(); ++i) {
@@ -439,9 +356,13 @@ void LinkMount::BeginOrders() {
       .stats = stats_.Worker(0),
       .link = namespace_.snapshot->id().link,
       .block_bytes = namespace_.snapshot->block_bytes(),
-      .fetch = [workers = std::move(workers), next](AheadFile file, AheadDone done) {
-        workers[next->fetch_add(1) % workers.size()]->FetchAhead(std::move(file), std::move(done));
-      }});
+      .bytes_at_once = std::min(OrderRunner::kBytesAtOnce, shares_.memory.limit() / 4),
+      .fetch =
+          [workers = std::move(workers), next](AheadFile file, AheadDone done) {
+            workers[next->fetch_add(1) % workers.size()]->FetchAhead(std::move(file),
+                                                                     std::move(done));
+          },
+      .push = !session_->DirectReads()});
   shares_.local_socket.Add(this, name_, [this](const OrderText& text) { return TakeOrder(text); });
 }
 

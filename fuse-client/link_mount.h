@@ -54,7 +54,7 @@ struct LinkMountShares {
   MemoryBudget& memory;      ///< For reads that are under way.
   PassedSegments* segments;  ///< Null: all bytes come over sockets.
   LocalSocket& local_socket;
-  Keeper& keeper;            ///< With an arena for each of `threads`.
+  Keeper& keeper;  ///< With an arena for each of `threads`.
 };
 
 /// One link, or a directory of it, on one mount point: its files, its session with the kernel, a

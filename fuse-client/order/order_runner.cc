@@ -102,7 +102,7 @@ void OrderRunner::Fill() {
 bool OrderRunner::BeginOne() {
   {
     const std::scoped_lock lock(shared_->mutex);
-    if (shared_->files >= kFilesAtOnce || shared_->bytes >= kBytesAtOnce) return false;
+    if (shared_->files >= kFilesAtOnce || shared_->bytes >= parts_.bytes_at_once) return false;
   }
   // What another generation shows is read by nobody who opens it from now on.
   const std::shared_ptr<const GenerationView> view = parts_.files.view();

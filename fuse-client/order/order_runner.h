@@ -61,6 +61,9 @@ class OrderRunner {
     WorkerStats& stats;
     Uuid link;
     std::uint64_t block_bytes = 0;
+    /// Of what is read ahead, until the kernel has it. Much less than all reads together may hold:
+    /// the kernel may keep us until a read that waits for memory has its answer.
+    std::uint64_t bytes_at_once = kBytesAtOnce;
     /// Begins to fetch on one of the mount's threads; `done` is called there, or never once the
     /// mount is stopping.
     std::function<void(AheadFile file, AheadDone done)> fetch;
