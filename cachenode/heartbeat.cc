@@ -1,5 +1,6 @@
 #include "cachenode/heartbeat.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -56,6 +57,7 @@ Heartbeat::Heartbeat(HeartbeatOptions options, ClusterView& cluster, NodeCounter
   coordinators_ = std::make_unique<ClientPool>(
       io_.At(0), std::move(pool), [this] { return cluster_.ring_epoch(); },
       [this](std::uint64_t epoch) { NoticeEpoch(epoch); });
+  leader_ = std::make_unique<Coordinators>(*coordinators_, options_.coordinators);
   io_.Start();
   if (options_.trust) KeepTrust();
 }
@@ -77,16 +79,24 @@ Task<Result<RpcReply>> Heartbeat::AskToRenew(std::shared_ptr<const proto::RenewR
 Heartbeat::~Heartbeat() { Stop(Deadline::After({})); }
 
 Task<Result<RpcReply>> Heartbeat::Ask(Method method, const google::protobuf::MessageLite& request) {
-  Result<RpcReply> reply = Fail(Code::kUnavailable, "no coordinator is configured");
-  for (std::size_t tried = 0; tried < options_.coordinators.size(); ++tried) {
-    const std::string address = options_.coordinators[current_ % options_.coordinators.size()];
-    reply = co_await coordinators_->Call(address, method, request, Deadline::After(kCallPatience));
-    const bool elsewhere = !reply && (reply.error().code == Code::kUnavailable ||
-                                      reply.error().code == Code::kTimeout);
-    if (!elsewhere) co_return reply;
-    ++current_;
-  }
+  Result<RpcReply> reply = co_await leader_->Ask(method, request, kCallPatience);
   co_return reply;
+}
+
+/// A coordinator that was replaced, or an old copy of its state, is not believed: what it says may
+/// be undone already.
+Status Heartbeat::CheckFence(const proto::Fence& fence) {
+  const bool same = fence.epoch() == fence_.epoch() && fence.claim() == fence_.claim();
+  if (same || fence.epoch() > fence_.epoch()) {
+    fence_ = fence;
+    return {};
+  }
+  const std::string old = leader_->Current();
+  leader_->PassOver();
+  return Fail(Code::kUnavailable,
+              fmt::format("the coordinator at {} is an old one (fencing epoch {}, this node knows "
+                          "of {}): stop it, or restore a backup the way docs/DEPLOY.md says",
+                          old, fence.epoch(), fence_.epoch()));
 }
 
 Task<Result<RpcReply>> Heartbeat::AskForCluster() {
@@ -187,9 +197,11 @@ Task<Status> Heartbeat::Register() {
   proto::RegisterNodeRequest request;
   *request.mutable_node() = ToProto(self_);
   request.set_incarnation(incarnation_);
+  *request.mutable_fence() = fence_;
   Result<RpcReply> reply = co_await Ask(Method::kRegisterNode, request);
   proto::RegisterNodeReply message;
   Status status = reply ? ParseMessage(reply->message, message) : Fail(reply.error());
+  if (status) status = CheckFence(message.fence());
   if (status && UuidFromBytes(message.cluster()) != cluster_.cluster())
     status = Fail(Code::kInvalid, "it belongs to another cluster than this node's cache");
   if (status) status = co_await TakeRing(std::move(reply->payload));
@@ -214,10 +226,11 @@ Task<Status> Heartbeat::Report() {
   }
   Result<RpcReply> reply = co_await Ask(Method::kHeartbeat, request);
   if (!reply) co_return Fail(reply.error());
-  changed_objects_.MarkReported(changed, Clock::now());
   proto::HeartbeatReply message;
   Status status = ParseMessage(reply->message, message);
+  if (status) status = CheckFence(message.fence());
   if (!status) co_return status;
+  changed_objects_.MarkReported(changed, Clock::now());
   if (message.register_again()) {
     registered_ = false;
     Hurry();
@@ -307,6 +320,7 @@ proto::HeartbeatRequest Heartbeat::Compose() const {
   request.set_node_id(self_.id);
   request.set_incarnation(incarnation_);
   request.set_links_version(cluster_.links_version());
+  *request.mutable_fence() = fence_;
   request.set_fill_limits_version(cluster_.fill_limits().version);
   ComposeLinks(request);
   for (const DiskUsage& disk : store_->Disks()) {
@@ -386,6 +400,7 @@ void Heartbeat::Stop(Deadline deadline) {
   }
   // The connections end with their event loop: nothing runs on it any more.
   io_.Stop();
+  leader_.reset();
   coordinators_.reset();
 }
 

@@ -22,6 +22,7 @@
 #include "common/base/offload.h"
 #include "common/model/membership.h"
 #include "common/wire/client_pool.h"
+#include "common/wire/coordinators.h"
 #include "common/wire/trust_keeper.h"
 #include "proto/coordinator.pb.h"
 
@@ -74,6 +75,7 @@ class Heartbeat {
 
  private:
   Task<Result<RpcReply>> AskForCluster();
+  Status CheckFence(const proto::Fence& fence);
   Task<Result<RpcReply>> Ask(Method method, const google::protobuf::MessageLite& request);
   Task<void> Beat();
   void KeepTrust();
@@ -99,6 +101,7 @@ class Heartbeat {
   const std::uint64_t incarnation_;
   IoPool io_;
   std::unique_ptr<ClientPool> coordinators_;
+  std::unique_ptr<Coordinators> leader_;  // among them
   NodeInfo self_;
   BlockStore* store_ = nullptr;
   S3Brakes* brakes_ = nullptr;
@@ -106,7 +109,7 @@ class Heartbeat {
   TimePoint started_;
 
   // On the event loop only.
-  std::size_t current_ = 0;  // the coordinator that answered last
+  proto::Fence fence_;  // of the newest coordinator
   bool registered_ = false;
   bool alone_ = false;  // said so already
 

@@ -16,6 +16,7 @@
 #include "common/base/version.h"
 #include "common/base/wall_clock.h"
 #include "common/trust/renewal.h"
+#include "common/wire/coordinators.h"
 #include "common/wire/handshake.h"
 #include "proto/coordinator.pb.h"
 
@@ -116,13 +117,12 @@ Failure RpcSession::TimedOutFailure() const {
 
 /// An administrator's certificate is renewed when it is used, and with it whom to believe. Whether
 /// that works decides nothing: what is asked next says whether it matters.
-void RpcSession::KeepCertificate(const std::string& address) {
+void RpcSession::KeepCertificate(const std::string& address, Deadline deadline) {
   if (!trust_) return;
   Renewal renewal(trust_);
   const Result<proto::RenewRequest> request = renewal.Prepare(UnixSeconds());
   if (!request) return;
-  const Result<RpcReply> answer =
-      CallAt(address, Method::kRenew, *request, deadline_.AtMost(kReachWithin));
+  const Result<RpcReply> answer = CallAt(address, Method::kRenew, *request, deadline);
   proto::RenewReply reply;
   const Status good = answer ? ParseMessage(answer->message, reply) : Fail(answer.error());
   if (good) {
@@ -132,6 +132,15 @@ void RpcSession::KeepCertificate(const std::string& address) {
   }
 }
 
+/// Who leads, as the coordinator at `address` says; "" = it does not.
+std::string RpcSession::LeaderNamedBy(const std::string& address) {
+  const proto::GetLeaderRequest request;
+  Result<RpcReply> answer =
+      CallAt(address, Method::kGetLeader, request, deadline_.AtMost(kStandbyPatience));
+  proto::GetLeaderReply message;
+  return answer && ParseMessage(answer->message, message) ? message.leader() : "";
+}
+
 /// Finds the first coordinator that answers. Asked is something cheap that cannot fail, so that a
 /// failure means that nobody is there, and a later one is the coordinator's own word.
 std::expected<void, Failure> RpcSession::Connect() {
@@ -139,29 +148,47 @@ std::expected<void, Failure> RpcSession::Connect() {
     std::expected<void, Failure> made = MakePool();
     if (!made) return made;
   }
+  std::vector<std::string> places = options_.coordinators;
+  std::vector<std::string> standbys;
   std::string reasons;
-  for (const std::string& address : options_.coordinators) {
-    KeepCertificate(address);
-    proto::GetRingRequest probe;
-    probe.set_have_epoch(UINT64_MAX);
-    Result<RpcReply> answer =
-        CallAt(address, Method::kGetRing, probe, deadline_.AtMost(kReachWithin));
-    if (answer) {
-      address_ = address;
-      return {};
-    }
+  const Deadline all = deadline_.AtMost(kReachWithin);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const std::string address = places[i];
+    const TimePoint asked = Clock::now();
+    // Who is silent takes its own share only: the next one may answer.
+    const auto left = static_cast<int>(places.size() - i);
+    Status found = TryAt(address, all.AtMost(all.Remaining() / left));
+    if (found) return {};
     if (interrupted_ || TimedOut()) break;
     if (!reasons.empty()) reasons += "; ";
-    const std::string& message = answer.error().message;
+    const std::string& message = found.error().message;
     const bool names_it = message.find(address) != std::string::npos;
     reasons += names_it ? message : address + ": " + message;
     // It is there and refuses: another one would say the same, and its reason must not drown.
-    if (answer.error().code == Code::kDenied) {
+    if (found.error().code == Code::kDenied) {
       return std::unexpected(Failure(Error{Code::kDenied, reasons}, "", Exit::kFailed));
+    }
+    if (Clock::now() - asked < kStandbyPatience) standbys.push_back(address);
+    if (i + 1 < places.size()) continue;
+    for (const std::string& standby : std::exchange(standbys, {})) {
+      const std::string leader = LeaderNamedBy(standby);
+      if (leader.empty()) continue;
+      if (std::ranges::find(places, leader) == places.end()) places.push_back(leader);
+      break;
     }
   }
   if (TimedOut()) return std::unexpected(TimedOutFailure());
   return std::unexpected(NotReached(reasons));
+}
+
+Status RpcSession::TryAt(const std::string& address, Deadline deadline) {
+  KeepCertificate(address, deadline);
+  proto::GetRingRequest probe;
+  probe.set_have_epoch(UINT64_MAX);
+  Result<RpcReply> answer = CallAt(address, Method::kGetRing, probe, deadline);
+  if (!answer) return Fail(answer.error());
+  address_ = address;
+  return {};
 }
 
 std::expected<RpcReply, Failure> RpcSession::Call(Method method,

@@ -36,7 +36,9 @@ class RpcSession final : public Session {
  private:
   std::expected<void, Failure> MakePool();
   std::expected<void, Failure> Connect();
-  void KeepCertificate(const std::string& address);
+  void KeepCertificate(const std::string& address, Deadline deadline);
+  Status TryAt(const std::string& address, Deadline deadline);
+  std::string LeaderNamedBy(const std::string& address);
   /// One call to one coordinator; runs the io_context until it has ended.
   Result<RpcReply> CallAt(std::string address, Method method,
                           const google::protobuf::MessageLite& request, Deadline deadline);

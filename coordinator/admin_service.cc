@@ -250,6 +250,8 @@ Task<Result<RpcReply>> AdminService::Stats(RpcCall call) {
   for (const proto::Alert& alert : alerts) *reply.add_alerts() = alert;
   for (proto::Alert& alert : parts_.certificates.Alerts(now))
     *reply.add_alerts() = std::move(alert);
+  for (proto::Alert& alert : parts_.nodes.Alerts(Clock::now(), now))
+    *reply.add_alerts() = std::move(alert);
   const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
   reply.set_time_unix_ms(std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count());
   reply.set_coordinator_version(std::string(Version()));

@@ -16,6 +16,7 @@
 #include "coordinator/linker.h"
 #include "coordinator/membership.h"
 #include "coordinator/namespace_index.h"
+#include "coordinator/node_service.h"
 #include "coordinator/request_budgets.h"
 #include "coordinator/stats.h"
 #include "coordinator/target_lookup.h"
@@ -37,6 +38,7 @@ class AdminService {
     TaskBook& tasks;
     Linker& linker;
     NamespaceIndex& index;
+    const NodeService& nodes;
     CacheCensus& census;
     Explainer& explainer;
     ClusterStats& stats;

@@ -1,17 +1,12 @@
 #include "coordinator/client_service.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 
-#include "common/model/limits.h"
 #include "common/wire/messages.h"
+#include "coordinator/snapshot_reads.h"
 
 namespace forebay {
 namespace {
-
-/// Of one kReadSnapshot: leaves room for the cell-aligned rest that a data frame may carry.
-constexpr std::uint32_t kMaxSnapshotRead = 4 << 20;
 
 proto::LinkState StateOf(const Link& link) {
   proto::LinkState state;
@@ -75,28 +70,11 @@ Task<Result<RpcReply>> ClientService::ReadSnapshot(RpcCall call) {
   proto::ReadSnapshotRequest request;
   Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
-  if (request.length() > kMaxSnapshotRead) {
-    co_return Fail(Code::kInvalid, fmt::format("at most {} bytes of a snapshot can be read at once",
-                                               kMaxSnapshotRead));
-  }
   const std::optional<std::string> name = NameOfLink(UuidFromBytes(request.link()));
   if (call.peer.terms.links && (!name || !MayRead(call.peer, *name)))
     co_return Fail(NotGranted(call.peer, name.value_or("?")));
-  const std::shared_ptr<const PublishedGeneration> generation =
-      index_.Find(UuidFromBytes(request.link()), request.generation());
-  if (!generation) {
-    co_return Fail(Code::kNotFound,
-                   fmt::format("generation {} of this link is not kept any more: ask for the "
-                               "current one",
-                               request.generation()));
-  }
-  auto read = [generation, offset = request.offset(), length = request.length()] {
-    return generation->Read(offset, length);
-  };
-  Result<std::shared_ptr<const Buffer>> bytes = co_await offload_.Run(std::move(read));
-  if (!bytes) co_return Fail(bytes.error());
-  const proto::ReadSnapshotReply reply;
-  co_return ReplyWith(reply, Slice::Of(std::move(*bytes)));
+  Result<RpcReply> reply = co_await ReadPublished(index_, offload_, std::move(request));
+  co_return reply;
 }
 
 }  // namespace forebay

@@ -32,17 +32,6 @@ constexpr std::chrono::seconds kPreloadPatience{1};
 constexpr std::chrono::seconds kClosePatience{1};
 constexpr std::uint64_t kSaveEverySeconds = 5;
 
-Credentials CredentialsOf(const CoordinatorOptions& options, const Uuid& cluster) {
-  Credentials credentials;
-  credentials.role = proto::ROLE_COORDINATOR;
-  credentials.id = "coordinator";
-  credentials.program = options.program;
-  credentials.cluster = cluster;
-  credentials.secret = options.secret;
-  credentials.trust = options.trust;
-  return credentials;
-}
-
 std::string_view StateName(NodeState state) {
   switch (state) {
     case NodeState::kUp:
@@ -58,6 +47,17 @@ std::string_view StateName(NodeState state) {
 }
 
 }  // namespace
+
+Credentials CoordinatorCredentials(const CoordinatorOptions& options, const Uuid& cluster) {
+  Credentials credentials;
+  credentials.role = proto::ROLE_COORDINATOR;
+  credentials.id = "coordinator";
+  credentials.program = options.program;
+  credentials.cluster = cluster;
+  credentials.secret = options.secret;
+  credentials.trust = options.trust;
+  return credentials;
+}
 
 Result<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorOptions options,
                                                         CoordinatorOrigin origin) {
@@ -80,9 +80,13 @@ Coordinator::Coordinator(CoordinatorOptions options, CoordinatorOrigin origin)
 Coordinator::~Coordinator() { Stop(); }
 
 Status Coordinator::Load() {
-  Result<std::unique_ptr<RocksDbStateStore>> store = RocksDbStateStore::Open(options_.state_dir);
-  if (!store) return Fail(store.error());
-  store_ = std::move(*store);
+  if (options_.leadership) {
+    store_ = options_.leadership->store;
+  } else {
+    Result<std::unique_ptr<RocksDbStateStore>> store = RocksDbStateStore::Open(options_.state_dir);
+    if (!store) return Fail(store.error());
+    store_ = std::move(*store);
+  }
   Result<std::uint64_t> fence = store_->Claim();
   if (!fence) return Fail(fence.error());
   fence_ = *fence;
@@ -158,8 +162,9 @@ Status Coordinator::Serve() {
         newer, membership_->epoch());
   };
   ClientPoolOptions client_options;
-  client_options.credentials = CredentialsOf(options_, cluster_);
+  client_options.credentials = CoordinatorCredentials(options_, cluster_);
   peers_ = std::make_unique<ClientPool>(context, client_options, epoch, on_newer_epoch);
+  copier_ = std::make_unique<GenerationCopier>(*peers_, *index_, offload_);
   auto call = [this](NodeInfo node, Method method,
                      std::shared_ptr<const google::protobuf::MessageLite> request,
                      Deadline deadline) {
@@ -185,13 +190,17 @@ Status Coordinator::Serve() {
                     .index = *index_,
                     .offload = offload_,
                     .listing = options_.listing,
+                    .find =
+                        [this](Uuid link, proto::GenerationInfo generation) {
+                          return FindGeneration(link, std::move(generation));
+                        },
                     .workers = {listing_.At(0).get_executor(), listing_.At(1).get_executor()}});
   MakeServices();
   ServeTasks(call);
   RpcServerOptions server_options;
   server_options.listen = {options_.listen};
   server_options.reach = options_.reach;
-  server_options.credentials = CredentialsOf(options_, cluster_);
+  server_options.credentials = CoordinatorCredentials(options_, cluster_);
   server_ = std::make_unique<RpcServer>(io_, server_options, AllMethods(), epoch, on_newer_epoch);
 
   io_.Start();
@@ -210,99 +219,28 @@ Status Coordinator::Serve() {
   return server_->Start();
 }
 
-void Coordinator::MakeServices() {
-  node_service_ = std::make_unique<NodeService>(cluster_, *membership_, *links_, *stats_, *budget_,
-                                                requests_, *changed_);
-  client_service_ =
-      std::make_unique<ClientService>(cluster_, *membership_, *links_, *index_, offload_);
-  admin_service_ = std::make_unique<AdminService>(AdminService::Parts{.cluster = cluster_,
-                                                                      .membership = *membership_,
-                                                                      .links = *links_,
-                                                                      .budget = *budget_,
-                                                                      .requests = requests_,
-                                                                      .changed = *changed_,
-                                                                      .tasks = tasks_,
-                                                                      .linker = *linker_,
-                                                                      .index = *index_,
-                                                                      .census = *census_,
-                                                                      .explainer = *explainer_,
-                                                                      .stats = *stats_,
-                                                                      .certificates = *members_,
-                                                                      .offload = offload_});
-  trust_service_ = std::make_unique<TrustService>(TrustService::Parts{
-      .tokens = *tokens_, .members = *members_, .links = *links_, .offload = offload_});
-  policy_service_ = std::make_unique<PolicyService>(PolicyService::Parts{.membership = *membership_,
-                                                                         .budget = *budget_,
-                                                                         .links = *links_,
-                                                                         .index = *index_,
-                                                                         .census = *census_,
-                                                                         .pins = *pins_,
-                                                                         .keeper = *pin_keeper_,
-                                                                         .stats = *stats_,
-                                                                         .offload = offload_});
-}
-
-std::vector<MethodEntry> Coordinator::AllMethods() const {
-  std::vector<MethodEntry> all = node_service_->Methods();
-  for (MethodEntry& entry : client_service_->Methods()) all.push_back(std::move(entry));
-  for (MethodEntry& entry : job_service_->Methods()) all.push_back(std::move(entry));
-  for (MethodEntry& entry : admin_service_->Methods()) all.push_back(std::move(entry));
-  for (MethodEntry& entry : task_service_->Methods()) all.push_back(std::move(entry));
-  for (MethodEntry& entry : policy_service_->Methods()) all.push_back(std::move(entry));
-  for (MethodEntry& entry : trust_service_->Methods()) all.push_back(std::move(entry));
-  for (MethodEntry& entry : member_service_->Methods()) all.push_back(std::move(entry));
-  return all;
+/// From whoever has copied it, when its file is not here.
+Task<Status> Coordinator::FindGeneration(Uuid link, proto::GenerationInfo generation) {
+  if (!options_.leadership) co_return Fail(Code::kNotFound, "there is no other coordinator");
+  auto ask = [others = options_.leadership->others] { return others(); };
+  Result<std::vector<std::string>> others = co_await offload_.Run(std::move(ask));
+  if (!others) co_return Fail(others.error());
+  Status found = Fail(Code::kNotFound, "no other coordinator runs");
+  for (const std::string& other : *others) {
+    found = co_await copier_->Copy(other, link, generation);
+    if (found) {
+      spdlog::info("generation {} of link {} is copied from the coordinator at {}",
+                   generation.generation(), link.ToString(), other);
+      break;
+    }
+  }
+  co_return found;
 }
 
 Status Coordinator::RunAndWait(Task<void> task, Duration patience) {
   std::future<void> done = asio::co_spawn(io_.At(0), std::move(task), asio::use_future);
   if (done.wait_for(patience) == std::future_status::ready) return {};
   return Fail(Code::kTimeout, "the coordinator's event loop does not answer");
-}
-
-void Coordinator::ServeTasks(NodeCaller call) {
-  drainer_ = std::make_unique<Drainer>(
-      io_.At(0), Drainer::Parts{.store = *store_,
-                                .fence = fence_,
-                                .membership = *membership_,
-                                .links = *links_,
-                                .tasks = tasks_,
-                                .index = *index_,
-                                .stats = *stats_,
-                                .call = call,
-                                .offload = offload_,
-                                .patience = options_.preload_patience,
-                                .bytes_per_second = options_.drain_bytes_per_second});
-  member_service_ = std::make_unique<MemberService>(*membership_, *drainer_);
-  uploads_ = std::make_unique<NameUploads>(options_.state_dir + "/preload");
-  preloader_ = std::make_unique<Preloader>(
-      io_.At(0), Preloader::Parts{.store = *store_,
-                                  .fence = fence_,
-                                  .membership = *membership_,
-                                  .links = *links_,
-                                  .tasks = tasks_,
-                                  .index = *index_,
-                                  .census = *census_,
-                                  .call = std::move(call),
-                                  .origin = origin_.store,
-                                  .offload = offload_,
-                                  .uploads = *uploads_,
-                                  .stats = *stats_,
-                                  .patience = options_.preload_patience,
-                                  .fill_bytes_per_second = options_.fill_bytes_per_second});
-  fills_ = std::make_unique<BackgroundFills>(
-      BackgroundFills::Parts{.links = *links_,
-                             .tasks = tasks_,
-                             .preloader = *preloader_,
-                             .stats = *stats_,
-                             .enabled = options_.background_fill});
-  job_service_ = std::make_unique<JobService>(*links_, *stats_, *fills_);
-  task_service_ = std::make_unique<TaskService>(TaskService::Parts{.tasks = tasks_,
-                                                                   .linker = *linker_,
-                                                                   .preloader = *preloader_,
-                                                                   .drainer = *drainer_,
-                                                                   .uploads = *uploads_,
-                                                                   .offload = offload_});
 }
 
 Task<void> Coordinator::ResumeTasks() {
@@ -410,6 +348,7 @@ Task<void> Coordinator::ClosePeers() {
 Task<Result<RpcReply>> Coordinator::CallNode(
     NodeInfo node, Method method, std::shared_ptr<const google::protobuf::MessageLite> request,
     Deadline deadline) {
+  if (!Leads()) co_return Fail(Code::kUnavailable, "this coordinator no longer leads");
   Result<RpcReply> reply = co_await peers_->Call(node.address, method, *request, deadline);
   co_return reply;
 }
@@ -439,7 +378,8 @@ Metrics::Registration Coordinator::Observe(Metrics& metrics) const {
 void Coordinator::Stop() {
   if (stopped_) return;
   stopped_ = true;
-  if (server_) server_->Stop(Deadline::After(kDrain));
+  // What is asked of one that was replaced is answered by its successor.
+  if (server_) server_->Stop(Deadline::After(Leads() ? Duration(kDrain) : Duration::zero()));
   if (linker_) linker_->ExpectInterruption();
   if (origin_.interrupt) origin_.interrupt();
   if (linker_ && server_) {
@@ -455,7 +395,7 @@ void Coordinator::Stop() {
   listing_.Stop();
   io_.Stop();
   offload_.Stop();
-  if (stats_) {
+  if (stats_ && Leads()) {
     Status saved = stats_->SaveNow();
     if (!saved) spdlog::error("the statistics cannot be saved: {}", saved.error().message);
   }

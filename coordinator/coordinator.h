@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "coordinator/drainer.h"
 #include "coordinator/explainer.h"
 #include "coordinator/fill_budget.h"
+#include "coordinator/generation_copier.h"
 #include "coordinator/job_service.h"
 #include "coordinator/link_registry.h"
 #include "coordinator/linker.h"
@@ -48,9 +50,19 @@
 
 namespace forebay {
 
+/// What a coordinator needs that others can stand in for.
+struct Leadership {
+  std::shared_ptr<StateStore> store;  ///< Of all of them.
+  /// Whether it still leads. What is asked of it afterwards is refused, and it asks nodes nothing.
+  std::function<bool()> holds;
+  /// Where the others are that run. Blocks.
+  std::function<Result<std::vector<std::string>>()> others;
+};
+
 struct CoordinatorOptions {
   std::string state_dir;
-  std::string listen;                      ///< "127.0.0.1:7440"; port 0 picks one.
+  std::string listen;          ///< "127.0.0.1:7440"; port 0 picks one.
+  std::string advertise = {};  ///< Where others reach it, when that is not `listen`; "" = it is.
   Reach reach = Reach::kThisMachine;       ///< Of `listen`.
   std::string program;                     ///< "forebay-coordinator 0.1.0".
   std::string secret;                      ///< Of the handshake (LoadOrCreateSecret).
@@ -63,7 +75,12 @@ struct CoordinatorOptions {
   bool background_fill = true;
   std::uint64_t fill_bytes_per_second = 0;   ///< Of each background fill; 0 = no limit.
   std::uint64_t drain_bytes_per_second = 0;  ///< Of each drain; 0 = no limit.
+  /// Null: a coordinator that is alone, with its state in `state_dir`.
+  std::optional<Leadership> leadership = std::nullopt;
 };
+
+/// What a coordinator of `cluster` shows to its peers.
+Credentials CoordinatorCredentials(const CoordinatorOptions& options, const Uuid& cluster);
 
 /// How the coordinator reaches S3.
 struct CoordinatorOrigin {
@@ -109,6 +126,9 @@ class Coordinator {
   Status CheckTrust() const;
   void MakeServices();
   std::vector<MethodEntry> AllMethods() const;
+  bool Leads() const { return !options_.leadership || options_.leadership->holds(); }
+  Task<Result<RpcReply>> GetLeader(RpcCall call) const;
+  Task<Status> FindGeneration(Uuid link, proto::GenerationInfo generation);
   /// Runs `task` on the event loop and waits for it; kTimeout when it takes longer than `patience`.
   Status RunAndWait(Task<void> task, Duration patience);
   Task<void> Maintain();
@@ -128,7 +148,7 @@ class Coordinator {
   // In the order of construction; destroyed in reverse.
   const CoordinatorOptions options_;
   const CoordinatorOrigin origin_;
-  std::unique_ptr<StateStore> store_;
+  std::shared_ptr<StateStore> store_;
   std::uint64_t fence_ = 0;
   Uuid cluster_;
   Offload offload_;
@@ -147,6 +167,7 @@ class Coordinator {
   std::unique_ptr<Linker> linker_;
   std::unique_ptr<ClusterStats> stats_;
   std::unique_ptr<ClientPool> peers_;
+  std::unique_ptr<GenerationCopier> copier_;
   std::unique_ptr<CacheCensus> census_;
   std::unique_ptr<Explainer> explainer_;
   std::unique_ptr<PinKeeper> pin_keeper_;

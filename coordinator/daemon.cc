@@ -1,11 +1,11 @@
 #include "coordinator/daemon.h"
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/base/host_port.h"
 #include "common/base/program.h"
 #include "common/base/version.h"
 #include "common/config/coordinator_config.h"
@@ -14,56 +14,100 @@
 #include "common/config/s3_config.h"
 #include "common/config/sections.h"
 #include "common/config/trust_config.h"
-#include "common/s3/auth/default_chain.h"
-#include "common/s3/auth/region_lookup.h"
-#include "common/s3/endpoint.h"
-#include "common/s3/s3_client.h"
-#include "common/s3/s3_metrics.h"
 #include "common/trust/token_record.h"
 #include "common/wire/handshake.h"
-#include "coordinator/coordinator.h"
-#include "coordinator/own_requests.h"
+#include "coordinator/role_keeper.h"
+#include "coordinator/serving_coordinator.h"
 
 namespace forebay {
 namespace {
 
 constexpr std::string_view kProgram = kCoordinatorProgram.name;
 
-S3Options S3OptionsOf(const S3Config& config, const std::string& ca_bundle, OwnRequests& requests) {
-  S3Options options;
-  options.governor = &requests;
-  options.http.max_connections = config.max_connections;
-  options.http.first_byte_timeout = config.first_byte_timeout;
-  options.http.stall_timeout = config.stall_timeout;
-  options.http.ca_bundle = ca_bundle;
-  options.http.user_agent = std::string("forebay/") + std::string(Version());
-  return options;
+/// As for our own ports (DESIGN section 2, promise 6): whoever reads along reads all of the state.
+Status CheckPlainEtcd(const CoordinatorConfig& config, const TrustConfig& trust) {
+  constexpr std::string_view kPlain = "http://";
+  for (const std::string& url : config.etcd) {
+    if (!url.starts_with(kPlain) || trust.insecure_plain_tcp) continue;
+    const Result<HostPort> at = HostPort::Parse(std::string_view(url).substr(kPlain.size()));
+    if (at && at->IsLoopback()) continue;
+    return Fail(Code::kInvalid, url +
+                                    " is on another machine and not encrypted: use https, or "
+                                    "--insecure-plain-tcp on a network where nobody listens");
+  }
+  return {};
 }
 
-/// S3 in front of the coordinator: the client starts first and is interrupted by its Stop.
+EtcdOptions EtcdOptionsOf(const CoordinatorConfig& config) {
+  return EtcdOptions{.endpoints = config.etcd,
+                     .ca_bundle = config.etcd_ca,
+                     .certificate = config.etcd_cert,
+                     .key = config.etcd_key,
+                     .user = config.etcd_user,
+                     .password_file = config.etcd_password_file,
+                     .prefix = config.etcd_prefix};
+}
+
+/// A coordinator that is alone, or one of several.
 class CoordinatorDaemon final : public Daemon {
  public:
   CoordinatorDaemon(const CoordinatorConfig& config, const S3Config& s3, const TrustConfig& trust,
                     ProgramServices& services)
-      : config_(config),
-        trust_(trust),
-        services_(services),
-        environment_(AwsEnvironment::OfProcess()),
-        ca_bundle_(CaBundleOf(s3.ca_bundle, environment_)),
-        s3_(S3OptionsOf(s3, ca_bundle_, requests_),
-            DefaultCredentialChain(environment_, ca_bundle_)) {}
+      : config_(config), s3_(s3), trust_(trust), services_(services) {}
 
   Status Start() override {
+    CoordinatorOptions options;
+    Status complete = CheckPlainEtcd(config_, trust_);
+    if (complete) complete = Complete(options);
+    if (!complete) return complete;
+    if (config_.etcd.empty()) {
+      Result<std::unique_ptr<ServingCoordinator>> alone =
+          ServingCoordinator::Start(std::move(options), s3_, services_.metrics);
+      if (!alone) return Fail(alone.error());
+      alone_ = std::move(*alone);
+      return {};
+    }
+    Result<std::unique_ptr<RoleKeeper>> keeper =
+        RoleKeeper::Start(RoleKeeper::Parts{.options = std::move(options),
+                                            .etcd = EtcdOptionsOf(config_),
+                                            .s3 = s3_,
+                                            .services = services_});
+    if (!keeper) return Fail(keeper.error());
+    keeper_ = std::move(*keeper);
+    return {};
+  }
+
+  void Stop(Deadline) override {
+    if (alone_) alone_->Stop();
+    if (keeper_) keeper_->Stop();
+  }
+
+  std::vector<IoPool*> Loops() override {
+    return alone_ ? alone_->Loops() : std::vector<IoPool*>();
+  }
+
+  void Reload() override {
+    if (alone_) alone_->ReloadCredentials();
+    if (keeper_) keeper_->ReloadCredentials();
+    ReloadTrust(proof_.get());
+  }
+
+  std::vector<std::pair<std::string, std::string>> Addresses() const override {
+    return {{"listen", alone_ ? alone_->address() : keeper_->address()}};
+  }
+
+ private:
+  /// What is in the configuration and in the trust folder.
+  Status Complete(CoordinatorOptions& options) {
     Result<std::string> secret = LoadOrCreateSecret();
     if (!secret) return Fail(secret.error());
     Result<std::shared_ptr<Trust>> trust =
         Trust::Open(TrustFolder(trust_.dir), proto::ROLE_COORDINATOR);
     if (!trust) return Fail(trust.error());
     proof_ = *trust;
-    s3_.Start();
-    CoordinatorOptions options;
     options.state_dir = config_.state_dir;
     options.listen = config_.listen;
+    options.advertise = config_.advertise;
     options.reach = trust_.insecure_plain_tcp ? Reach::kEveryone : Reach::kThisMachine;
     options.program = std::string(kProgram) + " " + std::string(Version());
     options.background_fill = config_.background_fill;
@@ -72,55 +116,16 @@ class CoordinatorDaemon final : public Daemon {
     options.secret = std::move(*secret);
     options.trust = proof_;
     if (proof_) options.first_token_file = trust_.dir + "/" + kFirstTokenFile;
-    CoordinatorOrigin origin{.store = s3_,
-                             .requests = requests_,
-                             .complete =
-                                 [this](LinkOrigin partial, std::optional<bool> path_style) {
-                                   return CompleteOrigin(
-                                       std::move(partial), path_style, environment_,
-                                       NetworkRegionSources(environment_, ca_bundle_));
-                                 },
-                             .interrupt = [this] { s3_.Stop(); }};
-    Result<std::unique_ptr<Coordinator>> coordinator =
-        Coordinator::Start(std::move(options), std::move(origin));
-    if (!coordinator) return Fail(coordinator.error());
-    coordinator_ = std::move(*coordinator);
-    coordinator_metrics_ = coordinator_->Observe(services_.metrics);
-    s3_metrics_ = services_.metrics.AddCollector(
-        [this](MetricSamples& samples) { ReportS3(s3_.counters(), samples); });
     return {};
   }
 
-  void Stop(Deadline) override {
-    coordinator_metrics_ = {};
-    s3_metrics_ = {};
-    if (coordinator_) coordinator_->Stop();
-    s3_.Stop();
-  }
-
-  std::vector<IoPool*> Loops() override { return coordinator_->Loops(); }
-
-  void Reload() override {
-    s3_.ReloadCredentials();
-    ReloadTrust(proof_.get());
-  }
-
-  std::vector<std::pair<std::string, std::string>> Addresses() const override {
-    return {{"listen", coordinator_->address()}};
-  }
-
- private:
   const CoordinatorConfig& config_;
+  const S3Config& s3_;
   const TrustConfig& trust_;
   ProgramServices& services_;
-  const AwsEnvironment environment_;
-  const std::string ca_bundle_;
-  OwnRequests requests_;
   std::shared_ptr<Trust> proof_;
-  S3Client s3_;
-  std::unique_ptr<Coordinator> coordinator_;
-  Metrics::Registration coordinator_metrics_;
-  Metrics::Registration s3_metrics_;
+  std::unique_ptr<ServingCoordinator> alone_;
+  std::unique_ptr<RoleKeeper> keeper_;
 };
 
 }  // namespace

@@ -71,7 +71,7 @@ Task<Status> Linker::Resume() {
         if (!link.task_id.empty()) Begin(link);
         continue;
       }
-      Status relisted = co_await ListAgain(link, opened.error());
+      Status relisted = co_await FindOrList(link, opened.error());
       if (!relisted) co_return relisted;
     } else {
       Begin(link);
@@ -89,6 +89,18 @@ Task<Status> Linker::Resume() {
   verifying_ = true;
   Spawn(context_, VerifyFiles(all));
   co_return pruned;
+}
+
+/// The file of `link`'s generation is not here, because of `why`.
+Task<Status> Linker::FindOrList(Link link, Error why) {
+  Status found = co_await parts_.find(link.spec.id, *link.generation);
+  if (found) {
+    if (!link.task_id.empty()) Begin(link);
+    co_return Status();
+  }
+  const Error lost{why.code, why.message + "; " + found.error().message};
+  Status relisted = co_await ListAgain(link, lost);
+  co_return relisted;
 }
 
 /// The file of `link`'s generation is lost, because of `why`.

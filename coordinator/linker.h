@@ -55,6 +55,8 @@ class Linker {
     NamespaceIndex& index;
     Offload& offload;
     RangeListerOptions listing;
+    /// Makes the lost file of a generation whole again without S3; a failure where nobody has it.
+    std::function<Task<Status>(Uuid, proto::GenerationInfo)> find;
     std::vector<asio::any_io_executor> workers = {};  ///< Of RangeLister; may be empty.
   };
   Linker(asio::io_context& context, Parts parts);
@@ -134,6 +136,7 @@ class Linker {
   void Begin(Link link);
   Task<void> List(Link link);
   Task<Status> Verify(Link link);
+  Task<Status> FindOrList(Link link, Error why);
   Task<Status> ListAgain(Link link, Error why);
   Task<void> VerifyFiles(std::vector<Link> links);
   Task<void> Forget(Uuid link);

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/asio.h"
+#include "common/base/deadline.h"
 #include "common/model/object_version.h"
 #include "common/wire/server.h"
 #include "coordinator/changed_files.h"
@@ -13,6 +16,7 @@
 #include "coordinator/membership.h"
 #include "coordinator/request_budgets.h"
 #include "coordinator/stats.h"
+#include "proto/coordinator.pb.h"
 
 namespace forebay {
 
@@ -20,9 +24,11 @@ namespace forebay {
 /// links they serve.
 class NodeService {
  public:
-  NodeService(Uuid cluster, ClusterMembers& membership, LinkRegistry& links, ClusterStats& stats,
-              FillBudget& budget, RequestBudgets& requests, ChangedFiles& changed)
+  NodeService(Uuid cluster, proto::Fence fence, ClusterMembers& membership, LinkRegistry& links,
+              ClusterStats& stats, FillBudget& budget, RequestBudgets& requests,
+              ChangedFiles& changed)
       : cluster_(cluster),
+        fence_(std::move(fence)),
         membership_(membership),
         links_(links),
         stats_(stats),
@@ -31,19 +37,30 @@ class NodeService {
         changed_(changed) {}
 
   std::vector<MethodEntry> Methods();
+  /// That nodes follow another coordinator than this one. On the event loop.
+  std::vector<proto::Alert> Alerts(TimePoint now, std::int64_t now_unix_s) const;
 
  private:
+  /// A node's word that it has heard of a newer coordinator.
+  struct Newer {
+    std::uint64_t epoch = 0;
+    TimePoint since;
+    TimePoint last;
+  };
+  Status CheckFence(const std::string& node, const proto::Fence& heard);
   Task<Result<RpcReply>> Register(RpcCall call);
   Task<Result<RpcReply>> Heartbeat(RpcCall call);
   void NoteRefusal(const NodeInfo& node, const std::string& why);
 
   const Uuid cluster_;
+  const proto::Fence fence_;
   ClusterMembers& membership_;
   LinkRegistry& links_;
   ClusterStats& stats_;
   FillBudget& budget_;
   RequestBudgets& requests_;
   ChangedFiles& changed_;
+  std::map<std::string, Newer> newer_;          // by node id
   std::map<std::string, std::string> refused_;  // why, by node id: it asks every second, said once
 };
 

@@ -1,13 +1,10 @@
 #include "coordinator/rocksdb_state_store.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
 #include <rocksdb/write_batch.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
@@ -32,47 +29,6 @@ Error FromRocks(const rocksdb::Status& status, const std::string& directory) {
   }
   return Error{Code::kInternal,
                fmt::format("the state in {} cannot be used: {}", directory, status.ToString())};
-}
-
-/// The directory exists, is private if we made it, and can be written.
-Status PrepareDirectory(const std::string& directory) {
-  std::error_code error;
-  const fs::path parent = fs::absolute(directory, error).parent_path();
-  fs::create_directories(parent, error);
-  const bool made = ::mkdir(directory.c_str(), 0700) == 0;
-  if (!made && errno != EEXIST) {
-    return Fail(Code::kInvalid,
-                fmt::format("the state directory {} cannot be made: {}", directory, Why(errno)));
-  }
-  struct stat info{};
-  if (::stat(directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
-    return Fail(Code::kInvalid, fmt::format("the state directory {} is no directory", directory));
-  }
-  if (::access(directory.c_str(), R_OK | W_OK | X_OK) != 0) {
-    return Fail(Code::kInvalid,
-                fmt::format("the state directory {} cannot be written: {}", directory, Why(errno)));
-  }
-  // An empty directory was made for us; one that holds other things keeps its mode.
-  if (!made && fs::is_empty(directory, error)) (void)::chmod(directory.c_str(), 0700);
-  return {};
-}
-
-Result<int> LockDirectory(const std::string& directory) {
-  const std::string path = directory + "/lock";
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) {
-    return Fail(Code::kInvalid, fmt::format("{} cannot be opened: {}", path, Why(errno)));
-  }
-  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
-  const int why = errno;
-  ::close(fd);
-  if (why != EWOULDBLOCK) {
-    return Fail(Code::kInvalid, fmt::format("{} cannot be locked: {}", path, Why(why)));
-  }
-  return Fail(Code::kInvalid,
-              fmt::format("the state directory {} is in use by another coordinator: stop that one, "
-                          "or name another --state-dir",
-                          directory));
 }
 
 rocksdb::Options DatabaseOptions(bool create) {
@@ -124,10 +80,8 @@ Status CreateDatabase(const std::string& path, const std::string& directory) {
 }  // namespace
 
 Result<std::unique_ptr<RocksDbStateStore>> RocksDbStateStore::Open(const std::string& state_dir) {
-  Status prepared = PrepareDirectory(state_dir);
-  if (!prepared) return Fail(prepared.error());
-  Result<int> lock = LockDirectory(state_dir);
-  if (!lock) return Fail(lock.error());
+  Result<StateDirectory> directory = StateDirectory::Open(state_dir);
+  if (!directory) return Fail(directory.error());
 
   const std::string path = state_dir + "/db";
   Result<std::unique_ptr<rocksdb::DB>> db;
@@ -139,22 +93,18 @@ Result<std::unique_ptr<RocksDbStateStore>> RocksDbStateStore::Open(const std::st
   } else {
     db = Fail(created.error());
   }
-  if (!db) {
-    ::close(*lock);
-    return Fail(db.error());
-  }
+  if (!db) return Fail(db.error());
   return std::unique_ptr<RocksDbStateStore>(
-      new RocksDbStateStore(state_dir, *lock, std::move(*db)));
+      new RocksDbStateStore(state_dir, std::move(*directory), std::move(*db)));
 }
 
-RocksDbStateStore::RocksDbStateStore(std::string directory, int lock_fd,
+RocksDbStateStore::RocksDbStateStore(std::string directory, StateDirectory held,
                                      std::unique_ptr<rocksdb::DB> db)
-    : directory_(std::move(directory)), lock_fd_(lock_fd), db_(std::move(db)) {}
+    : directory_(std::move(directory)), held_(std::move(held)), db_(std::move(db)) {}
 
 RocksDbStateStore::~RocksDbStateStore() {
   (void)db_->Close();
   db_.reset();
-  ::close(lock_fd_);
 }
 
 Result<std::optional<std::string>> RocksDbStateStore::Get(const std::string& key) {

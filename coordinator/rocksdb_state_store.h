@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "coordinator/state_directory.h"
 #include "coordinator/state_store.h"
 
 namespace rocksdb {
@@ -32,11 +33,11 @@ class RocksDbStateStore final : public StateStore {
   Status Write(const StateBatch& batch, std::uint64_t fence) override;
 
  private:
-  RocksDbStateStore(std::string directory, int lock_fd, std::unique_ptr<rocksdb::DB> db);
+  RocksDbStateStore(std::string directory, StateDirectory held, std::unique_ptr<rocksdb::DB> db);
   Result<std::uint64_t> StoredFence();
 
   const std::string directory_;
-  const int lock_fd_;
+  const StateDirectory held_;
   std::unique_ptr<rocksdb::DB> db_;
   std::mutex write_mutex_;  // the fence is compared and the batch written as one step
 };

@@ -50,10 +50,9 @@ JobReporter::JobReporter(asio::io_context& context, ClientPool& pool, JobTable& 
                          const NodePace& pace, std::vector<std::string> coordinators,
                          std::function<void()> keep)
     : context_(context),
-      pool_(pool),
       jobs_(jobs),
       pace_(pace),
-      coordinators_(std::move(coordinators)),
+      coordinators_(pool, std::move(coordinators)),
       keep_(std::move(keep)),
       incarnation_(RandomNumber()) {}
 
@@ -142,25 +141,19 @@ void JobReporter::Confirm(const Batch& batch, const proto::ReportJobsReply& repl
 }
 
 Task<Status> JobReporter::Send(const Batch* batch, Deadline deadline) {
-  Error last{Code::kUnavailable, "there is no coordinator to report to"};
-  for (std::size_t i = 0; i < coordinators_.size() && !deadline.Expired(); ++i) {
-    const std::size_t which = (current_ + i) % coordinators_.size();
-    const Result<RpcReply> reply = co_await pool_.Call(
-        coordinators_[which], Method::kReportJobs, batch->request, deadline.AtMost(kCallTimeout));
-    if (!reply) {
-      last = reply.error();
-      continue;
-    }
-    current_ = which;
-    proto::ReportJobsReply message;
-    const Status parsed = ParseMessage(reply->message, message);
-    if (!parsed) co_return parsed;
-    Confirm(*batch, message);
-    co_return Status{};
+  const Duration patience = std::min<Duration>(kCallTimeout, deadline.Remaining());
+  const Result<RpcReply> reply =
+      co_await coordinators_.Ask(Method::kReportJobs, batch->request, patience);
+  if (!reply) {
+    // The next report has these again.
+    for (const proto::NodeAnswers& row : batch->request.nodes()) answers_told_.erase(row.node());
+    co_return Fail(reply.error());
   }
-  // The next report has these again.
-  for (const proto::NodeAnswers& row : batch->request.nodes()) answers_told_.erase(row.node());
-  co_return Fail(std::move(last));
+  proto::ReportJobsReply message;
+  const Status parsed = ParseMessage(reply->message, message);
+  if (!parsed) co_return parsed;
+  Confirm(*batch, message);
+  co_return Status{};
 }
 
 Task<Status> JobReporter::ReportOnce(Deadline deadline) {

@@ -11,6 +11,7 @@
 #include "common/base/asio.h"
 #include "common/base/deadline.h"
 #include "common/base/result.h"
+#include "common/wire/coordinators.h"
 #include "fuse-client/job_table.h"
 #include "fuse-client/node_pace.h"
 #include "proto/coordinator.pb.h"
@@ -64,14 +65,12 @@ class JobReporter {
   void Confirm(const Batch& batch, const proto::ReportJobsReply& reply);
 
   asio::io_context& context_;
-  ClientPool& pool_;
   JobTable& jobs_;
   const NodePace& pace_;
-  const std::vector<std::string> coordinators_;
+  Coordinators coordinators_;
   const std::function<void()> keep_;
   std::uint64_t incarnation_;
   bool stopped_ = false;
-  std::size_t current_ = 0;             // the coordinator that answered last
   std::map<std::uint64_t, Told> told_;  // by serial
   struct ToldAnswers {
     std::uint64_t reads = 0;

@@ -140,12 +140,7 @@ void MountDaemon::KeepTrust() {
 }
 
 Task<Result<RpcReply>> MountDaemon::AskToRenew(std::shared_ptr<const proto::RenewRequest> request) {
-  Result<RpcReply> reply = Fail(Code::kUnavailable, "no coordinator is configured");
-  for (const std::string& address : config_.coordinator) {
-    reply = co_await control_pool_->Call(address, Method::kRenew, *request,
-                                         Deadline::After(kRenewWithin));
-    if (reply || reply.error().code == Code::kDenied) co_return reply;
-  }
+  Result<RpcReply> reply = co_await leader_->Ask(Method::kRenew, *request, kRenewWithin);
   co_return reply;
 }
 
@@ -166,6 +161,7 @@ Status MountDaemon::Prepare() {
   control_pool_ = std::make_unique<ClientPool>(
       control_.At(0), PoolOptions(), [this] { return ring_.epoch(); },
       [this](std::uint64_t epoch) { refresher_->Notice(epoch); });
+  leader_ = std::make_unique<Coordinators>(*control_pool_, config_.coordinator);
   refresher_ =
       std::make_unique<RingRefresher>(control_.At(0), *control_pool_, ring_, config_.coordinator);
   if (trust_) KeepTrust();

@@ -12,6 +12,7 @@
 #include "common/base/result.h"
 #include "common/config/mount_config.h"
 #include "common/wire/client_pool.h"
+#include "common/wire/coordinators.h"
 #include "common/wire/peer_health.h"
 #include "fuse-client/all_links.h"
 #include "fuse-client/inherited.h"
@@ -95,6 +96,7 @@ class MountDaemon final : public Daemon {
   RingView ring_;
   PassedSegments segments_{PassedSegments::UsualLimit()};
   std::unique_ptr<ClientPool> control_pool_;
+  std::unique_ptr<Coordinators> leader_;  // among them
   std::unique_ptr<RingRefresher> refresher_;
   std::unique_ptr<JobTable> jobs_;
   std::unique_ptr<JobKeeper> job_keeper_;

@@ -16,6 +16,7 @@
 #include "common/base/files.h"
 #include "common/model/limits.h"
 #include "common/wire/client_pool.h"
+#include "common/wire/coordinators.h"
 #include "common/wire/messages.h"
 
 namespace forebay {
@@ -121,36 +122,58 @@ std::string FolderOf(const MountedNamespace& found) {
   return found.cluster_dir + "/" + UuidFromBytes(found.link.spec().id()).ToString();
 }
 
-Task<Result<NamespaceSource::Answer>> NamespaceSource::AskForLinks(std::string link) {
-  Error last{Code::kUnavailable, "no coordinator is configured"};
-  for (const std::string& coordinator : options_.coordinators) {
-    proto::GetLinksRequest request;
-    request.set_name(link);
-    const Deadline deadline = Deadline::After(options_.call_timeout);
-    const Result<RpcReply> reply =
-        co_await pool_.Call(coordinator, Method::kGetLinks, request, deadline);
-    if (!reply) {
-      last = reply.error();
-      // What says that nobody is there names the address already.
-      const bool named = last.message.starts_with(coordinator);
-      last.message.insert(0, named ? "coordinator " : "coordinator " + coordinator + ": ");
-      if (last.code == Code::kNotFound || last.code == Code::kDenied) co_return Fail(last);
-      continue;
-    }
-    Answer answer;
-    answer.coordinator = coordinator;
-    const Status parsed = ParseMessage(reply->message, answer.reply);
-    if (!parsed) {
-      last = parsed.error().Within("coordinator " + coordinator);
-      continue;
-    }
-    if (!link.empty() && answer.reply.links_size() != 1) {
-      co_return Fail(Code::kNotFound,
-                     "the coordinator has no link \"" + link + "\"; see `forebay links`");
-    }
-    co_return answer;
+Task<Result<NamespaceSource::Answer>> NamespaceSource::AskAt(std::string coordinator,
+                                                             std::string link) {
+  proto::GetLinksRequest request;
+  request.set_name(link);
+  const Deadline deadline = Deadline::After(options_.call_timeout);
+  const Result<RpcReply> reply =
+      co_await pool_.Call(coordinator, Method::kGetLinks, request, deadline);
+  if (!reply) {
+    Error why = reply.error();
+    // What says that nobody is there names the address already.
+    const bool named = why.message.starts_with(coordinator);
+    why.message.insert(0, named ? "coordinator " : "coordinator " + coordinator + ": ");
+    co_return Fail(std::move(why));
   }
-  co_return Fail(std::move(last));
+  Answer answer;
+  answer.coordinator = coordinator;
+  const Status parsed = ParseMessage(reply->message, answer.reply);
+  if (!parsed) co_return Fail(parsed.error().Within("coordinator " + coordinator));
+  if (!link.empty() && answer.reply.links_size() != 1) {
+    co_return Fail(Code::kNotFound,
+                   "the coordinator has no link \"" + link + "\"; see `forebay links`");
+  }
+  co_return answer;
+}
+
+/// One round over the coordinators, from the one that answered last; then the one that a standby
+/// names.
+Task<Result<NamespaceSource::Answer>> NamespaceSource::AskForLinks(std::string link) {
+  std::vector<std::string> places = options_.coordinators;
+  if (!led_.empty()) {
+    std::erase(places, led_);
+    places.insert(places.begin(), led_);
+  }
+  Result<Answer> answer = Fail(Code::kUnavailable, "no coordinator is configured");
+  std::vector<std::string> standbys;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const TimePoint asked = Clock::now();
+    Result<Answer> answered = co_await AskAt(places[i], link);
+    const bool final = answered || answered.error().code == Code::kNotFound ||
+                       answered.error().code == Code::kDenied;
+    answer = std::move(answered);
+    if (final) {
+      led_ = places[i];
+      break;
+    }
+    if (Clock::now() - asked < kStandbyPatience) standbys.push_back(places[i]);
+    if (i + 1 < places.size() || standbys.empty()) continue;
+    std::string leader = co_await LeaderNamedBy(pool_, std::exchange(standbys, {}));
+    const bool asked_it = std::find(places.begin(), places.end(), leader) != places.end();
+    if (!leader.empty() && !asked_it) places.push_back(std::move(leader));
+  }
+  co_return answer;
 }
 
 Task<Result<MountedNamespace>> NamespaceSource::Obtain(std::string link, Deadline deadline) {

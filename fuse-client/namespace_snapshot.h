@@ -92,6 +92,7 @@ class NamespaceSource {
   };
   /// "" = all links.
   Task<Result<Answer>> AskForLinks(std::string link);
+  Task<Result<Answer>> AskAt(std::string coordinator, std::string link);
   /// What is on disk of clusters that our coordinators led to; until `visit` answers false.
   void ForEachOnDisk(const std::function<bool(const std::string& folder,
                                               const proto::GetLinksReply& reply)>& visit) const;
@@ -106,6 +107,7 @@ class NamespaceSource {
 
   ClientPool& pool_;
   const NamespaceOptions options_;
+  std::string led_;  // the coordinator that answered last
 };
 
 }  // namespace forebay

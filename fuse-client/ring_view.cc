@@ -115,35 +115,39 @@ Task<void> RingRefresher::Refresh(Deadline deadline) {
   }
 }
 
+Status RingRefresher::Take(const RpcReply& reply, const std::string& place) {
+  const ByteView bytes = reply.payload.bytes;
+  // This place has nothing newer; a coordinator's word is final, a node may lag behind.
+  if (bytes.empty()) return Fail(Code::kNotFound, "nobody has a newer ring");
+  Result<RingTable> parsed =
+      RingTable::Parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  if (!parsed) return Fail(parsed.error().Within("ring table from " + place));
+  view_.Offer(std::move(*parsed));
+  return {};
+}
+
 Task<Status> RingRefresher::FetchOnce(Deadline deadline) {
-  const std::shared_ptr<const RingTable> table = view_.table();
-  std::vector<std::string> places = coordinators_;
-  for (const NodeInfo& node : table->nodes()) places.push_back(node.address);
+  proto::GetRingRequest request;
+  request.set_have_epoch(view_.epoch());
   Error last{Code::kUnavailable, "there is neither a coordinator nor a node to ask for the ring"};
-  for (const std::string& place : places) {
+  const std::size_t coordinators = coordinators_.addresses().size();
+  if (coordinators > 0) {
+    // All of them together have the time of one node, which has the table, too.
+    const Result<RpcReply> reply = co_await coordinators_.Ask(
+        Method::kGetRing, request, kFetchTimeout / static_cast<int>(coordinators));
+    const Status taken =
+        reply ? Take(*reply, "coordinator " + coordinators_.Current()) : Fail(reply.error());
+    if (taken) co_return taken;
+    last = taken.error();
+  }
+  const std::shared_ptr<const RingTable> table = view_.table();
+  for (const NodeInfo& node : table->nodes()) {
     if (deadline.Expired()) break;
-    proto::GetRingRequest request;
-    request.set_have_epoch(view_.epoch());
-    const Result<RpcReply> reply =
-        co_await pool_.Call(place, Method::kGetRing, request, deadline.AtMost(kFetchTimeout));
-    if (!reply) {
-      last = reply.error();
-      continue;
-    }
-    const ByteView bytes = reply->payload.bytes;
-    if (bytes.empty()) {
-      // This place has nothing newer; a coordinator's word is final, a node may lag behind.
-      last = Error{Code::kNotFound, "nobody has a newer ring"};
-      continue;
-    }
-    Result<RingTable> parsed =
-        RingTable::Parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    if (!parsed) {
-      last = parsed.error().Within("ring table from " + place);
-      continue;
-    }
-    view_.Offer(std::move(*parsed));
-    co_return Status{};
+    const Result<RpcReply> reply = co_await pool_.Call(node.address, Method::kGetRing, request,
+                                                       deadline.AtMost(kFetchTimeout));
+    const Status taken = reply ? Take(*reply, node.address) : Fail(reply.error());
+    if (taken) co_return taken;
+    last = taken.error();
   }
   co_return Fail(std::move(last));
 }

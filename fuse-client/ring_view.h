@@ -13,6 +13,7 @@
 #include "common/base/notifier.h"
 #include "common/base/result.h"
 #include "common/ring/ring.h"
+#include "common/wire/coordinators.h"
 
 namespace forebay {
 
@@ -53,7 +54,7 @@ class RingRefresher {
  public:
   RingRefresher(asio::io_context& context, ClientPool& pool, RingView& view,
                 std::vector<std::string> coordinators)
-      : context_(context), pool_(pool), view_(view), coordinators_(std::move(coordinators)) {}
+      : context_(context), pool_(pool), view_(view), coordinators_(pool, std::move(coordinators)) {}
 
   /// Any thread: a peer goes by `epoch`; a fetch begins unless ours is as new, one runs, or one has
   /// just ended (a peer may claim an epoch that nobody can give us).
@@ -68,11 +69,12 @@ class RingRefresher {
  private:
   void Begin();
   Task<void> Run();
+  Status Take(const RpcReply& reply, const std::string& place);
 
   asio::io_context& context_;
   ClientPool& pool_;
   RingView& view_;
-  const std::vector<std::string> coordinators_;
+  Coordinators coordinators_;
   std::mutex mutex_;
   bool running_ = false;
   std::uint64_t begun_ = 0;

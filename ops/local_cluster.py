@@ -12,6 +12,7 @@ import re
 import selectors
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -159,6 +160,36 @@ class Daemon:
         return code
 
 
+def free_port():
+    """One that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Etcd(Daemon):
+    """One etcd on loopback with its data in the folder; the same again after kill()."""
+
+    def __init__(self, folder):
+        self.url = f"http://127.0.0.1:{free_port()}"
+        peer = f"http://127.0.0.1:{free_port()}"
+        super().__init__("etcd", [
+            "etcd", "--name=only", f"--data-dir={folder}/etcd", f"--listen-client-urls={self.url}",
+            f"--advertise-client-urls={self.url}", f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=only={peer}", "--log-level=error"],
+            without_settings(os.environ), pathlib.Path(folder) / "etcd.log")
+
+    def wait_ready(self, seconds=READY_SECONDS):
+        deadline = time.monotonic() + seconds
+        while True:
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"{self.url}/health", timeout=1).read()
+                return
+            if time.monotonic() > deadline or not self.running():
+                raise ClusterError(f"etcd does not answer; {self.tail()}")
+            time.sleep(0.02)
+
+
 class Cluster:
     def __init__(self, folder, programs, s3_environment):
         self.folder, self.programs = pathlib.Path(folder), pathlib.Path(programs)
@@ -168,6 +199,7 @@ class Cluster:
                            "FOREBAY_TRUST_DIR": str(self.folder / "trust")}
         self.server_env = {**self.client_env, **s3_environment}
         self.coordinator, self.nodes, self.mounts = None, {}, {}
+        self.etcd, self.coordinators = None, {}  # of a cluster whose coordinators stand in for one another
 
     def start_coordinator(self, *options, wait=True):
         listen = self.coordinator.addresses["listen"] if self.coordinator else "127.0.0.1:0"
@@ -175,6 +207,20 @@ class Cluster:
             self.programs / "forebay-coordinator", "--state-dir", self.folder / "coordinator", "--listen", listen,
             "--metrics-listen", "127.0.0.1:0", *options], self.server_env, self.folder / "coordinator.log")
         return self.coordinator.start(wait)
+
+    def start_etcd(self):
+        self.etcd = Etcd(self.folder).start()
+        return self.etcd
+
+    def start_standby(self, name, *options, wait=True):
+        """One of several coordinators. One that is started again keeps its port."""
+        known = self.coordinators.get(name)
+        listen = known.addresses["listen"] if known else "127.0.0.1:0"
+        self.coordinators[name] = Daemon(name, [
+            self.programs / "forebay-coordinator", "--state-dir", self.folder / name, "--listen", listen,
+            "--metrics-listen", "127.0.0.1:0", "--etcd", self.etcd.url, *options],
+            self.server_env, self.folder / f"{name}.log")
+        return self.coordinators[name].start(wait)
 
     def start_node(self, name, size="2GiB", *options, wait=True, directories=None):
         """A node that is started again keeps its port, as on a machine of its own.
@@ -191,6 +237,8 @@ class Cluster:
 
     @property
     def address(self):
+        if self.coordinators:
+            return ",".join(one.addresses["listen"] for one in self.coordinators.values())
         return self.coordinator.addresses["listen"]
 
     def mount(self, source, name, *options, wait=True):
@@ -210,9 +258,9 @@ class Cluster:
         subprocess.run(["umount", "-l", self.folder / name], check=False, stderr=subprocess.DEVNULL)
         return code
 
-    def cli(self, *words, check=True, timeout=300):
+    def cli(self, *words, check=True, timeout=300, coordinator=None):
         """Runs `forebay WORD…`; answers the completed process."""
-        command = [self.programs / "forebay", "--coordinator", self.address, *words]
+        command = [self.programs / "forebay", "--coordinator", coordinator or self.address, *words]
         result = subprocess.run([str(word) for word in command], env=self.client_env, stdin=subprocess.DEVNULL,
                                 capture_output=True, text=True, timeout=timeout, check=False)
         if check and result.returncode != 0:
@@ -225,10 +273,12 @@ class Cluster:
     def stop(self):
         """Ends everything. Answers the exit codes by name."""
         codes = {name: self.unmount(name) for name in list(self.mounts)}
-        for name, daemon in list(self.nodes.items()) + [("coordinator", self.coordinator)]:
+        for name, daemon in [*self.nodes.items(), ("coordinator", self.coordinator), *self.coordinators.items()]:
             if daemon is not None:
                 codes[name] = daemon.stop()
-        self.nodes, self.coordinator = {}, None
+        if self.etcd is not None:
+            self.etcd.kill()
+        self.nodes, self.coordinator, self.coordinators, self.etcd = {}, None, {}, None
         return codes
 
 

@@ -113,6 +113,11 @@ void Control::Watch(const std::vector<IoPool*>& loops) {
   boost::asio::post(context_, [this] { LookAtLoops(); });
 }
 
+void Control::WatchOnly(const std::vector<IoPool*>& loops) {
+  loops_.Forget();
+  loops_.Watch(loops);
+}
+
 void Control::EndWatch() { loops_.Forget(); }
 
 // While the program stops it goes on: it is Control that ends a stop that takes too long.

@@ -49,6 +49,8 @@ class Control {
   /// From now on /livez fails while one of these loops is stuck, and systemd's watchdog hears of
   /// the process only while none is.
   void Watch(const std::vector<IoPool*>& loops);
+  /// These in place of those before. Any thread.
+  void WatchOnly(const std::vector<IoPool*>& loops);
   /// The loops are not touched any more.
   void EndWatch();
 

@@ -103,8 +103,9 @@ class Run {
     Control& control = *own_control;
     const Status listening = control.Start(*spec_.metrics_listen);
     if (!listening) return Failed(listening.error());
-    ProgramServices services{metrics, health, control.stopping(),
-                             [&control] { control.RequestStop(); }};
+    ProgramServices services{
+        metrics, health, control.stopping(), [&control] { control.RequestStop(); },
+        [&control](const std::vector<IoPool*>& loops) { control.WatchOnly(loops); }};
     spdlog::info("{} {} ({}) starts", spec_.name, Version(), Commit());
     const std::unique_ptr<Daemon> daemon = spec_.make(services);
 

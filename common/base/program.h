@@ -24,6 +24,9 @@ struct ProgramServices {
   Health& health;    ///< /readyz. RunProgram sets it ready after Start(); the root may change it.
   std::stop_token stopping;            ///< Asked to stop; a long Start() watches it.
   std::function<void()> request_stop;  ///< As SIGTERM does; any thread.
+  /// For a root whose event loops change while it runs, in place of Daemon::Loops: from now on
+  /// these are watched, and no others. Any thread.
+  std::function<void(const std::vector<IoPool*>&)> watch_loops;
 };
 
 /// The composition root of a program: owns its parts and their order. All calls come from the main

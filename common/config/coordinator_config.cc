@@ -1,8 +1,77 @@
 #include "common/config/coordinator_config.h"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "common/base/config_values.h"
+#include "common/base/host_port.h"
 
 namespace forebay {
+namespace {
+
+/// "https://etcd1:2379": no path, no slash at its end.
+Result<std::string> EtcdUrl(const std::string& text) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!text.starts_with(scheme)) continue;
+    const Result<HostPort> address = HostPort::Parse(text.substr(scheme.size()));
+    if (address) return text;
+  }
+  return Fail(Code::kInvalid,
+              '"' + text + "\" is no address of etcd; write it like https://etcd1:2379");
+}
+
+void AddEtcd(ConfigSection& section, CoordinatorConfig& config) {
+  section
+      .Add(
+          "etcd",
+          ListOf<std::string>(config.etcd, "URL", EtcdUrl,
+                              [](const std::string& url) { return url; }),
+          "Where etcd is, one URL or several separated by commas. With it up to a few coordinators "
+          "stand in for one another: one leads, the others wait, and when it dies one of them "
+          "takes "
+          "over within 5 s. What they must not forget is in etcd then; `--state-dir` still keeps "
+          "the listings. etcd 3.4 and later, of its own rather than one that others use "
+          "(docs/DEPLOY.md). Empty: this coordinator is alone.")
+      .Default("none");
+  section.Add("etcd_prefix", Text(config.etcd_prefix, "PREFIX"),
+              "What the keys in etcd begin with. Clusters that share an etcd need different ones.");
+  section.Add("etcd_ca", Path(config.etcd_ca),
+              "The certificates (PEM) of the authorities that etcd's certificate may be signed by. "
+              "Empty: those of the system.");
+  section.Add("etcd_cert", Path(config.etcd_cert),
+              "This coordinator's certificate for etcd (PEM), where etcd wants one "
+              "(--client-cert-auth).");
+  section.Add("etcd_key", Path(config.etcd_key), "The private key of etcd_cert.");
+  section.Add("etcd_user", Text(config.etcd_user, "NAME"),
+              "The user of etcd's own authentication, where that is enabled.");
+  section.Add("etcd_password_file", Path(config.etcd_password_file),
+              "The file that holds the password of etcd_user, readable by this program's user "
+              "alone.");
+}
+
+std::vector<std::string> CheckEtcd(const CoordinatorConfig& config) {
+  std::vector<std::string> faults;
+  const auto fault = [&faults](std::string text) { faults.push_back(std::move(text)); };
+  if (config.etcd_cert.empty() != config.etcd_key.empty()) {
+    fault("etcd_cert: a certificate and its private key belong together; give both or neither");
+  }
+  if (config.etcd_user.empty() != config.etcd_password_file.empty()) {
+    fault("etcd_user: a user needs a password; give etcd_user and etcd_password_file, or neither");
+  }
+  if (config.etcd.empty()) return faults;
+  if (config.etcd_prefix.empty() || !config.etcd_prefix.ends_with('/')) {
+    fault("etcd_prefix: \"" + config.etcd_prefix + "\" does not end with '/'");
+  }
+  const bool any = config.listen.starts_with("0.0.0.0:") || config.listen.starts_with("[::]:");
+  if (any && config.advertise.empty()) {
+    fault("listen: \"" + config.listen +
+          "\" is no address that others can use; name this machine's with --advertise HOST:PORT");
+  }
+  return faults;
+}
+
+}  // namespace
 
 ConfigSection CoordinatorSection(CoordinatorConfig& config) {
   ConfigSection section("coordinator", "Options of the coordinator, forebay-coordinator.");
@@ -34,6 +103,13 @@ ConfigSection CoordinatorSection(CoordinatorConfig& config) {
               "The most that each `forebay node drain` copies to other nodes. At 512 MiB/s a node "
               "of 4 TiB is empty in about 2.3 hours; what readers ask for moves at once, whatever "
               "this says.");
+  section
+      .Add("advertise", Address(config.advertise),
+           "The address that others are told to use for this coordinator, when it is not the one "
+           "that it listens on. Only with --etcd.")
+      .Default("the address that it listens on");
+  AddEtcd(section, config);
+  section.finish = [&config](const Environment&) { return CheckEtcd(config); };
   return section;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace forebay {
 
@@ -16,6 +17,14 @@ struct CoordinatorConfig {
   bool background_fill = true;
   std::uint64_t fill_limit = 0;              ///< Bytes a second; 0 = none.
   std::uint64_t drain_limit = 512ULL << 20;  ///< Likewise.
+  std::string advertise;                     ///< "" = `listen`.
+  std::vector<std::string> etcd;             ///< Empty = this coordinator is alone.
+  std::string etcd_prefix = "/forebay/";
+  std::string etcd_ca;
+  std::string etcd_cert;
+  std::string etcd_key;
+  std::string etcd_user;
+  std::string etcd_password_file;
 };
 
 /// The table of the members of `config`, which must outlive it.

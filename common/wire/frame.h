@@ -51,6 +51,8 @@ enum class Method : std::uint16_t {
   kGetLinks = 50,
   kReadSnapshot = 51,
   kReportJobs = 52,
+  // …to all of them, and by those that do not lead…
+  kGetLeader = 53,
   // …to the CLI.
   kDescribeJob = 90,
   kLink = 60,

@@ -12,6 +12,8 @@ constexpr Roles kBoth = {proto::ROLE_NODE, proto::ROLE_COORDINATOR};
 constexpr Roles kMounts = {proto::ROLE_CLIENT};
 constexpr Roles kAdmins = {proto::ROLE_ADMIN};
 constexpr Roles kReaders = {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_ADMIN};
+constexpr Roles kMembers = {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_COORDINATOR,
+                            proto::ROLE_ADMIN};
 constexpr Roles kStrangers = {proto::ROLE_STRANGER};
 constexpr Roles kMasters = {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN};
 constexpr Roles kAsking = {proto::ROLE_CLIENT, proto::ROLE_COORDINATOR, proto::ROLE_ADMIN};
@@ -31,8 +33,9 @@ constexpr auto kRules = std::to_array<RpcRule>({
     {Method::kGetRing, "GetRing", kReaders, kBoth, kLooks},
     {Method::kRegisterNode, "RegisterNode", kNode, kCoordinator},
     {Method::kHeartbeat, "Heartbeat", kNode, kCoordinator},
-    {Method::kGetLinks, "GetLinks", kReaders, kCoordinator, kLooks},
-    {Method::kReadSnapshot, "ReadSnapshot", kReaders, kCoordinator, kLooks},
+    {Method::kGetLinks, "GetLinks", kMembers, kCoordinator, kLooks},
+    {Method::kReadSnapshot, "ReadSnapshot", kMembers, kCoordinator, kLooks},
+    {Method::kGetLeader, "GetLeader", kMembers, kCoordinator, kLooks},
     {Method::kReportJobs, "ReportJobs", kMounts, kCoordinator},
     {Method::kDescribeJob, "DescribeJob", kAdmins, kCoordinator, kLooks},
     {Method::kLink, "Link", kAdmins, kCoordinator},

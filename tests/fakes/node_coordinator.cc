@@ -106,6 +106,7 @@ Task<Result<RpcReply>> NodeCoordinator::AnswerRegister(RpcCall call) {
   known_ = true;
   ++registrations_;
   proto::RegisterNodeReply reply;
+  reply.mutable_fence()->set_epoch(fence_);
   reply.set_cluster(BytesOf(cluster_));
   reply.set_links_version(links_version_);
   for (const LinkSpec& link : links_) *reply.add_links() = ToProto(link);
@@ -120,6 +121,7 @@ Task<Result<RpcReply>> NodeCoordinator::AnswerHeartbeat(RpcCall call) {
   last_heartbeat_ = request;
   ++heartbeats_;
   proto::HeartbeatReply reply;
+  reply.mutable_fence()->set_epoch(fence_);
   reply.set_register_again(!known_);
   reply.set_links_version(links_version_);
   if (request.links_version() != links_version_) {

@@ -26,6 +26,8 @@ class NodeCoordinator {
   void SetLinks(std::vector<LinkSpec> links);
   /// Says its epoch in every frame from now on.
   void SetRing(RingTable table);
+  /// Says this fencing epoch from now on.
+  void SetFence(std::uint64_t fence) { fence_ = fence; }
   /// Forgets who has registered, as after a restart with an empty state.
   void ForgetNodes();
   /// Registrations are answered `why`.
@@ -55,6 +57,7 @@ class NodeCoordinator {
   proto::RegisterNodeRequest last_registration_;
   proto::HeartbeatRequest last_heartbeat_;
   std::atomic<std::uint64_t> epoch_{0};
+  std::atomic<std::uint64_t> fence_{1};
   std::atomic<std::uint64_t> registrations_{0};
   std::atomic<std::uint64_t> heartbeats_{0};
   IoPool pool_{"node-coord", 1};

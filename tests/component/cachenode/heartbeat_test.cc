@@ -142,6 +142,23 @@ TEST_F(HeartbeatTest, TheCoordinatorsAreTriedInTurn) {
   EXPECT_EQ(coordinator_.registrations(), 1u);
 }
 
+TEST_F(HeartbeatTest, ACoordinatorWithALowerFenceIsNotBelieved) {
+  coordinator_.SetFence(5);
+  Start({coordinator_.address()});
+  ASSERT_TRUE(Eventually([&] { return coordinator_.heartbeats() == 1; }));
+  coordinator_.SetFence(4);
+  const LinkSpec link = SomeLink();
+  coordinator_.SetLinks({link});
+  heartbeat_->Hurry();
+  ASSERT_TRUE(Eventually([&] { return coordinator_.heartbeats() == 2; }));
+  heartbeat_->Hurry();
+  ASSERT_TRUE(Eventually([&] { return coordinator_.heartbeats() == 3; }));
+  EXPECT_EQ(cluster_.FindLink(link.id), nullptr);
+  coordinator_.SetFence(6);
+  heartbeat_->Hurry();
+  EXPECT_TRUE(Eventually([&] { return cluster_.FindLink(link.id) != nullptr; }));
+}
+
 TEST_F(HeartbeatTest, StopReportsALastTime) {
   Start({coordinator_.address()});
   ASSERT_TRUE(Eventually([&] { return coordinator_.heartbeats() == 1; }));

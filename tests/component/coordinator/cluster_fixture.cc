@@ -225,7 +225,8 @@ ClusterTest::~ClusterTest() {
 
 void ClusterTest::StartCoordinator() {
   CoordinatorOptions options;
-  options.state_dir = dir / "state";
+  options.state_dir = dir / state_name;
+  options.leadership = leadership;
   options.listen = "127.0.0.1:0";
   options.program = "forebay-coordinator test";
   options.secret = secret;

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -149,6 +150,8 @@ class ClusterTest : public testing::Test {
   MembershipTimes times;
   Duration preload_patience = std::chrono::seconds(20);
   bool background_fill = true;
+  std::string state_name = "state";
+  std::optional<Leadership> leadership;
   std::unique_ptr<Coordinator> coordinator;
   Caller admin{proto::ROLE_ADMIN, "cli", secret};
   Caller client{proto::ROLE_CLIENT, "mount", secret};

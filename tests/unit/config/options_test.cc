@@ -211,5 +211,28 @@ TEST(Options, WhatOthersCanReachNamesItsRisk) {
               IsEmpty());
 }
 
+TEST(Options, HalfOfWhatEtcdNeedsIsAFault) {
+  const auto faults = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"--state-dir", "/s"});
+    CoordinatorConfig config;
+    return Load(config, CoordinatorSection, std::move(arguments));
+  };
+  const std::string url = "https://etcd1:2379";
+  EXPECT_THAT(faults({"--etcd", url + ",https://etcd2:2379"}), IsEmpty());
+  for (const char* wrong : {"etcd1:2379", "https://etcd1", "ftp://etcd1:1", "https://e:1/path"}) {
+    EXPECT_THAT(faults({"--etcd", wrong}),
+                ElementsAre(testing::AllOf(HasSubstr(wrong), HasSubstr("like https://"))));
+  }
+  EXPECT_THAT(faults({"--etcd", url, "--etcd-cert", "/c"}), ElementsAre(HasSubstr("etcd_cert")));
+  EXPECT_THAT(faults({"--etcd", url, "--etcd-key", "/k"}), ElementsAre(HasSubstr("etcd_cert")));
+  EXPECT_THAT(faults({"--etcd", url, "--etcd-user", "u"}), ElementsAre(HasSubstr("etcd_user")));
+  EXPECT_THAT(faults({"--etcd", url, "--etcd-prefix", "/f"}),
+              ElementsAre(HasSubstr("etcd_prefix")));
+  EXPECT_THAT(faults({"--etcd", url, "--listen", "0.0.0.0:7440"}),
+              ElementsAre(HasSubstr("--advertise")));
+  EXPECT_THAT(faults({"--etcd", url, "--listen", "0.0.0.0:7440", "--advertise", "c1:7440"}),
+              IsEmpty());
+}
+
 }  // namespace
 }  // namespace forebay

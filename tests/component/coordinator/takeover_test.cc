@@ -1,0 +1,324 @@
+// One coordinator takes over from another: what it needs, what it says, what it does not do.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_future.hpp>
+#include <thread>
+
+#include "common/wire/coordinators.h"
+#include "common/wire/messages.h"
+#include "coordinator/rocksdb_state_store.h"
+#include "coordinator/standby.h"
+#include "tests/component/coordinator/cluster_fixture.h"
+
+namespace forebay {
+namespace {
+
+class TakeoverTest : public ClusterTest {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directories(dir / "a");
+    std::filesystem::create_directories(dir / "b");
+    Result<std::unique_ptr<RocksDbStateStore>> opened = RocksDbStateStore::Open(dir / "shared");
+    ASSERT_TRUE(opened.has_value());
+    shared_ = std::move(*opened);
+    for (int i = 0; i < 40; ++i) store.Put("p/f" + std::to_string(i), 100);
+  }
+
+  /// A coordinator of its own folder, elected for the term that begins now.
+  void Lead(const std::string& folder, std::vector<std::string> others = {}) {
+    std::filesystem::create_directories(dir / folder);
+    state_name = folder;
+    leads_ = std::make_shared<std::atomic<bool>>(true);
+    leadership =
+        Leadership{.store = shared_,
+                   .holds = [leads = leads_] { return leads->load(); },
+                   .others = [others]() -> Result<std::vector<std::string>> { return others; }};
+    StartCoordinator();
+  }
+
+  std::unique_ptr<Standby> StandBy(const std::string& folder) {
+    StandbyOptions options;
+    options.listen = "127.0.0.1:0";
+    options.credentials.role = proto::ROLE_COORDINATOR;
+    options.credentials.id = "coordinator";
+    options.credentials.program = "forebay-coordinator test";
+    options.credentials.secret = secret;
+    options.state_dir = dir / folder;
+    options.leader = [this] { return leader_; };
+    options.trouble = [] { return std::string("etcd does not answer"); };
+    Result<std::unique_ptr<Standby>> standby = Standby::Start(std::move(options));
+    if (!standby) {
+      ADD_FAILURE() << standby.error().message;
+      return nullptr;
+    }
+    return std::move(*standby);
+  }
+
+  std::filesystem::path FileIn(const std::string& folder, const proto::LinkState& link) {
+    return dir / folder / "snapshots" / UuidFromBytes(link.spec().id()).ToString() /
+           (std::to_string(link.generation().generation()) + ".fbs");
+  }
+  void WaitForFile(const std::filesystem::path& file) {
+    const Deadline deadline = Deadline::After(std::chrono::seconds(30));
+    while (!std::filesystem::exists(file) && !deadline.Expired()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ASSERT_TRUE(std::filesystem::exists(file)) << file;
+  }
+
+  /// All bytes of the current generation, from `from`.
+  Result<RpcReply> ReadSnapshot(const proto::LinkState& link, const std::string& from) {
+    proto::ReadSnapshotRequest request;
+    request.set_link(link.spec().id());
+    request.set_generation(link.generation().generation());
+    request.set_length(static_cast<std::uint32_t>(link.generation().snapshot_bytes()));
+    return peer.Call(from, Method::kReadSnapshot, request);
+  }
+
+  Caller peer{proto::ROLE_COORDINATOR, "coordinator", secret};
+
+  std::shared_ptr<StateStore> shared_;
+  std::shared_ptr<std::atomic<bool>> leads_;
+  std::string leader_;  // as standbys know it; set before they start
+};
+
+TEST_F(TakeoverTest, AStandbyHasCopiedWhatItNeedsAndListsNothing) {
+  Lead("a");
+  MakeLink("l", "p/");
+  const proto::LinkState link = *GetLink("l");
+  leader_ = address();
+  std::unique_ptr<Standby> standby = StandBy("b");
+  WaitForFile(FileIn("b", link));
+  *leads_ = false;
+  StopCoordinator();
+  standby.reset();
+  const std::uint64_t lists = store.lists();
+  Lead("b");
+  const proto::LinkState after = *GetLink("l");
+  EXPECT_EQ(after.generation().SerializeAsString(), link.generation().SerializeAsString());
+  EXPECT_TRUE(ReadSnapshot(after, address()).has_value());
+  EXPECT_EQ(store.lists(), lists);
+}
+
+TEST_F(TakeoverTest, WhatIsNotHereComesFromAnotherCoordinator) {
+  Lead("a");
+  MakeLink("l", "p/");
+  const proto::LinkState link = *GetLink("l");
+  leader_ = address();
+  const std::unique_ptr<Standby> standby = StandBy("b");
+  WaitForFile(FileIn("b", link));
+  *leads_ = false;
+  StopCoordinator();
+  const std::uint64_t lists = store.lists();
+  Lead("c", {"127.0.0.1:1", standby->address()});
+  EXPECT_TRUE(ReadSnapshot(*GetLink("l"), address()).has_value());
+  EXPECT_EQ(store.lists(), lists);
+}
+
+TEST_F(TakeoverTest, WhatNobodyHasIsListedAgain) {
+  Lead("a");
+  MakeLink("l", "p/");
+  const std::uint64_t before = GetLink("l")->generation().generation();
+  *leads_ = false;
+  StopCoordinator();
+  const std::uint64_t lists = store.lists();
+  Lead("c", {"127.0.0.1:1"});
+  const Deadline deadline = Deadline::After(std::chrono::seconds(30));
+  Result<proto::LinkState> link = GetLink("l");
+  while (link && !link->has_generation() && !deadline.Expired()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    link = GetLink("l");
+  }
+  ASSERT_TRUE(link && link->has_generation());
+  EXPECT_GT(link->generation().generation(), before);
+  EXPECT_GT(store.lists(), lists);
+}
+
+// A file that was damaged on the way is not taken: the next look fetches it again.
+TEST_F(TakeoverTest, AFileThatIsNotWhatWasPublishedIsFetchedAgain) {
+  Lead("a");
+  MakeLink("l", "p/");
+  const proto::LinkState link = *GetLink("l");
+  leader_ = address();
+  const std::filesystem::path file = FileIn("b", link);
+  std::filesystem::create_directories(file.parent_path());
+  std::filesystem::copy_file(FileIn("a", link), file);
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+  const std::unique_ptr<Standby> standby = StandBy("b");
+  const Deadline deadline = Deadline::After(std::chrono::seconds(30));
+  Result<RpcReply> copy = ReadSnapshot(link, standby->address());
+  while (!copy && !deadline.Expired()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    copy = ReadSnapshot(link, standby->address());
+  }
+  ASSERT_TRUE(copy.has_value()) << copy.error().message;
+  const Result<RpcReply> original = ReadSnapshot(link, address());
+  ASSERT_TRUE(original.has_value());
+  EXPECT_TRUE(std::ranges::equal(copy->payload.bytes, original->payload.bytes));
+}
+
+TEST_F(TakeoverTest, AStandbyRefusesEverythingAndSaysWhoLeads) {
+  leader_ = "10.0.0.7:7440";
+  const std::unique_ptr<Standby> standby = StandBy("b");
+  for (const Method method : {Method::kGetRing, Method::kGetLinks, Method::kReadSnapshot}) {
+    const Result<RpcReply> reply = client.Call(standby->address(), method, proto::Empty());
+    ASSERT_FALSE(reply.has_value());
+    EXPECT_EQ(reply.error().code, Code::kUnavailable);
+    EXPECT_EQ(reply.error().message,
+              "this coordinator is not the leader, the leader is at 10.0.0.7:7440");
+  }
+  const auto verb = admin.Call(standby->address(), Method::kLink, LinkRequestFor("l", "p/"));
+  EXPECT_EQ(verb.error().code, Code::kUnavailable);
+  const auto named = client.Ask<proto::GetLeaderReply>(standby->address(), Method::kGetLeader,
+                                                       proto::GetLeaderRequest());
+  ASSERT_TRUE(named.has_value());
+  EXPECT_EQ(named->leader(), "10.0.0.7:7440");
+}
+
+TEST_F(TakeoverTest, AStandbyThatDoesNotKnowSaysWhy) {
+  const std::unique_ptr<Standby> standby = StandBy("b");
+  const Result<RpcReply> reply =
+      client.Call(standby->address(), Method::kGetLinks, proto::GetLinksRequest());
+  ASSERT_FALSE(reply.has_value());
+  EXPECT_EQ(reply.error().code, Code::kUnavailable);
+  EXPECT_NE(reply.error().message.find("etcd does not answer"), std::string::npos);
+}
+
+TEST_F(TakeoverTest, OneThatNoLongerLeadsAnswersNothingAndWritesNothing) {
+  Lead("a");
+  MakeLink("l", "p/");
+  *leads_ = false;
+  const Result<RpcReply> reply =
+      client.Call(address(), Method::kGetLinks, proto::GetLinksRequest());
+  ASSERT_FALSE(reply.has_value());
+  EXPECT_EQ(reply.error().code, Code::kUnavailable);
+  const auto before = *shared_->Scan("");
+  StopCoordinator();
+  EXPECT_EQ(*shared_->Scan(""), before);
+}
+
+proto::RegisterNodeRequest RegistrationOf(const std::string& id) {
+  proto::RegisterNodeRequest request;
+  request.mutable_node()->set_id(id);
+  request.mutable_node()->set_address("127.0.0.1:1");
+  request.mutable_node()->set_capacity_bytes(1 << 20);
+  request.set_incarnation(1);
+  return request;
+}
+
+class OldCoordinatorTest : public ClusterTest {
+ protected:
+  Result<proto::RegisterNodeReply> Register(const proto::Fence& heard) {
+    proto::RegisterNodeRequest request = RegistrationOf("n1");
+    *request.mutable_fence() = heard;
+    return node_.Ask<proto::RegisterNodeReply>(address(), Method::kRegisterNode, request);
+  }
+  Result<proto::HeartbeatReply> Beat(const proto::Fence& heard) {
+    proto::HeartbeatRequest request;
+    request.set_node_id("n1");
+    request.set_incarnation(1);
+    *request.mutable_fence() = heard;
+    return node_.Ask<proto::HeartbeatReply>(address(), Method::kHeartbeat, request);
+  }
+  std::vector<std::string> Alerts() {
+    const auto stats =
+        admin.Ask<proto::StatsReply>(address(), Method::kStats, proto::StatsRequest());
+    std::vector<std::string> names;
+    if (!stats) return {"no statistics: " + stats.error().message};
+    for (const proto::Alert& alert : stats->alerts()) names.push_back(alert.name());
+    return names;
+  }
+
+ private:
+  Caller node_{proto::ROLE_NODE, "n1", secret};
+};
+
+// From an old copy of its state a coordinator has a lower epoch than its nodes have heard of.
+TEST_F(OldCoordinatorTest, IsRefusedByItsNodesAndAlarms) {
+  StartCoordinator();
+  const auto registered = Register({});
+  ASSERT_TRUE(registered.has_value());
+  proto::Fence newer = registered->fence();
+  EXPECT_GT(newer.epoch(), 0u);
+  EXPECT_TRUE(Beat(newer).has_value());
+  EXPECT_EQ(std::ranges::count(Alerts(), "coordinator_outdated"), 0);
+  newer.set_epoch(newer.epoch() + 1);
+  for (int i = 0; i < 2; ++i) {
+    const auto refused = Beat(newer);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code, Code::kUnavailable);
+    EXPECT_NE(refused.error().message.find("older one than node n1 has heard of"),
+              std::string::npos);
+  }
+  EXPECT_FALSE(Register(newer).has_value());
+  EXPECT_EQ(std::ranges::count(Alerts(), "coordinator_outdated"), 1);
+  // The node was started again, and believes this one.
+  EXPECT_TRUE(Register({}).has_value());
+  EXPECT_EQ(std::ranges::count(Alerts(), "coordinator_outdated"), 0);
+}
+
+// Two that were started from copies of one state count up to the same epoch.
+TEST_F(OldCoordinatorTest, ATwinFromACopyOfTheSameStateIsToldApart) {
+  StartCoordinator();
+  const proto::Fence first = Register({})->fence();
+  StopCoordinator();
+  const std::filesystem::path original = dir / state_name;
+  const std::filesystem::path copy = dir / "copy";
+  std::filesystem::copy(original, copy, std::filesystem::copy_options::recursive);
+  StartCoordinator();
+  const proto::Fence one = Register(first)->fence();
+  EXPECT_GT(one.epoch(), first.epoch());
+  StopCoordinator();
+  state_name = "copy";
+  StartCoordinator();
+  const auto twin = Register(one);
+  ASSERT_FALSE(twin.has_value());
+  EXPECT_EQ(twin.error().code, Code::kUnavailable);
+  EXPECT_EQ(std::ranges::count(Alerts(), "coordinator_outdated"), 1);
+}
+
+// From lists with the leader behind dead addresses, and with standbys alone.
+TEST_F(TakeoverTest, EveryListLeadsToTheLeader) {
+  Lead("a");
+  MakeLink("l", "p/");
+  leader_ = address();
+  const std::unique_ptr<Standby> standby = StandBy("b");
+  const std::vector<std::vector<std::string>> lists = {
+      {address()},
+      {"127.0.0.1:1", standby->address(), address()},
+      {standby->address()},
+      {"127.0.0.1:1", standby->address()}};
+  for (const std::vector<std::string>& list : lists) {
+    asio::io_context context;
+    ClientPoolOptions options;
+    options.credentials.role = proto::ROLE_CLIENT;
+    options.credentials.id = "mount";
+    options.credentials.program = "test";
+    options.credentials.secret = secret;
+    ClientPool pool(context, options, [] { return std::uint64_t{0}; }, [](std::uint64_t) {});
+    Coordinators coordinators(pool, list);
+    const proto::GetLinksRequest request;
+    for (int i = 0; i < 2; ++i) {
+      std::future<Result<RpcReply>> reply = asio::co_spawn(
+          context, coordinators.Ask(Method::kGetLinks, request, std::chrono::seconds(5)),
+          asio::use_future);
+      context.restart();
+      while (reply.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+        context.run_one();
+      }
+      const Result<RpcReply> answer = reply.get();
+      ASSERT_TRUE(answer.has_value()) << answer.error().message;
+      EXPECT_EQ(coordinators.Current(), address());
+    }
+    pool.Close();
+    context.restart();
+    context.poll();
+  }
+}
+
+}  // namespace
+}  // namespace forebay

@@ -1,0 +1,224 @@
+#!/usr/bin/python3
+"""Three coordinators behind a real etcd: one leads, and when it is lost another one goes on where it was."""
+
+import os
+import shutil
+import signal
+import sys
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+import verified_reader
+from e2e import PROGRAMS, E2eTest, eventually, main
+from verified_load import Load, state_of
+
+FILES = 600  # of one block each
+READS_PER_SECOND = 2000 if "release" in PROGRAMS.parts else 200
+TAKEOVER_SECONDS = 5
+SLACK = 6  # times as long on a machine that does other things, too
+ADMIN_SECONDS = 5
+NAMES = ("c1", "c2", "c3")
+
+
+@unittest.skipUnless(shutil.which("etcd"), "etcd is not installed: apt-get install etcd-server")
+class Coordinators(E2eTest):
+    NODES = ("n1", "n2")
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        verified_reader.write(cls.home / "source", FILES)
+        cls.shared_bucket = f"coordinators{os.getpid()}"
+        cls.rgw.upload(cls.home / "source", cls.shared_bucket)
+
+    def setUp(self):
+        super().setUp()
+        self.bucket = self.shared_bucket
+        self.before = self.gets()
+
+    def since(self, what):
+        """Requests of this kind to S3 since the test began."""
+        return self.gets()[what] - self.before[what]
+
+    def start(self, nodes=None, cache=None, node_options=()):
+        self.cluster.start_etcd()
+        for name in NAMES:
+            self.cluster.start_standby(name)
+        self.leader()
+        for name in nodes or self.NODES:
+            self.cluster.start_node(name, cache or self.CACHE, *node_options)
+
+    def is_leader(self, name):
+        daemon = self.cluster.coordinators[name]
+        if not daemon.running() or state_of(daemon.pid) == "T":
+            return False
+        return daemon.metrics().get(("forebay_coordinator_is_leader", "")) == 1  # between two roles it has none
+
+    def leaders(self):
+        return [name for name in NAMES if name in self.cluster.coordinators and self.is_leader(name)]
+
+    def leader(self, other_than=None, seconds=60):
+        found = eventually(lambda: [name for name in self.leaders() if name != other_than], "somebody leads", seconds)
+        self.assertEqual(len(found), 1)
+        return found[0]
+
+    def readyz(self, name):
+        try:
+            with urllib.request.urlopen(
+                    f"http://{self.cluster.coordinators[name].addresses['metrics']}/readyz", timeout=10) as reply:
+                return reply.status, reply.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def listen(self, name):
+        return self.cluster.coordinators[name].addresses["listen"]
+
+    def quota(self, change=None):
+        if change:
+            self.cluster.cli("quota", "data", change)
+        return self.cluster.json("links")["links"][0]["quota_bytes"]
+
+    def copied(self, name, generations=1):
+        """The standby's file of the only link's generation, once it is there."""
+        files = lambda: list((self.folder / name / "snapshots").glob(f"*/{generations}.fbs"))  # noqa: E731
+        return eventually(files, f"{name} has copied generation {generations}")
+
+    def finish(self, load, what, rate=READS_PER_SECOND):
+        total = load.stop()
+        print(f"\n    {what}: {total['reads']} reads, {total['rate']:.0f} a second, longest {total['longest_seconds']:.2f} s",
+              file=sys.stderr)
+        self.assertEqual((total["errors"][:5], total["wrong"][:5]), ([], []))
+        self.assertGreaterEqual(total["rate"], rate, "too little load: this run proves nothing")
+
+    def load(self, mount, passes=0, readers=4):
+        load = Load(mount, passes, readers, FILES)
+        self.addCleanup(load.kill)
+        return load
+
+    def admin_answers_after(self, begun, what):
+        """Repeats a verb until it succeeds; prints the time since `begun`."""
+        while True:
+            result = self.cluster.cli("links", check=False)
+            took = time.monotonic() - begun
+            if result.returncode == 0:
+                break
+            self.assertLess(took, TAKEOVER_SECONDS * SLACK, result.stderr)
+        print(f"\n    {what}: administrators are answered again after {took:.2f} s", file=sys.stderr)
+        self.assertIn("data", result.stdout)
+
+    def test_one_leads_and_every_address_leads_to_it(self):
+        self.start()
+        self.link()
+        leader = self.leader()
+        standbys = [name for name in NAMES if name != leader]
+        self.assertEqual(self.readyz(leader)[0], 200)
+        for name in standbys:
+            status, text = self.readyz(name)
+            self.assertEqual(status, 503)
+            self.assertIn(f"the leader is at {self.listen(leader)}", text)
+            self.copied(name)
+        # Lists that hold only standbys: for the command, a mount and a node.
+        only = self.listen(standbys[0])
+        self.assertIn("data", self.cluster.cli("links", coordinator=only).stdout)
+        self.cluster.coordinators, everybody = {standbys[0]: self.cluster.coordinators[standbys[0]]}, self.cluster.coordinators
+        try:
+            self.cluster.start_node("n3", self.CACHE)
+            mount = self.cluster.mount("data", "m1")
+        finally:
+            self.cluster.coordinators = everybody
+        self.assert_same_tree(self.home / "source", mount)
+        nodes = {node["id"]: node["state"] for node in self.cluster.json("stats")["nodes"]}
+        self.assertEqual(nodes, {"n1": "up", "n2": "up", "n3": "up"})
+
+    def test_a_killed_leader_is_replaced_and_nothing_is_listed_or_fetched_again(self):
+        self.start()
+        self.link()
+        mount = self.cluster.mount("data", "m1")
+        # 20 kB each at 2 MB/s: some seconds, in which the leader is lost.
+        task = self.cluster.cli("preload", "data", "--rate-limit", "2MB/s", "--detach").stdout.strip()
+        leader = self.leader()
+        for name in NAMES:
+            self.copied(name)
+        done = lambda: self.cluster.json("task", "show", task)["task"]["done"]  # noqa: E731
+        eventually(lambda: done() > FILES // 5, "the preload is under way")
+        lists, pid = self.since("lists"), self.cluster.coordinators[leader].pid
+        load = self.load(mount)
+        self.assertLess(done(), FILES, "the preload ended before the fault")
+        self.cluster.coordinators[leader].kill()
+        begun = time.monotonic()
+        self.assertIsNone(state_of(pid))
+        self.admin_answers_after(begun, "leader killed")
+        successor = self.leader(other_than=leader)
+        ended = eventually(lambda: [row for row in [self.cluster.json("task", "show", task)["task"]] if row["state"] != "running"],
+                           "the preload ends")[0]
+        self.assertEqual((ended["state"], ended["done"], ended["failed"]), ("done", FILES, 0))
+        self.finish(load, "leader killed")
+        again = self.since("gets") - FILES
+        print(f"    {again} of {FILES} blocks fetched again", file=sys.stderr)
+        self.assertLessEqual(again, FILES // 100)
+        self.assertEqual(self.since("lists"), lists, "the new leader listed")
+        # The lost one comes back as a standby, and what changes reaches it.
+        self.cluster.start_standby(leader)
+        self.assertEqual(self.leaders(), [successor])
+        self.assertEqual(self.readyz(leader)[0], 503)
+        self.assertEqual(len(self.cluster.json("links")["links"]), 1)
+
+    def test_a_paused_leader_changes_nothing_when_it_goes_on(self):
+        self.start()
+        self.link()
+        old = self.leader()
+        for name in NAMES:
+            self.copied(name)
+        daemon = self.cluster.coordinators[old]
+        daemon.kill(signal.SIGSTOP)
+        self.addCleanup(daemon.kill, signal.SIGCONT)
+        begun = time.monotonic()
+        eventually(lambda: state_of(daemon.pid) == "T", "the leader is stopped")
+        self.admin_answers_after(begun, "leader paused")
+        new = self.leader(other_than=old)
+        quota = self.quota("100MB")
+        lists = self.since("lists")
+        daemon.kill(signal.SIGCONT)
+        # Asked at once, and again until it is a standby. Where the verb is done, the new leader did it.
+        while self.readyz(old)[0] != 503:
+            if self.cluster.cli("quota", "data", "50MB", check=False, coordinator=self.listen(old)).returncode == 0:
+                quota = 50_000_000
+        self.assertEqual(self.quota(), quota)
+        self.assertEqual(self.leaders(), [new])
+        self.assertIn(self.listen(new), self.readyz(old)[1])
+        self.assertEqual(self.since("lists"), lists)
+        self.assertTrue(daemon.running())
+
+    def test_without_etcd_readers_go_on_and_verbs_fail_in_time(self):
+        self.start()
+        self.link()
+        mount = self.cluster.mount("data", "m1")
+        first = self.leader()
+        self.cluster.etcd.kill()
+        begun = time.monotonic()
+        eventually(lambda: not self.leaders(), f"{first} steps down")
+        print(f"\n    etcd lost: no leader after {time.monotonic() - begun:.2f} s", file=sys.stderr)
+        # Cold: every block is a fill.
+        load = self.load(mount, passes=1, readers=1)
+        asked = time.monotonic()
+        refused = self.cluster.cli("quota", "data", "100MB", check=False)
+        took = time.monotonic() - asked
+        self.assertEqual(refused.returncode, 1, refused.stderr)
+        self.assertRegex(refused.stderr, r"etcd")
+        self.assertLess(took, ADMIN_SECONDS)
+        print(f"    a verb fails after {took:.2f} s: {refused.stderr.splitlines()[0]}", file=sys.stderr)
+        self.finish(load, "etcd lost, cold epoch", rate=0)
+        self.assertEqual(self.since("gets"), FILES)
+        warm = self.load(mount)
+        self.cluster.nodes["n1"].stop()
+        self.cluster.start_node("n1", self.CACHE)
+        self.cluster.etcd.start()
+        self.leader()
+        self.finish(warm, "etcd back", rate=0)
+        self.cluster.cli("quota", "data", "100MB")
+
+
+if __name__ == "__main__":
+    main()
