@@ -15,4 +15,8 @@ namespace forebay {
 std::expected<std::string, Failure> UploadNames(Session& session, const Console& console,
                                                 const std::string& path);
 
+/// As UploadNames, for any file; `hint` says what to name instead of one that cannot be read.
+std::expected<std::string, Failure> UploadFile(Session& session, const Console& console,
+                                               const std::string& path, const std::string& hint);
+
 }  // namespace forebay

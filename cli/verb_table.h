@@ -12,11 +12,14 @@ namespace forebay {
 // Each is in verbs/NAME.cc; a new one also needs a row in verb_table.cc. Everything else comes from
 // the row and from what the verb declares: --help, the manual, completion, did-you-mean, --watch of
 // lists, --wait and --detach of tasks.
+std::unique_ptr<Verb> MakeApply();
+std::unique_ptr<Verb> MakeBackup();
 std::unique_ptr<Verb> MakeCheck();
 std::unique_ptr<Verb> MakeCompletion();
 std::unique_ptr<Verb> MakeEvict();
 std::unique_ptr<Verb> MakeExplain();
 std::unique_ptr<Verb> MakeHint();
+std::unique_ptr<Verb> MakeExport();
 std::unique_ptr<Verb> MakeInit();
 std::unique_ptr<Verb> MakeJoin();
 std::unique_ptr<Verb> MakeLimit();
@@ -32,6 +35,7 @@ std::unique_ptr<Verb> MakePin();
 std::unique_ptr<Verb> MakePins();
 std::unique_ptr<Verb> MakeQuota();
 std::unique_ptr<Verb> MakePriority();
+std::unique_ptr<Verb> MakeRestore();
 std::unique_ptr<Verb> MakeResume();
 std::unique_ptr<Verb> MakeStats();
 std::unique_ptr<Verb> MakeStatus();

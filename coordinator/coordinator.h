@@ -19,6 +19,7 @@
 #include "common/wire/server.h"
 #include "coordinator/admin_service.h"
 #include "coordinator/background_fills.h"
+#include "coordinator/backup_service.h"
 #include "coordinator/cache_census.h"
 #include "coordinator/changed_files.h"
 #include "coordinator/client_service.h"
@@ -77,6 +78,9 @@ struct CoordinatorOptions {
   std::uint64_t drain_bytes_per_second = 0;  ///< Of each drain; 0 = no limit.
   /// Null: a coordinator that is alone, with its state in `state_dir`.
   std::optional<Leadership> leadership = std::nullopt;
+  /// The state is another one now: this coordinator must be stopped, and a new one started. Called
+  /// once, on its event loop; must not block.
+  std::function<void()> begin_again = [] {};
 };
 
 /// What a coordinator of `cluster` shows to its peers.
@@ -126,7 +130,9 @@ class Coordinator {
   Status CheckTrust() const;
   void MakeServices();
   std::vector<MethodEntry> AllMethods() const;
-  bool Leads() const { return !options_.leadership || options_.leadership->holds(); }
+  bool Leads() const {
+    return !replaced_ && (!options_.leadership || options_.leadership->holds());
+  }
   Task<Result<RpcReply>> GetLeader(RpcCall call) const;
   Task<Status> FindGeneration(Uuid link, proto::GenerationInfo generation);
   /// Runs `task` on the event loop and waits for it; kTimeout when it takes longer than `patience`.
@@ -150,6 +156,7 @@ class Coordinator {
   const CoordinatorOrigin origin_;
   std::shared_ptr<StateStore> store_;
   std::uint64_t fence_ = 0;
+  std::atomic<bool> replaced_{false};  // its state was, by a backup
   Uuid cluster_;
   Offload offload_;
   IoPool io_;
@@ -183,6 +190,7 @@ class Coordinator {
   std::unique_ptr<PolicyService> policy_service_;
   std::unique_ptr<TrustService> trust_service_;
   std::unique_ptr<MemberService> member_service_;
+  std::unique_ptr<BackupService> backup_service_;
   std::unique_ptr<RpcServer> server_;
   std::atomic<std::uint64_t> newest_epoch_{0};  // that a peer was ever seen at
   bool stopped_ = false;

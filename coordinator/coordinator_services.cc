@@ -7,6 +7,10 @@
 namespace forebay {
 namespace {
 
+Task<Result<RpcReply>> Replaced() {
+  co_return Fail(Code::kUnavailable, "this coordinator begins again with a restored backup");
+}
+
 Task<Result<RpcReply>> NoLonger() {
   co_return Fail(Code::kUnavailable, "this coordinator no longer leads: ask the others");
 }
@@ -59,10 +63,12 @@ std::vector<MethodEntry> Coordinator::AllMethods() const {
   for (MethodEntry& entry : trust_service_->Methods()) all.push_back(std::move(entry));
   for (MethodEntry& entry : member_service_->Methods()) all.push_back(std::move(entry));
   all.push_back({Method::kGetLeader, [this](RpcCall call) { return GetLeader(std::move(call)); }});
-  if (!options_.leadership) return all;
+  for (MethodEntry& entry : backup_service_->Methods()) all.push_back(std::move(entry));
   for (MethodEntry& entry : all) {
-    entry.handler = [holds = options_.leadership->holds, handler = std::move(entry.handler)](
-                        RpcCall call) { return holds() ? handler(std::move(call)) : NoLonger(); };
+    entry.handler = [this, handler = std::move(entry.handler)](RpcCall call) {
+      if (Leads()) return handler(std::move(call));
+      return replaced_ ? Replaced() : NoLonger();
+    };
   }
   return all;
 }
@@ -103,6 +109,16 @@ void Coordinator::ServeTasks(NodeCaller call) {
                                   .stats = *stats_,
                                   .patience = options_.preload_patience,
                                   .fill_bytes_per_second = options_.fill_bytes_per_second});
+  backup_service_ = std::make_unique<BackupService>(
+      BackupService::Parts{.store = *store_,
+                           .fence = fence_,
+                           .certificates = options_.trust ? options_.trust->self().cluster : Uuid(),
+                           .uploads = *uploads_,
+                           .offload = offload_,
+                           .restored = [this] {
+                             replaced_ = true;
+                             options_.begin_again();
+                           }});
   fills_ = std::make_unique<BackgroundFills>(
       BackgroundFills::Parts{.links = *links_,
                              .tasks = tasks_,

@@ -17,7 +17,7 @@
 #include "common/trust/token_record.h"
 #include "common/wire/handshake.h"
 #include "coordinator/role_keeper.h"
-#include "coordinator/serving_coordinator.h"
+#include "coordinator/solo_keeper.h"
 
 namespace forebay {
 namespace {
@@ -61,8 +61,8 @@ class CoordinatorDaemon final : public Daemon {
     if (complete) complete = Complete(options);
     if (!complete) return complete;
     if (config_.etcd.empty()) {
-      Result<std::unique_ptr<ServingCoordinator>> alone =
-          ServingCoordinator::Start(std::move(options), s3_, services_.metrics);
+      Result<std::unique_ptr<SoloKeeper>> alone =
+          SoloKeeper::Start(std::move(options), s3_, services_);
       if (!alone) return Fail(alone.error());
       alone_ = std::move(*alone);
       return {};
@@ -124,7 +124,7 @@ class CoordinatorDaemon final : public Daemon {
   const TrustConfig& trust_;
   ProgramServices& services_;
   std::shared_ptr<Trust> proof_;
-  std::unique_ptr<ServingCoordinator> alone_;
+  std::unique_ptr<SoloKeeper> alone_;
   std::unique_ptr<RoleKeeper> keeper_;
 };
 

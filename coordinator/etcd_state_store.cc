@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <charconv>
 #include <set>
 #include <sstream>
@@ -71,12 +72,13 @@ Error Damaged(const std::string& key) {
 EtcdStateStore::EtcdStateStore(EtcdClient& client, std::optional<EtcdCondition> guard)
     : client_(client), guard_(std::move(guard)) {}
 
-Result<std::uint64_t> EtcdStateStore::Claim() {
+Result<std::uint64_t> EtcdStateStore::ClaimAbove(std::uint64_t least) {
   const std::scoped_lock lock(write_mutex_);
   for (int tried = 0; tried < kClaimTries; ++tried) {
     Result<std::optional<EtcdPair>> stored = client_.Get(At("fence"));
     if (!stored) return Fail(stored.error());
-    const std::uint64_t mine = (stored->has_value() ? EpochOf((*stored)->value) : 0) + 1;
+    const std::uint64_t before = stored->has_value() ? EpochOf((*stored)->value) : 0;
+    const std::uint64_t mine = std::max(before, least) + 1;
     EtcdCondition unchanged{.key = At("fence"), .value = std::nullopt};
     if (stored->has_value()) unchanged.value = (*stored)->value;
     EtcdTransaction claim;

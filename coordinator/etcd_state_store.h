@@ -35,7 +35,7 @@ class EtcdStateStore final : public StateStore {
   /// Claim succeeds only while `guard` holds: the caller leads. `client` outlives it.
   EtcdStateStore(EtcdClient& client, std::optional<EtcdCondition> guard);
 
-  Result<std::uint64_t> Claim() override;
+  Result<std::uint64_t> ClaimAbove(std::uint64_t least) override;
   Result<std::optional<std::string>> Get(const std::string& key) override;
   Result<std::vector<std::pair<std::string, std::string>>> Scan(const std::string& prefix) override;
   Status Write(const StateBatch& batch, std::uint64_t fence) override;

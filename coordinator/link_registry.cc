@@ -138,19 +138,26 @@ Status LinkRegistry::Persist(StateBatch batch) {
   return store_.Write(batch, fence_);
 }
 
+Status LinkRegistry::CheckAdd(const LinkSpec& spec) const {
+  std::scoped_lock lock(mutex_);
+  const auto existing = links_.find(spec.name);
+  if (existing == links_.end()) return {};
+  const std::string difference = DescribeDifference(existing->second.spec, spec);
+  if (difference.empty()) return {};
+  return Fail(Code::kInvalid,
+              fmt::format("link '{}' exists with other options ({}): unlink it first, or give "
+                          "this one another name with --as",
+                          spec.name, difference));
+}
+
 Result<LinkRegistry::Added> LinkRegistry::Add(LinkSpec spec) {
   std::scoped_lock changing(change_mutex_);
+  Status fits = CheckAdd(spec);
+  if (!fits) return Fail(fits.error());
   {
     std::scoped_lock lock(mutex_);
     const auto existing = links_.find(spec.name);
-    if (existing != links_.end()) {
-      const std::string difference = DescribeDifference(existing->second.spec, spec);
-      if (difference.empty()) return Added{.link = existing->second, .is_new = false};
-      return Fail(Code::kInvalid,
-                  fmt::format("link '{}' exists with other options ({}): unlink it first, or give "
-                              "this one another name with --as",
-                              spec.name, difference));
-    }
+    if (existing != links_.end()) return Added{.link = existing->second, .is_new = false};
   }
   Link link;
   link.spec = std::move(spec);

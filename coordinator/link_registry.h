@@ -57,6 +57,8 @@ class LinkRegistry {
   /// Adds a link and its listing task, or answers the link that is there already with the same
   /// options. kInvalid: the name is taken with other options, which the message lists.
   Result<Added> Add(LinkSpec spec);
+  /// As Add, without adding: kInvalid where Add would say so.
+  Status CheckAdd(const LinkSpec& spec) const;
 
   /// A listing of `path` (or "" for all) begins, unless one runs already: then it is answered.
   /// kNotFound: the link was removed. The link has a generation.

@@ -38,9 +38,17 @@ Linker::Linker(asio::io_context& context, Parts parts)
     : context_(context), parts_(std::move(parts)) {}
 
 Task<Result<proto::LinkReply>> Linker::StartLink(proto::LinkRequest request) {
+  const bool dry_run = request.dry_run();
   Result<LinkSpec> spec = co_await SpecOf(std::move(request));
   if (!spec) co_return Fail(spec.error());
   if (stopping_) co_return Fail(Code::kUnavailable, "the coordinator is stopping");
+  if (dry_run) {
+    Status fits = parts_.links.CheckAdd(*spec);
+    if (!fits) co_return Fail(fits.error());
+    proto::LinkReply answer;
+    answer.set_name(spec->name);
+    co_return answer;
+  }
   // The caller may go away while the link is stored: its listing must begin all the same.
   auto add = [this, wanted = std::move(*spec)] {
     Result<LinkRegistry::Added> added = parts_.links.Add(wanted);

@@ -6,6 +6,7 @@
 #include <rocksdb/write_batch.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
@@ -140,11 +141,11 @@ Result<std::uint64_t> RocksDbStateStore::StoredFence() {
   return fence;
 }
 
-Result<std::uint64_t> RocksDbStateStore::Claim() {
+Result<std::uint64_t> RocksDbStateStore::ClaimAbove(std::uint64_t least) {
   std::scoped_lock lock(write_mutex_);
   Result<std::uint64_t> stored = StoredFence();
   if (!stored) return stored;
-  const std::uint64_t mine = *stored + 1;
+  const std::uint64_t mine = std::max(*stored, least) + 1;
   rocksdb::WriteOptions synced;
   synced.sync = true;
   const rocksdb::Status status = db_->Put(synced, kFenceKey, std::to_string(mine));

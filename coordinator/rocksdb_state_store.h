@@ -27,7 +27,7 @@ class RocksDbStateStore final : public StateStore {
   static Result<std::unique_ptr<RocksDbStateStore>> Open(const std::string& state_dir);
   ~RocksDbStateStore() override;
 
-  Result<std::uint64_t> Claim() override;
+  Result<std::uint64_t> ClaimAbove(std::uint64_t least) override;
   Result<std::optional<std::string>> Get(const std::string& key) override;
   Result<std::vector<std::pair<std::string, std::string>>> Scan(const std::string& prefix) override;
   Status Write(const StateBatch& batch, std::uint64_t fence) override;

@@ -152,6 +152,8 @@ Status RoleKeeper::BeginTerm(std::int64_t term) {
       Leadership{.store = std::make_shared<EtcdStateStore>(client_, election_.Guard(term)),
                  .holds = [this, term] { return election_.Term() == term; },
                  .others = [this] { return election_.Others(); }};
+  again_ = false;
+  options.begin_again = [this] { again_ = true; };
   Result<std::unique_ptr<ServingCoordinator>> serving =
       ServingCoordinator::Start(std::move(options), parts_.s3, parts_.services.metrics);
   if (!serving) return Fail(serving.error());
@@ -170,11 +172,11 @@ void RoleKeeper::ServeTerm(std::int64_t term) {
   if (begun) {
     const std::chrono::duration<double> took = Clock::now() - elected;
     spdlog::info("this coordinator leads, {:.3f} s after its election", took.count());
-    while (!stopping_ && election_.Term() == term) {
+    while (!stopping_ && !again_ && election_.Term() == term) {
       if (!parts_.services.stopping.stop_requested()) parts_.services.health.SetReady();
       election_.WaitWhile(term, kLook);
     }
-    if (!stopping_) spdlog::warn("this coordinator no longer leads: {}", NotReadyText());
+    if (!stopping_ && !again_) spdlog::warn("this coordinator no longer leads: {}", NotReadyText());
   } else {
     spdlog::error("this coordinator cannot lead: {}", begun.error().message);
     if (!stopping_) election_.Resign();

@@ -66,6 +66,7 @@ class RoleKeeper {
   std::mutex mutex_;  // guards the next
   std::unique_ptr<ServingCoordinator> serving_;
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> again_{false};  // with a restored backup
   std::thread thread_;
 };
 

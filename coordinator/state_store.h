@@ -44,7 +44,10 @@ class StateStore {
   virtual ~StateStore() = default;
 
   /// Makes the caller the writer: the answer is higher than every epoch claimed before.
-  virtual Result<std::uint64_t> Claim() = 0;
+  Result<std::uint64_t> Claim() { return ClaimAbove(0); }
+
+  /// As Claim; the answer is higher than `least`, too.
+  virtual Result<std::uint64_t> ClaimAbove(std::uint64_t least) = 0;
 
   virtual Result<std::optional<std::string>> Get(const std::string& key) = 0;
 

@@ -104,6 +104,12 @@ RingTable RingTable::Next(const RingTable& old, std::vector<NodeInfo> members,
   return next;
 }
 
+RingTable RingTable::AtEpoch(std::uint64_t epoch) const {
+  RingTable table = *this;
+  table.epoch_ = epoch;
+  return table;
+}
+
 RingTable RingTable::WithNodeDetails(const std::vector<NodeInfo>& nodes) const {
   RingTable table = *this;
   for (const NodeInfo& details : nodes) {

@@ -55,6 +55,9 @@ class RingTable {
   /// replaced (matched by id). Moves nothing, so the weights stay those that the table was made of.
   RingTable WithNodeDetails(const std::vector<NodeInfo>& nodes) const;
 
+  /// The same table under another number: after a restore, one that nobody has heard of.
+  RingTable AtEpoch(std::uint64_t epoch) const;
+
   std::uint64_t epoch() const { return epoch_; }
   const std::vector<NodeInfo>& nodes() const { return nodes_; }
   /// True when nobody owns anything: no members, or all of them are draining.

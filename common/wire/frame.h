@@ -76,6 +76,8 @@ enum class Method : std::uint16_t {
   kSetQuota = 74,
   kSetPriority = 75,
   kChangeNode = 76,
+  kBackup = 82,
+  kRestore = 83,
   // …to machines that are no members yet, and to the CLI about them.
   kJoin = 110,
   kCreateToken = 111,

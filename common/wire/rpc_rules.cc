@@ -54,6 +54,8 @@ constexpr auto kRules = std::to_array<RpcRule>({
     {Method::kSetQuota, "SetQuota", kAdmins, kCoordinator},
     {Method::kSetPriority, "SetPriority", kAdmins, kCoordinator},
     {Method::kChangeNode, "ChangeNode", kAdmins, kCoordinator, Effect::kChangesAndSays},
+    {Method::kBackup, "Backup", kAdmins, kCoordinator},
+    {Method::kRestore, "Restore", kAdmins, kCoordinator},
     {Method::kListTasks, "ListTasks", kAdmins, kCoordinator, kLooks},
     {Method::kCancelTask, "CancelTask", kAdmins, kCoordinator},
     {Method::kRetryTask, "RetryTask", kAdmins, kCoordinator},

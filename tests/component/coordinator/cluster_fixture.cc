@@ -225,6 +225,7 @@ ClusterTest::~ClusterTest() {
 
 void ClusterTest::StartCoordinator() {
   CoordinatorOptions options;
+  options.begin_again = [this] { ++begun_again; };
   options.state_dir = dir / state_name;
   options.leadership = leadership;
   options.listen = "127.0.0.1:0";

@@ -152,6 +152,7 @@ class ClusterTest : public testing::Test {
   bool background_fill = true;
   std::string state_name = "state";
   std::optional<Leadership> leadership;
+  std::atomic<int> begun_again{0};  // how often a coordinator asked for that
   std::unique_ptr<Coordinator> coordinator;
   Caller admin{proto::ROLE_ADMIN, "cli", secret};
   Caller client{proto::ROLE_CLIENT, "mount", secret};

@@ -49,6 +49,8 @@ constexpr Row kTable[] = {
     {Method::kPin, false, false, true},
     {Method::kUnpin, false, false, true},
     {Method::kListPins, false, false, true},
+    {Method::kBackup, false, false, true},
+    {Method::kRestore, false, false, true},
     {Method::kSetPriority, false, false, true},
     {Method::kCreateToken, false, false, true},
     {Method::kListTokens, false, false, true},

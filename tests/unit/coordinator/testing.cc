@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
+
 #include "common/snapshot/snapshot_builder.h"
 
 namespace forebay {
@@ -17,7 +19,10 @@ TempDir::~TempDir() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-Result<std::uint64_t> MemoryStateStore::Claim() { return ++fence_; }
+Result<std::uint64_t> MemoryStateStore::ClaimAbove(std::uint64_t least) {
+  fence_ = std::max(fence_, least) + 1;
+  return fence_;
+}
 
 Result<std::optional<std::string>> MemoryStateStore::Get(const std::string& key) {
   const auto row = rows_.find(key);

@@ -46,7 +46,7 @@ T RunTask(asio::io_context& context, Task<T> task) {
 /// A StateStore in memory that can be told to fail.
 class MemoryStateStore final : public StateStore {
  public:
-  Result<std::uint64_t> Claim() override;
+  Result<std::uint64_t> ClaimAbove(std::uint64_t least) override;
   Result<std::optional<std::string>> Get(const std::string& key) override;
   Result<std::vector<std::pair<std::string, std::string>>> Scan(const std::string& prefix) override;
   Status Write(const StateBatch& batch, std::uint64_t fence) override;

@@ -1,0 +1,140 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <ostream>
+#include <string>
+#include <utility>
+
+#include "cli/json.h"
+#include "cli/name_list.h"
+#include "cli/text.h"
+#include "cli/verb_table.h"
+#include "common/base/files.h"
+#include "common/base/units.h"
+#include "common/wire/messages.h"
+#include "proto/coordinator.pb.h"
+
+namespace forebay {
+namespace {
+
+/// A coordinator that begins again with a restored state loads it within seconds.
+constexpr std::chrono::seconds kBeginsWithin{60};
+constexpr std::chrono::milliseconds kLookEvery{200};
+
+class BackupVerb final : public Verb {
+ public:
+  void Declare(Options& options) override {
+    options.Argument("FILE",
+                     "where to: readable by you alone, for it holds the secrets of join tokens; a "
+                     "file of that name is replaced when the new one is whole",
+                     file_);
+  }
+
+  Outcome Run(VerbContext& context) override {
+    std::string bytes;
+    proto::BackupRequest request;
+    for (;;) {
+      request.set_offset(bytes.size());
+      auto answer = context.session.Call(Method::kBackup, request);
+      if (!answer) return std::unexpected(answer.error());
+      proto::BackupReply reply;
+      Status parsed = ParseMessage(answer->message, reply);
+      if (!parsed) return std::unexpected(Failure(parsed.error()));
+      const ByteView piece = answer->payload.bytes;
+      bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+      if (bytes.size() == reply.total()) break;
+      if (piece.empty() || bytes.size() > reply.total()) {
+        return std::unexpected(
+            Failure(Error{Code::kInternal, "the coordinator's backup has no end"}));
+      }
+      request.set_number(reply.number());
+    }
+    Status written = WriteFileAtomically(file_, bytes);
+    if (!written) {
+      return std::unexpected(
+          Failure(written.error(), "name a file in a folder that you may write", Exit::kFailed));
+    }
+    Print(context.console, bytes.size());
+    return Exit::kDone;
+  }
+
+ private:
+  void Print(const Console& console, std::size_t bytes) const {
+    if (console.json()) {
+      boost::json::object document = NewDocument();
+      PutBytes(document, "file", file_);
+      document["bytes"] = bytes;
+      PrintDocument(console, document);
+      return;
+    }
+    console.out << fmt::format("the coordinator's state is in {}, {}\n", Escaped(file_),
+                               HumanBytes(bytes))
+                << std::flush;
+  }
+
+  std::string file_;
+};
+
+class RestoreVerb final : public Verb {
+ public:
+  void Declare(Options& options) override {
+    options.Argument("FILE", "what `forebay backup` has written", file_);
+  }
+
+  Outcome Run(VerbContext& context) override {
+    auto upload = UploadFile(context.session, context.console, file_,
+                             "name a file that `forebay backup` has written");
+    if (!upload) return std::unexpected(upload.error());
+    proto::RestoreRequest request;
+    request.set_upload(*upload);
+    auto reply = Ask<proto::RestoreReply>(context.session, Method::kRestore, request);
+    if (!reply) return std::unexpected(reply.error());
+    const bool answers = WaitUntilItAnswers(context.session, *reply);
+    Print(context.console, *reply, answers);
+    return answers ? Exit::kDone : Exit::kPartly;
+  }
+
+ private:
+  static bool WaitUntilItAnswers(Session& session, const proto::RestoreReply& restored) {
+    const TimePoint until = session.Now() + kBeginsWithin;
+    const proto::GetLinksRequest request;
+    while (session.Now() < until) {
+      auto links = Ask<proto::GetLinksReply>(session, Method::kGetLinks, request);
+      if (links && links->cluster() == restored.cluster()) return true;
+      if (!session.Pause(kLookEvery) || session.TimedOut()) return false;
+    }
+    return false;
+  }
+
+  static void Print(const Console& console, const proto::RestoreReply& reply, bool answers) {
+    const std::string cluster = UuidFromBytes(reply.cluster()).ToString();
+    const std::string taken = Rfc3339(reply.taken_unix_s());
+    if (console.json()) {
+      boost::json::object document = NewDocument();
+      document["cluster"] = cluster;
+      document["taken"] = taken;
+      document["links"] = reply.links();
+      document["fence"] = reply.fence();
+      document["answers"] = answers;
+      PrintDocument(console, document);
+      return;
+    }
+    console.out << fmt::format(
+        "the state of {} is restored: cluster {}, {} links, which are listed again; tokens and "
+        "certificates that were revoked since then must be revoked again\n",
+        taken, cluster, reply.links());
+    if (!answers) {
+      console.out << "the coordinator does not answer yet: look into its log\n";
+    }
+    console.out << std::flush;
+  }
+
+  std::string file_;
+};
+
+}  // namespace
+
+std::unique_ptr<Verb> MakeBackup() { return std::make_unique<BackupVerb>(); }
+std::unique_ptr<Verb> MakeRestore() { return std::make_unique<RestoreVerb>(); }
+
+}  // namespace forebay

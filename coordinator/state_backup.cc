@@ -1,0 +1,149 @@
+#include "coordinator/state_backup.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "common/ring/ring.h"
+#include "proto/coordinator_state.pb.h"
+
+namespace forebay {
+namespace {
+
+constexpr std::string_view kMagic = "FBBACKUP";
+constexpr std::size_t kHeaderBytes = 16;
+constexpr std::uint32_t kFormat = 1;
+constexpr const char* kFenceKey = "fence";
+constexpr const char* kTableKey = "ring/table";
+
+constexpr const char* kClusterKey = "cluster/uuid";
+constexpr const char* kLinkPrefix = "link/";
+
+std::string HashOf(std::string_view bytes) {
+  std::uint64_t hash = XXH3_64bits(bytes.data(), bytes.size());
+  std::string text;
+  for (int i = 0; i < 8; ++i, hash >>= 8) text.push_back(static_cast<char>(hash & 0xFF));
+  return text;
+}
+
+Result<proto::StateBackup> Parse(std::string_view bytes) {
+  const bool framed = bytes.size() >= kHeaderBytes && bytes.starts_with(kMagic);
+  if (!framed) return Fail(Code::kInvalid, "it is no backup of a coordinator");
+  const std::string_view body = bytes.substr(kHeaderBytes);
+  if (bytes.substr(kMagic.size(), kHeaderBytes - kMagic.size()) != HashOf(body)) {
+    return Fail(Code::kInvalid, "the backup is damaged: take another one");
+  }
+  proto::StateBackup backup;
+  const bool parsed = backup.ParseFromArray(body.data(), static_cast<int>(body.size()));
+  if (!parsed) return Fail(Code::kInvalid, "the backup is damaged: take another one");
+  if (backup.format() == kFormat) return backup;
+  return Fail(Code::kInvalid,
+              fmt::format("the backup has format {}, and this version reads {}: restore it with "
+                          "the version that made it",
+                          backup.format(), kFormat));
+}
+
+Status CheckCluster(const proto::StateBackup& backup, const Uuid& cluster, Uuid& found) {
+  for (const proto::StateBackup::Row& row : backup.rows()) {
+    if (row.key() == kClusterKey) found = Uuid::Parse(row.value());
+  }
+  if (found.IsZero()) return Fail(Code::kInvalid, "the backup names no cluster: take another one");
+  if (cluster.IsZero() || cluster == found) return {};
+  return Fail(Code::kInvalid,
+              fmt::format("the backup is of cluster {}, and this coordinator's certificates are of "
+                          "cluster {}: give it the trust folder of the backup's cluster, or make "
+                          "certificates with 'forebay init --cluster {}'",
+                          found.ToString(), cluster.ToString(), found.ToString()));
+}
+
+/// Nodes that have come by are no hindrance: they come again.
+Status CheckEmpty(const std::vector<std::pair<std::string, std::string>>& rows) {
+  const auto count = [&rows](std::string_view prefix) {
+    return std::ranges::count_if(rows,
+                                 [&](const auto& row) { return row.first.starts_with(prefix); });
+  };
+  const auto links = count(kLinkPrefix);
+  const auto pins = count("pin/");
+  const auto tasks = count("task/");
+  if (links + pins + tasks == 0) return {};
+  return Fail(Code::kInvalid,
+              fmt::format("this cluster has a state of its own (links: {}, pins: {}, tasks: {}), "
+                          "and a backup is restored into a new one alone: start the coordinator "
+                          "with an empty --state-dir (with --etcd: an empty --etcd-prefix) first",
+                          links, pins, tasks));
+}
+
+/// The row's value, with what is counted up set to `least` or more.
+Result<std::string> Raised(const proto::StateBackup::Row& row, std::uint64_t least) {
+  if (row.key() == kTableKey) {
+    Result<RingTable> table = RingTable::Parse(row.value());
+    if (!table) return Fail(table.error().Within("the backup's ring table"));
+    return table->AtEpoch(std::max(table->epoch() + 1, least)).Serialize();
+  }
+  if (!row.key().starts_with(kLinkPrefix)) return row.value();
+  proto::LinkRecord link;
+  if (!link.ParseFromString(row.value())) {
+    return Fail(Code::kInvalid, "the backup's record '" + row.key() + "' is damaged");
+  }
+  link.set_next_generation(std::max(link.next_generation() + 1, least));
+  return link.SerializeAsString();
+}
+
+}  // namespace
+
+Result<std::string> MakeBackup(StateStore& store, std::uint64_t fence, std::int64_t now_unix_s) {
+  auto rows = store.Scan("");
+  if (!rows) return Fail(rows.error());
+  proto::StateBackup backup;
+  backup.set_format(kFormat);
+  backup.set_fence(fence);
+  backup.set_taken_unix_s(now_unix_s);
+  for (auto& [key, value] : *rows) {
+    if (key == kFenceKey) continue;
+    proto::StateBackup::Row& row = *backup.add_rows();
+    row.set_key(std::move(key));
+    row.set_value(std::move(value));
+  }
+  const std::string body = backup.SerializeAsString();
+  std::string bytes(kMagic);
+  bytes += HashOf(body);
+  bytes += body;
+  return bytes;
+}
+
+Result<RestoredBackup> RestoreBackup(StateStore& store, std::string_view bytes, const Uuid& cluster,
+                                     std::int64_t now_unix_s) {
+  Result<proto::StateBackup> backup = Parse(bytes);
+  if (!backup) return Fail(backup.error());
+  RestoredBackup restored;
+  restored.taken_unix_s = backup->taken_unix_s();
+  Status fits = CheckCluster(*backup, cluster, restored.cluster);
+  if (!fits) return Fail(fits.error());
+  auto present = store.Scan("");
+  if (!present) return Fail(present.error());
+  Status empty = CheckEmpty(*present);
+  if (!empty) return Fail(empty.error());
+
+  const auto least = static_cast<std::uint64_t>(std::max<std::int64_t>(0, now_unix_s));
+  StateBatch batch;
+  for (const auto& [key, value] : *present) {
+    if (key != kFenceKey) batch.Delete(key);
+  }
+  for (const proto::StateBackup::Row& row : backup->rows()) {
+    Result<std::string> value = Raised(row, least);
+    if (!value) return Fail(value.error());
+    batch.Put(row.key(), std::move(*value));
+    if (row.key().starts_with(kLinkPrefix)) ++restored.links;
+  }
+  Result<std::uint64_t> fence = store.ClaimAbove(std::max(backup->fence(), least));
+  if (!fence) return Fail(fence.error());
+  restored.fence = *fence;
+  Status written = store.Write(batch, *fence);
+  if (!written) return Fail(written.error());
+  return restored;
+}
+
+}  // namespace forebay
