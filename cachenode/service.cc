@@ -118,7 +118,8 @@ Task<Result<CheckedRead>> Service::Checked(const std::string& message, const Pee
   auto link = co_await FindLink(read.request.link);
   if (!link) co_return Fail(link.error());
   read.link = std::move(*link);
-  if (!MayRead(peer, read.link->name)) co_return Fail(NotGranted(peer, read.link->name));
+  if (!MayRead(peer, read.link->name, read.link->set))
+    co_return Fail(NotGranted(peer, read.link->name));
   co_return read;
 }
 
@@ -250,7 +251,7 @@ Task<Status> Service::MayAskAbout(proto::CheckBlocksRequest request, PeerIdentit
   if (one.link.IsZero()) co_return Fail(Code::kInvalid, "the request names no link");
   auto link = co_await FindLink(one.link);
   if (!link) co_return Fail(link.error());
-  if (!MayRead(peer, (*link)->name)) co_return Fail(NotGranted(peer, (*link)->name));
+  if (!MayRead(peer, (*link)->name, (*link)->set)) co_return Fail(NotGranted(peer, (*link)->name));
   for (const proto::BlockKey& key : request.blocks()) {
     one.block = FromProto(key);
     Status named = CheckBlock(**link, one);

@@ -30,6 +30,9 @@ std::size_t FindVerbWord(const std::vector<std::string>& words, const Options& g
 
 namespace {
 
+/// Of an argument that may be given several times: more than any verb takes.
+constexpr int kMostArguments = 1000;
+
 /// An option and the texts that were given for it.
 struct Collected {
   const Option* option;
@@ -48,8 +51,10 @@ void Declare(CLI::App& app, Collected& collected) {
     collected.texts = texts;
     return true;
   };
+  const bool list = option.positional() && option.repeats;
   app.add_option(names, collect)
-      ->expected(1)
+      ->expected(1, list ? kMostArguments : 1)
+      ->allow_extra_args(list)
       ->multi_option_policy(option.repeats ? CLI::MultiOptionPolicy::TakeAll
                                            : CLI::MultiOptionPolicy::TakeLast);
 }

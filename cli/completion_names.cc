@@ -1,11 +1,13 @@
 #include "cli/completion_names.h"
 
 #include <algorithm>
+#include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 #include <optional>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "cli/verb_table.h"
 #include "proto/coordinator.pb.h"
@@ -24,10 +26,9 @@ std::string TextOf(const boost::json::value& row, std::string_view key) {
   return text == nullptr ? std::string() : std::string(text->begin(), text->end());
 }
 
-/// What the verb `list` prints with -o json under its own name, by two of its members.
-std::vector<Candidate> Listed(std::string_view list, std::string_view name, std::string_view about,
-                              Session& session) {
-  const VerbRow* row = FindVerb(list);
+/// What the verb prints with -o json; empty when it fails.
+boost::json::object Printed(std::string_view verb_name, Session& session) {
+  const VerbRow* row = FindVerb(verb_name);
   if (row == nullptr) return {};
   std::ostringstream printed;
   std::ostringstream unheard;
@@ -39,7 +40,13 @@ std::vector<Candidate> Listed(std::string_view list, std::string_view name, std:
   boost::system::error_code failed;
   const boost::json::value document = boost::json::parse(printed.str(), failed);
   const boost::json::object* members = failed ? nullptr : document.if_object();
-  const boost::json::value* rows = members == nullptr ? nullptr : members->if_contains(list);
+  return members == nullptr ? boost::json::object() : *members;
+}
+
+/// The rows of the array `list`, by two of their members.
+std::vector<Candidate> RowsOf(const boost::json::object& document, std::string_view list,
+                              std::string_view name, std::string_view about) {
+  const boost::json::value* rows = document.if_contains(list);
   if (rows == nullptr || !rows->is_array()) return {};
   std::vector<Candidate> found;
   for (const boost::json::value& each : rows->get_array()) {
@@ -48,8 +55,18 @@ std::vector<Candidate> Listed(std::string_view list, std::string_view name, std:
   return found;
 }
 
+/// What the verb `list` prints under its own name.
+std::vector<Candidate> Listed(std::string_view list, std::string_view name, std::string_view about,
+                              Session& session) {
+  return RowsOf(Printed(list, session), list, name, about);
+}
+
+/// Sets, too.
 std::vector<Candidate> Links(Session& session) {
-  return Listed("links", "name", "source", session);
+  const boost::json::object document = Printed("links", session);
+  std::vector<Candidate> found = RowsOf(document, "links", "name", "source");
+  for (Candidate& set : RowsOf(document, "sets", "name", "state")) found.push_back(std::move(set));
+  return found;
 }
 
 /// What lies in the folder `parent`, a NAME/ or NAME/sub/path/.

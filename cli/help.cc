@@ -41,7 +41,8 @@ std::string Synopsis(const VerbRow& row, const Options& options) {
   std::string text = "forebay " + row.name;
   for (const Option& option : options.all()) {
     if (!option.positional()) continue;
-    const std::string& shown = option.value.empty() ? option.name : option.value;
+    std::string shown = option.value.empty() ? option.name : option.value;
+    if (option.repeats) shown += "…";
     text += option.required ? " " + shown : " [" + shown + "]";
   }
   return text + " [OPTIONS]";

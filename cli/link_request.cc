@@ -10,6 +10,7 @@
 #include "common/model/key_filter.h"
 #include "common/model/limits.h"
 #include "common/model/link.h"
+#include "common/model/link_set.h"
 
 namespace forebay {
 namespace {
@@ -59,8 +60,12 @@ Status LinkWish::TakeBlockSize(const std::string& text) {
 
 void LinkWish::Declare(Options& options) {
   options_.set_refresh(static_cast<std::uint32_t>(RefreshPolicy::kOnDemand));
-  options.Argument("SOURCE", "s3://bucket/prefix", source_);
-  options.Text("--as", "NAME", "the link's name (default: the last part of the prefix)", name_);
+  options.Arguments("SOURCE",
+                    "s3://bucket/prefix; several make a set, with a directory for each: DIR=s3://… "
+                    "names it (default: the last part of the prefix)",
+                    sources_);
+  options.Text("--as", "NAME",
+               "the link's name (default: the last part of the prefix); of a set needed", name_);
   options.Texts("--include", "GLOB",
                 "link only keys that match: *.jpg, /train/**; may be given several times",
                 includes_);
@@ -104,6 +109,13 @@ void LinkWish::Declare(Options& options) {
                  options_.set_priority(static_cast<std::int32_t>(*priority));
                  return {};
                });
+  DeclareAccess(options);
+  options.Switch("--no-background-fill", "fetch only what is read, however much a job reads of it",
+                 no_background_fill_);
+}
+
+/// How S3 is reached.
+void LinkWish::DeclareAccess(Options& options) {
   using Wish = proto::LinkRequest;
   options.Flag("--endpoint-url", "URL", "of an S3 other than AWS's",
                Into(options_, &Wish::set_endpoint<const std::string&>));
@@ -123,37 +135,78 @@ void LinkWish::Declare(Options& options) {
                  options_.set_expected_owner(text);
                  return {};
                });
-  options.Switch("--no-background-fill", "fetch only what is read, however much a job reads of it",
-                 no_background_fill_);
   options.Switch("--no-sign-request", "read a public bucket without credentials", no_sign_);
 }
 
-Result<proto::LinkRequest> LinkWish::Request() const {
+std::string LinkWish::source() const {
+  if (is_set()) return "";
+  return names_say_where() ? manifest_ : sources_.front();
+}
+
+/// Of a link: where it is, and its name.
+Status LinkWish::TakeSource(proto::LinkRequest& request) const {
   Result<S3Location> location = ParseS3Location(source());
   if (!location) return Fail(location.error());
+  const std::string& given = sources_.front();
+  if (names_say_where() && !name_.empty() && name_ != given) {
+    return Fail(Code::kInvalid,
+                fmt::format("the link is named '{}' and '{}': leave --as out", given, name_));
+  }
+  if (names_say_where()) location = S3Location{};
+  const std::string chosen = names_say_where() ? given : name_;
+  const std::string name = chosen.empty() ? DefaultLinkName(*location) : chosen;
+  Status valid = ValidateLinkName(name);
+  if (!valid) return valid;
+  request.set_name(name);
+  request.set_bucket(location->bucket);
+  request.set_prefix(location->prefix);
+  return {};
+}
+
+Status LinkWish::TakeParts(proto::LinkRequest& request) const {
+  if (!manifest_.empty()) {
+    return Fail(Code::kInvalid,
+                "--manifest names the objects of one link: give it one source, or none");
+  }
+  if (name_.empty()) {
+    return Fail(Code::kInvalid, fmt::format("{} sources make a set, which needs a name: give --as "
+                                            "NAME",
+                                            sources_.size()));
+  }
+  Status valid = ValidateLinkName(name_);
+  if (!valid) return valid;
+  std::vector<SetPart> parts;
+  for (const std::string& source : sources_) {
+    Result<SetPart> part = ParseSetPart(source);
+    if (!part) return Fail(part.error());
+    parts.push_back(std::move(*part));
+  }
+  valid = ValidateParts(name_, parts);
+  if (!valid) return valid;
+  request.set_name(name_);
+  for (const SetPart& part : parts) {
+    proto::LinkPart& added = *request.add_parts();
+    added.set_name(part.name);
+    added.set_bucket(part.location.bucket);
+    added.set_prefix(part.location.prefix);
+  }
+  return {};
+}
+
+Result<proto::LinkRequest> LinkWish::Request() const {
   if (!manifest_.empty()) {
     const Result<S3Location> manifest = ParseS3Location(manifest_);
     if (!manifest) return Fail(manifest.error().Within("--manifest"));
   }
   if (skip_bad_ && manifest_.empty())
     return Fail(Code::kInvalid, "--skip-bad is about the lines of a --manifest: give one");
-  if (names_say_where() && !name_.empty() && name_ != source_) {
-    return Fail(Code::kInvalid,
-                fmt::format("the link is named '{}' and '{}': leave --as out", source_, name_));
-  }
-  if (names_say_where()) location = S3Location{};
-  const std::string given = names_say_where() ? source_ : name_;
-  const std::string name = given.empty() ? DefaultLinkName(*location) : given;
-  Status valid = ValidateLinkName(name);
-  if (!valid) return Fail(valid.error());
   const Result<KeyFilter> filter = KeyFilter::Parse(includes_, excludes_);
   if (!filter) return Fail(filter.error());
   proto::LinkRequest request = options_;
+  const Status taken = is_set() ? TakeParts(request) : TakeSource(request);
+  if (!taken) return Fail(taken.error());
   for (const std::string& glob : includes_) request.add_includes(glob);
   for (const std::string& glob : excludes_) request.add_excludes(glob);
-  request.set_name(name);
-  request.set_bucket(location->bucket);
-  request.set_prefix(location->prefix);
   if (path_style_) request.set_path_style(kPathStyleYes);
   request.set_requester_pays(requester_pays_);
   request.set_no_sign(no_sign_);

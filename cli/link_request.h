@@ -17,16 +17,23 @@ class LinkWish {
 
   /// The request; the name is filled in, also when --as is not given. kInvalid.
   Result<proto::LinkRequest> Request() const;
-  /// What is linked, as the user wrote it: a location, or the manifest.
-  const std::string& source() const { return names_say_where() ? manifest_ : source_; }
+  /// What is linked, as the user wrote it: a location, or the manifest; "" = it is a set.
+  std::string source() const;
+  /// Several sources: the link is a set.
+  bool is_set() const { return sources_.size() > 1; }
 
  private:
   /// `link NAME --manifest s3://…`: no prefix is given.
-  bool names_say_where() const { return !manifest_.empty() && !source_.starts_with("s3://"); }
+  bool names_say_where() const {
+    return !is_set() && !manifest_.empty() && !sources_.front().starts_with("s3://");
+  }
+  void DeclareAccess(Options& options);
+  Status TakeSource(proto::LinkRequest& request) const;
+  Status TakeParts(proto::LinkRequest& request) const;
   Status TakeRefresh(const std::string& text);
   Status TakeBlockSize(const std::string& text);
 
-  std::string source_;
+  std::vector<std::string> sources_;
   std::string name_;
   std::vector<std::string> includes_;
   std::vector<std::string> excludes_;

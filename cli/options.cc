@@ -75,6 +75,19 @@ void Options::OptionalArgument(std::string name, std::string help, std::string& 
   all_.back().required = false;
 }
 
+void Options::Arguments(std::string name, std::string help, std::vector<std::string>& out) {
+  all_.push_back({.name = std::move(name),
+                  .short_name = "",
+                  .value = "",
+                  .help = std::move(help),
+                  .required = true,
+                  .repeats = true,
+                  .take = [&out](const std::string& text) -> Status {
+                    out.push_back(text);
+                    return {};
+                  }});
+}
+
 void Options::Argument(std::string name, std::string help, std::string& out) {
   all_.push_back({.name = std::move(name),
                   .short_name = "",

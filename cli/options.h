@@ -41,6 +41,8 @@ class Options {
   /// a required argument.
   void Choice(std::string name, std::vector<std::string> words, std::string help, std::string& out);
   void Argument(std::string name, std::string help, std::string& out);
+  /// An argument that is given once or several times: adds its texts to `out`.
+  void Arguments(std::string name, std::string help, std::vector<std::string>& out);
   void OptionalArgument(std::string name, std::string help, std::string& out);
   void Add(Option option) { all_.push_back(std::move(option)); }
 

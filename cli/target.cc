@@ -26,6 +26,8 @@ std::string Joined(std::string_view a, std::string_view b) {
 std::expected<std::string, Failure> ShownAt(const std::string& place) {
   const std::expected<boost::json::object, Failure> config = ConfigOfMount(place);
   if (!config) return std::unexpected(config.error());
+  // Of the top of a set's mount.
+  if (TextIn(*config, "link").empty()) return TextIn(*config, "set");
   return Joined(TextIn(*config, "link"), TextIn(*config, "sub_path"));
 }
 

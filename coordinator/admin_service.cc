@@ -10,10 +10,13 @@
 #include "common/base/version.h"
 #include "common/base/wall_clock.h"
 #include "common/model/limits.h"
+#include "common/model/link_set.h"
 #include "common/wire/messages.h"
 #include "coordinator/preload_records.h"
+#include "coordinator/set_sums.h"
 #include "coordinator/target.h"
 #include "coordinator/target_listing.h"
+#include "coordinator/task_sum.h"
 
 namespace forebay {
 namespace {
@@ -24,6 +27,7 @@ constexpr int kMostChangedShown = 100;
 constexpr std::chrono::milliseconds kFreshStatsWait{1500};
 constexpr std::chrono::seconds kDefaultWindow{60};
 constexpr std::uint32_t kDefaultListLimit = 1000;
+constexpr std::uint32_t kDirectory = 1;  // ListedEntry.kind
 constexpr std::int64_t kFailedTaskAlertSeconds = 3600;
 
 /// Work that must answer before the caller gives up leaves this much for the way back.
@@ -66,36 +70,80 @@ Task<Result<RpcReply>> AdminService::Unlink(RpcCall call) {
   proto::UnlinkRequest request;
   Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
-  Result<Link> link = parts_.links.Find(request.name());
-  if (!link) co_return Fail(link.error());
-  if (!link->spec.pins.empty()) {
+  std::vector<Link> links = parts_.links.PartsOf(request.name());
+  if (links.empty()) {
+    Result<Link> link = parts_.links.Find(request.name());
+    if (!link) co_return Fail(link.error());
+    links.push_back(std::move(*link));
+  }
+  for (const Link& link : links) {
+    if (link.spec.pins.empty()) continue;
     co_return Fail(
         Code::kInvalid,
         fmt::format("link '{}' is pinned: `forebay pins` shows what, `forebay unpin` ends "
                     "it; nothing was changed",
-                    link->spec.name));
+                    link.spec.name));
   }
   proto::UnlinkReply reply;
-  if (request.evict()) {
+  const bool is_part = links.size() == 1 && !links.front().spec.set.empty();
+  for (const Link& link : links) {
+    if (!request.evict() || is_part) break;  // a part is refused
     std::vector<proto::NodeEvicted> evicted = co_await parts_.census.EvictLink(
-        link->spec.id, parts_.membership.CurrentRoster(), EvictRules(), BeforeCallers(call));
-    for (const proto::NodeEvicted& node : evicted) *reply.add_evicted() = node;
+        link.spec.id, parts_.membership.CurrentRoster(), EvictRules(), BeforeCallers(call));
+    for (const proto::NodeEvicted& node : evicted) AddEvicted(*reply.mutable_evicted(), node);
   }
-  Result<Link> removed = co_await parts_.linker.Remove(request.name());
+  Result<std::vector<Link>> removed = co_await parts_.linker.Remove(request.name());
   if (!removed) co_return Fail(removed.error());
   co_return ReplyWith(reply);
 }
 
-Result<LocatedTarget> AdminService::Locate(const std::string& target) const {
-  return LocateTarget(target, parts_.links, parts_.index);
+Result<LocatedTargets> AdminService::Locate(const std::string& target) const {
+  return LocateTargets(target, parts_.links, parts_.index);
+}
+
+/// A set's parts, as its mount shows them.
+Task<Result<proto::ListTargetReply>> AdminService::ListParts(LocatedTargets parts,
+                                                             proto::ListTargetRequest request,
+                                                             Deadline deadline) {
+  if (request.hidden()) {
+    co_return Fail(Code::kInvalid,
+                   fmt::format("'{0}' is a set, and hidden keys are those of one link: name a "
+                               "part, as in {0}/{1}",
+                               parts.name, PartOf(parts.all.front().link)));
+  }
+  proto::ListTargetReply reply;
+  reply.set_link(parts.name);
+  const Roster roster = parts_.membership.CurrentRoster();
+  for (const LocatedTarget& part : parts.all) {
+    proto::ListedEntry& entry = *reply.add_entries();
+    entry.set_name(std::string(PartOf(part.link)));
+    entry.set_kind(kDirectory);
+    if (!request.with_cached()) continue;
+    std::vector<SnapshotRow> roots = {part.row};
+    Result<CacheCount> count =
+        co_await parts_.census.Count(part.snapshot, std::move(roots), roster, deadline);
+    if (!count) co_return Fail(count.error());
+    const CacheTally& tally = count->tallies.front();
+    entry.set_size(tally.bytes);
+    entry.set_cached_bytes(tally.cached_bytes);
+    entry.set_unknown_bytes(tally.unknown_bytes);
+  }
+  co_return reply;
 }
 
 Task<Result<RpcReply>> AdminService::ListTarget(RpcCall call) {
   proto::ListTargetRequest request;
   Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
-  Result<LocatedTarget> target = Locate(request.target().text());
-  if (!target) co_return Fail(target.error());
+  Result<LocatedTargets> found = Locate(request.target().text());
+  if (!found) co_return Fail(found.error());
+  if (found->is_set) {
+    Result<proto::ListTargetReply> parts =
+        co_await ListParts(std::move(*found), std::move(request), BeforeCallers(call));
+    if (!parts) co_return Fail(parts.error());
+    co_return ReplyWith(*parts);
+  }
+  const LocatedTarget* const target = &found->all.front();
   const std::uint32_t asked = request.limit() == 0 ? kDefaultListLimit : request.limit();
   const std::uint32_t limit = std::min(asked, static_cast<std::uint32_t>(kMaxRepeatedFields));
   auto list = [snapshot = target->snapshot, row = target->row, cursor = request.cursor(), limit,
@@ -123,28 +171,22 @@ Task<Result<RpcReply>> AdminService::ListTarget(RpcCall call) {
   co_return ReplyWith(reply);
 }
 
-Task<Result<RpcReply>> AdminService::CheckTarget(RpcCall call) {
-  proto::CheckTargetRequest request;
-  Status parsed = ParseMessage(call.message, request);
-  if (!parsed) co_return Fail(parsed.error());
-  Result<LocatedTarget> target = Locate(request.target().text());
-  if (!target) co_return Fail(target.error());
-  const Roster roster = parts_.membership.CurrentRoster();
+Task<Result<proto::CheckTargetReply>> AdminService::CheckOne(LocatedTarget target, bool verify,
+                                                             Roster roster, Deadline deadline) {
   proto::CheckTargetReply reply;
-  if (request.verify()) {
+  if (verify) {
     Result<VerifyCount> verified =
-        co_await parts_.census.Verify(target->snapshot, target->row, roster, BeforeCallers(call));
+        co_await parts_.census.Verify(target.snapshot, target.row, roster, deadline);
     if (!verified) co_return Fail(verified.error());
     reply.set_verified_blocks(verified->verified);
     reply.set_corrupt_blocks(verified->corrupt);
   }
   // After the broken copies are gone.
-  std::vector<SnapshotRow> roots = {target->row};
+  std::vector<SnapshotRow> roots = {target.row};
   Result<CacheCount> count =
-      co_await parts_.census.Count(target->snapshot, std::move(roots), roster, BeforeCallers(call));
+      co_await parts_.census.Count(target.snapshot, std::move(roots), roster, deadline);
   if (!count) co_return Fail(count.error());
   const CacheTally& tally = count->tallies.front();
-  reply.set_link(target->link.name);
   reply.set_objects(tally.objects);
   reply.set_bytes(tally.bytes);
   reply.set_blocks(tally.blocks);
@@ -155,59 +197,98 @@ Task<Result<RpcReply>> AdminService::CheckTarget(RpcCall call) {
   reply.set_unknown_bytes(tally.unknown_bytes);
   reply.set_set_aside_blocks(tally.set_aside_blocks);
   for (proto::UnknownNode& node : count->unknown) *reply.add_unknown() = std::move(node);
-  for (proto::ChangedFile& file : parts_.changed.Below(target->link.id, target->path)) {
+  for (proto::ChangedFile& file : parts_.changed.Below(target.link.id, target.path)) {
     reply.set_changed_objects(reply.changed_objects() + 1);
     if (reply.changed_size() < kMostChangedShown) *reply.add_changed() = std::move(file);
   }
-  if (target->row.index == 0) reply.set_hidden_keys(target->snapshot->totals().hidden_keys);
+  if (target.row.index == 0) reply.set_hidden_keys(target.snapshot->totals().hidden_keys);
+  co_return reply;
+}
+
+Task<Result<RpcReply>> AdminService::CheckTarget(RpcCall call) {
+  proto::CheckTargetRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  Result<LocatedTargets> found = Locate(request.target().text());
+  if (!found) co_return Fail(found.error());
+  const Roster roster = parts_.membership.CurrentRoster();
+  proto::CheckTargetReply reply;
+  for (const LocatedTarget& target : found->all) {
+    Result<proto::CheckTargetReply> one =
+        co_await CheckOne(target, request.verify(), roster, BeforeCallers(call));
+    if (!one) co_return Fail(one.error());
+    if (found->is_set) {
+      AddTo(reply, *one, std::string(PartOf(target.link)));
+    } else {
+      reply = std::move(*one);
+    }
+  }
+  reply.set_link(found->name);
   co_return ReplyWith(reply);
+}
+
+Status AdminService::CheckUnread(const LinkSpec& link) const {
+  const std::optional<JobActivity> job = parts_.stats.LastReader(link.id);
+  if (!job || job->idle >= kJobEnds) return {};
+  return Fail(Code::kInvalid,
+              fmt::format("job '{}' read link '{}' {} s ago: give --force to evict what a "
+                          "running job reads; nothing was freed",
+                          job->job, link.name,
+                          std::chrono::floor<std::chrono::seconds>(job->idle).count()));
+}
+
+Task<Result<proto::EvictTargetReply>> AdminService::EvictOne(LocatedTarget target, EvictRules rules,
+                                                             Roster nodes, Deadline deadline) {
+  std::vector<SnapshotRow> roots = {target.row};
+  Result<CacheCount> count =
+      co_await parts_.census.Count(target.snapshot, std::move(roots), nodes, deadline);
+  if (!count) co_return Fail(count.error());
+  proto::EvictTargetReply reply;
+  reply.set_objects(count->tallies.front().objects);
+  reply.set_cached_bytes(count->tallies.front().cached_bytes);
+  const bool whole_link = target.row.index == 0;
+  if (whole_link) {
+    if (count->tallies.front().set_aside_blocks > 0 && !rules.dry_run) {
+      // By name as well: only so a node tries again what it has set aside.
+      auto named =
+          co_await parts_.census.Evict(target.snapshot, target.row, nodes, rules, deadline);
+      if (!named) co_return Fail(named.error());
+    }
+    std::vector<proto::NodeEvicted> evicted =
+        co_await parts_.census.EvictLink(target.link.id, nodes, rules, deadline);
+    for (const proto::NodeEvicted& node : evicted) *reply.add_nodes() = node;
+    co_return reply;
+  }
+  Result<std::vector<proto::NodeEvicted>> evicted =
+      co_await parts_.census.Evict(target.snapshot, target.row, nodes, rules, deadline);
+  if (!evicted) co_return Fail(evicted.error());
+  for (const proto::NodeEvicted& node : *evicted) *reply.add_nodes() = node;
+  co_return reply;
 }
 
 Task<Result<RpcReply>> AdminService::EvictTarget(RpcCall call) {
   proto::EvictTargetRequest request;
   Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
-  Result<LocatedTarget> target = Locate(request.target().text());
-  if (!target) co_return Fail(target.error());
+  Result<LocatedTargets> found = Locate(request.target().text());
+  if (!found) co_return Fail(found.error());
   if (!request.force() && !request.dry_run()) {
-    const std::optional<JobActivity> job = parts_.stats.LastReader(target->link.id);
-    if (job && job->idle < kJobEnds) {
-      co_return Fail(Code::kInvalid,
-                     fmt::format("job '{}' read link '{}' {} s ago: give --force to evict what a "
-                                 "running job reads; nothing was freed",
-                                 job->job, target->link.name,
-                                 std::chrono::floor<std::chrono::seconds>(job->idle).count()));
+    for (const LocatedTarget& target : found->all) {
+      const Status unread = CheckUnread(target.link);
+      if (!unread) co_return Fail(unread.error());
     }
   }
   const Roster nodes = parts_.membership.CurrentRoster();
-  const Deadline deadline = BeforeCallers(call);
-  std::vector<SnapshotRow> roots = {target->row};
-  Result<CacheCount> count =
-      co_await parts_.census.Count(target->snapshot, std::move(roots), nodes, deadline);
-  if (!count) co_return Fail(count.error());
-  proto::EvictTargetReply reply;
-  reply.set_link(target->link.name);
-  reply.set_objects(count->tallies.front().objects);
-  reply.set_cached_bytes(count->tallies.front().cached_bytes);
   const EvictRules rules{.unused_for_hours = request.unused_for_hours(),
                          .dry_run = request.dry_run()};
-  const bool whole_link = target->row.index == 0;
-  if (whole_link) {
-    if (count->tallies.front().set_aside_blocks > 0 && !rules.dry_run) {
-      // By name as well: only so a node tries again what it has set aside.
-      auto named =
-          co_await parts_.census.Evict(target->snapshot, target->row, nodes, rules, deadline);
-      if (!named) co_return Fail(named.error());
-    }
-    std::vector<proto::NodeEvicted> evicted =
-        co_await parts_.census.EvictLink(target->link.id, nodes, rules, deadline);
-    for (const proto::NodeEvicted& node : evicted) *reply.add_nodes() = node;
-    co_return ReplyWith(reply);
+  proto::EvictTargetReply reply;
+  for (const LocatedTarget& target : found->all) {
+    Result<proto::EvictTargetReply> one =
+        co_await EvictOne(target, rules, nodes, BeforeCallers(call));
+    if (!one) co_return Fail(one.error());
+    AddTo(reply, *one);
   }
-  Result<std::vector<proto::NodeEvicted>> evicted =
-      co_await parts_.census.Evict(target->snapshot, target->row, nodes, rules, deadline);
-  if (!evicted) co_return Fail(evicted.error());
-  for (const proto::NodeEvicted& node : *evicted) *reply.add_nodes() = node;
+  reply.set_link(found->name);
   co_return ReplyWith(reply);
 }
 
@@ -215,7 +296,14 @@ Task<Result<RpcReply>> AdminService::Explain(RpcCall call) {
   proto::ExplainRequest request;
   Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
-  Result<LocatedTarget> target = Locate(request.target().text());
+  const std::vector<LinkSpec> parts = PartsNamed(request.target().text(), parts_.links.Specs());
+  if (!parts.empty()) {
+    co_return Fail(Code::kInvalid,
+                   fmt::format("'{0}' is a set: explain needs the path of a file below a part, as "
+                               "in {0}/{1}/PATH",
+                               parts.front().set, PartOf(parts.front())));
+  }
+  Result<LocatedTarget> target = LocateTarget(request.target().text(), parts_.links, parts_.index);
   if (!target) co_return Fail(target.error());
   Result<proto::ExplainReply> reply = co_await parts_.explainer.Explain(
       std::move(*target), parts_.membership.CurrentRoster(), BeforeCallers(call));
@@ -267,6 +355,12 @@ Task<Result<RpcReply>> AdminService::Refresh(RpcCall call) {
   proto::RefreshRequest request;
   Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
+  const std::vector<LinkSpec> parts = PartsNamed(request.target().text(), parts_.links.Specs());
+  if (!parts.empty()) {
+    Result<proto::RefreshReply> set = co_await RefreshParts(parts);
+    if (!set) co_return Fail(set.error());
+    co_return ReplyWith(*set);
+  }
   // What is refreshed need not exist in the listing: it may be new in S3.
   Result<ResolvedTarget> target = ResolveTarget(request.target().text(), parts_.links.Specs());
   if (!target) co_return Fail(target.error());
@@ -274,6 +368,23 @@ Task<Result<RpcReply>> AdminService::Refresh(RpcCall call) {
       std::move(target->link), std::move(target->path), RefreshCause::kAsked);
   if (!reply) co_return Fail(reply.error());
   co_return ReplyWith(*reply);
+}
+
+/// A task for each part, of which some may have run already.
+Task<Result<proto::RefreshReply>> AdminService::RefreshParts(std::vector<LinkSpec> parts) {
+  proto::RefreshReply sum;
+  sum.set_link(parts.front().set);
+  sum.set_started(true);
+  std::vector<std::string> tasks;
+  for (const LinkSpec& part : parts) {
+    Result<proto::RefreshReply> one =
+        co_await parts_.linker.StartRefresh(part, "", RefreshCause::kAsked);
+    if (!one) co_return Fail(one.error());
+    tasks.push_back(one->task_id());
+    sum.set_started(sum.started() && one->started());
+  }
+  sum.set_task_id(JoinTaskIds(tasks));
+  co_return sum;
 }
 
 }  // namespace forebay

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "common/base/asio.h"
@@ -58,8 +59,18 @@ class AdminService {
   Task<Result<RpcReply>> Explain(RpcCall call);
   Task<Result<RpcReply>> Stats(RpcCall call);
   Task<Result<RpcReply>> Refresh(RpcCall call);
+  Task<Result<proto::RefreshReply>> RefreshParts(std::vector<LinkSpec> parts);
 
-  Result<LocatedTarget> Locate(const std::string& target) const;
+  Result<LocatedTargets> Locate(const std::string& target) const;
+  Task<Result<proto::ListTargetReply>> ListParts(LocatedTargets parts,
+                                                 proto::ListTargetRequest request,
+                                                 Deadline deadline);
+  Task<Result<proto::CheckTargetReply>> CheckOne(LocatedTarget target, bool verify, Roster roster,
+                                                 Deadline deadline);
+  /// kInvalid while a job reads what is to be evicted.
+  Status CheckUnread(const LinkSpec& link) const;
+  Task<Result<proto::EvictTargetReply>> EvictOne(LocatedTarget target, EvictRules rules,
+                                                 Roster nodes, Deadline deadline);
 
   Parts parts_;
   const std::int64_t started_unix_s_;

@@ -45,34 +45,27 @@ Task<Result<RpcReply>> ClientService::GetLinks(RpcCall call) {
   if (!parsed) co_return Fail(parsed.error());
   proto::GetLinksReply reply;
   reply.set_cluster(BytesOf(cluster_));
-  if (request.name().empty()) {
-    for (const Link& link : links_.All()) {
-      if (MayRead(call.peer, link.spec.name)) *reply.add_links() = StateOf(link);
-    }
-    co_return ReplyWith(reply);
+  const std::string& name = request.name();
+  for (const Link& link : name.empty() ? links_.All() : links_.PartsOf(name)) {
+    if (MayRead(call.peer, link.spec.name, link.spec.set)) *reply.add_links() = StateOf(link);
   }
+  if (name.empty() || reply.links_size() > 0) co_return ReplyWith(reply);
+  Result<Link> link = links_.Find(name);
   // Who may not have it learns not even whether there is one.
-  if (!MayRead(call.peer, request.name())) co_return Fail(NotGranted(call.peer, request.name()));
-  Result<Link> link = links_.Find(request.name());
+  if (!MayRead(call.peer, name, link ? link->spec.set : ""))
+    co_return Fail(NotGranted(call.peer, name));
   if (!link) co_return Fail(link.error());
   *reply.add_links() = StateOf(*link);
   co_return ReplyWith(reply);
-}
-
-std::optional<std::string> ClientService::NameOfLink(const Uuid& link) const {
-  for (const Link& each : links_.All()) {
-    if (each.spec.id == link) return each.spec.name;
-  }
-  return std::nullopt;
 }
 
 Task<Result<RpcReply>> ClientService::ReadSnapshot(RpcCall call) {
   proto::ReadSnapshotRequest request;
   Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
-  const std::optional<std::string> name = NameOfLink(UuidFromBytes(request.link()));
-  if (call.peer.terms.links && (!name || !MayRead(call.peer, *name)))
-    co_return Fail(NotGranted(call.peer, name.value_or("?")));
+  const std::optional<Link> link = links_.FindById(UuidFromBytes(request.link()));
+  if (call.peer.terms.links && (!link || !MayRead(call.peer, link->spec.name, link->spec.set)))
+    co_return Fail(NotGranted(call.peer, link ? link->spec.name : "?"));
   Result<RpcReply> reply = co_await ReadPublished(index_, offload_, std::move(request));
   co_return reply;
 }

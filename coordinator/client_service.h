@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,7 +30,6 @@ class ClientService {
   Task<Result<RpcReply>> GetRing(RpcCall call);
   Task<Result<RpcReply>> GetLinks(RpcCall call);
   Task<Result<RpcReply>> ReadSnapshot(RpcCall call);
-  std::optional<std::string> NameOfLink(const Uuid& link) const;
 
   const Uuid cluster_;
   ClusterMembers& membership_;

@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
+#include "common/model/link_set.h"
 #include "common/wire/messages.h"
 #include "coordinator/records.h"
 #include "coordinator/target.h"
@@ -48,6 +50,32 @@ Result<Link> Decode(std::string_view bytes) {
   link.checked_unix_s = record.checked_unix_s();
   link.refresh_error = record.refresh_error();
   return link;
+}
+
+/// `parts` as they are when they are what is wanted.
+Result<std::vector<LinkRegistry::Added>> SameSet(const std::vector<Link>& parts,
+                                                 const std::vector<LinkSpec>& wanted) {
+  const std::string& set = wanted.front().set;
+  std::vector<LinkRegistry::Added> same;
+  for (const LinkSpec& spec : wanted) {
+    const auto part = std::ranges::find(
+        parts, spec.name, [](const Link& link) { return std::string_view(link.spec.name); });
+    const std::string difference = part == parts.end()
+                                       ? "it has no part '" + std::string(PartOf(spec)) + "'"
+                                       : DescribeDifference(part->spec, spec);
+    if (!difference.empty()) {
+      return Fail(Code::kInvalid,
+                  fmt::format("set '{}' exists with other parts or options ({}): unlink it first, "
+                              "or give this one another name with --as",
+                              set, difference));
+    }
+    same.push_back({.link = *part, .is_new = false});
+  }
+  if (parts.size() == wanted.size()) return same;
+  return Fail(Code::kInvalid,
+              fmt::format("set '{}' exists with {} parts, not {}: unlink it first, or give this "
+                          "one another name with --as",
+                          set, parts.size(), wanted.size()));
 }
 
 std::string_view RefreshName(RefreshPolicy policy) {
@@ -103,6 +131,7 @@ std::string DescribeDifference(const LinkSpec& existing, const LinkSpec& wanted)
   };
   compare("include", globs(existing.includes), globs(wanted.includes));
   compare("exclude", globs(existing.excludes), globs(wanted.excludes));
+  compare("set", fmt::format("'{}'", existing.set), fmt::format("'{}'", wanted.set));
   compare("POSIX metadata", existing.posix_metadata, wanted.posix_metadata);
   compare("background fill", existing.background_fill, wanted.background_fill);
   compare("quota", existing.quota_bytes, wanted.quota_bytes);
@@ -138,7 +167,18 @@ Status LinkRegistry::Persist(StateBatch batch) {
   return store_.Write(batch, fence_);
 }
 
+Status LinkRegistry::CheckNoSet(std::string_view name) const {
+  const std::vector<Link> parts = PartsOf(name);
+  if (parts.empty()) return {};
+  return Fail(Code::kInvalid,
+              fmt::format("'{}' is a set of {} links: unlink it first, or give this one another "
+                          "name with --as",
+                          name, parts.size()));
+}
+
 Status LinkRegistry::CheckAdd(const LinkSpec& spec) const {
+  Status free = CheckNoSet(spec.name);
+  if (!free) return free;
   std::scoped_lock lock(mutex_);
   const auto existing = links_.find(spec.name);
   if (existing == links_.end()) return {};
@@ -166,6 +206,61 @@ Result<LinkRegistry::Added> LinkRegistry::Add(LinkSpec spec) {
   Status stored = Store(link, task);
   if (!stored) return Fail(stored.error());
   return Added{.link = std::move(link), .is_new = true};
+}
+
+Status LinkRegistry::CheckNewSet(const std::vector<LinkSpec>& specs) const {
+  const std::string& set = specs.front().set;
+  std::scoped_lock lock(mutex_);
+  if (links_.contains(set)) {
+    return Fail(Code::kInvalid, fmt::format("'{}' is a link: unlink it first, or give the set "
+                                            "another name with --as",
+                                            set));
+  }
+  for (const LinkSpec& spec : specs) {
+    const bool is_set = std::ranges::any_of(
+        links_, [&](const auto& link) { return link.second.spec.set == spec.name; });
+    if (!is_set && !links_.contains(spec.name)) continue;
+    return Fail(Code::kInvalid,
+                fmt::format("'{}' is to be a part of the set '{}', and is the name of a {}: unlink "
+                            "that first, or name the part otherwise, as in NAME=s3://bucket/prefix",
+                            spec.name, set, is_set ? "set" : "link"));
+  }
+  return {};
+}
+
+Status LinkRegistry::CheckAddSet(const std::vector<LinkSpec>& specs) const {
+  const std::vector<Link> parts = PartsOf(specs.front().set);
+  if (parts.empty()) return CheckNewSet(specs);
+  const Result<std::vector<Added>> same = SameSet(parts, specs);
+  if (!same) return Fail(same.error());
+  return {};
+}
+
+Result<std::vector<LinkRegistry::Added>> LinkRegistry::AddSet(std::vector<LinkSpec> specs) {
+  std::scoped_lock changing(change_mutex_);
+  const std::vector<Link> parts = PartsOf(specs.front().set);
+  if (!parts.empty()) return SameSet(parts, specs);
+  const Status free = CheckNewSet(specs);
+  if (!free) return Fail(free.error());
+  std::vector<Added> added;
+  std::vector<proto::TaskState> tasks;
+  StateBatch batch;
+  for (LinkSpec& spec : specs) {
+    Link link;
+    link.spec = std::move(spec);
+    tasks.push_back(TaskBook::Begin("link", link.spec.name));
+    link.task_id = tasks.back().id();
+    batch.Put(LinkKey(link.spec.id), Encode(link));
+    TaskBook::Put(batch, tasks.back());
+    added.push_back({.link = std::move(link), .is_new = true});
+  }
+  const Status written = Persist(std::move(batch));
+  if (!written) return Fail(written.error());
+  for (const proto::TaskState& task : tasks) tasks_.Commit(task);
+  std::scoped_lock lock(mutex_);
+  ++version_;
+  for (const Added& each : added) links_.insert_or_assign(each.link.spec.name, each.link);
+  return added;
 }
 
 std::optional<Link> LinkRegistry::Locked(const Uuid& id) const {
@@ -245,27 +340,47 @@ Status LinkRegistry::Confirm(const Uuid& id, std::int64_t begun_unix_s) {
   return Store(*link, task);
 }
 
-Status LinkRegistry::FailListing(const Uuid& id, const std::string& reason) {
-  std::scoped_lock changing(change_mutex_);
-  std::optional<Link> link = FindById(id);
-  if (!link) return {};
-  std::optional<proto::TaskState> task = tasks_.Find(std::exchange(link->task_id, ""));
-  if (task) *task = TaskBook::Ended(*task, reason);
-  if (link->generation) {
-    link->refresh_path.clear();
-    link->refresh_error = reason;
-    return Store(*link, task);
-  }
+Status LinkRegistry::RemoveAll(const std::vector<Link>& links, const TaskEnd& end) {
   StateBatch batch;
-  batch.Delete(LinkKey(id));
-  if (task) TaskBook::Put(batch, *task);
-  Status written = Persist(std::move(batch));
+  std::vector<proto::TaskState> ended;
+  for (const Link& link : links) {
+    batch.Delete(LinkKey(link.spec.id));
+    const std::optional<proto::TaskState> task = tasks_.Find(link.task_id);
+    if (!task) continue;
+    ended.push_back(end(link, *task));
+    TaskBook::Put(batch, ended.back());
+  }
+  const Status written = Persist(std::move(batch));
   if (!written) return written;
-  if (task) tasks_.Commit(*task);
+  for (const proto::TaskState& task : ended) tasks_.Commit(task);
   std::scoped_lock lock(mutex_);
   ++version_;
-  links_.erase(link->spec.name);
+  for (const Link& link : links) links_.erase(link.spec.name);
   return {};
+}
+
+Result<std::vector<Link>> LinkRegistry::FailListing(const Uuid& id, const std::string& reason) {
+  std::scoped_lock changing(change_mutex_);
+  std::optional<Link> link = FindById(id);
+  if (!link) return std::vector<Link>();
+  if (link->generation) {
+    std::optional<proto::TaskState> task = tasks_.Find(std::exchange(link->task_id, ""));
+    if (task) *task = TaskBook::Ended(*task, reason);
+    link->refresh_path.clear();
+    link->refresh_error = reason;
+    const Status stored = Store(*link, task);
+    if (!stored) return Fail(stored.error());
+    return std::vector<Link>();
+  }
+  std::vector<Link> gone = {*link};
+  if (!link->spec.set.empty()) gone = PartsOf(link->spec.set);
+  const Status removed = RemoveAll(gone, [&](const Link& each, const proto::TaskState& task) {
+    if (each.spec.id == id) return TaskBook::Ended(task, reason);
+    return TaskBook::Ended(task, fmt::format("the set is removed, for '{}' cannot be listed: {}",
+                                             link->spec.name, reason));
+  });
+  if (!removed) return Fail(removed.error());
+  return gone;
 }
 
 Status LinkRegistry::CancelRefresh(const Uuid& id, const std::string& reason) {
@@ -306,24 +421,35 @@ Status LinkRegistry::Decide(const Uuid& id,
   return {};
 }
 
-Result<Link> LinkRegistry::Remove(std::string_view name) {
+Result<std::vector<Link>> LinkRegistry::Remove(std::string_view name) {
   std::scoped_lock changing(change_mutex_);
-  Result<Link> link = Find(name);
-  if (!link) return link;
-  StateBatch batch;
-  batch.Delete(LinkKey(link->spec.id));
-  std::optional<proto::TaskState> task = tasks_.Find(link->task_id);
-  if (task) {
-    *task = TaskBook::Cancelled(*task, "the link was removed");
-    TaskBook::Put(batch, *task);
+  std::vector<Link> gone = PartsOf(name);
+  if (gone.empty()) {
+    Result<Link> link = Find(name);
+    if (!link) return Fail(link.error());
+    if (!link->spec.set.empty()) {
+      return Fail(Code::kInvalid,
+                  fmt::format("'{}' is a part of the set '{}', which is removed as a whole: "
+                              "`forebay unlink {}`; nothing was changed",
+                              name, link->spec.set, link->spec.set));
+    }
+    gone.push_back(std::move(*link));
   }
-  Status written = Persist(std::move(batch));
-  if (!written) return Fail(written.error());
-  if (task) tasks_.Commit(*task);
+  const Status removed = RemoveAll(gone, [](const Link&, const proto::TaskState& task) {
+    return TaskBook::Cancelled(task, "the link was removed");
+  });
+  if (!removed) return Fail(removed.error());
+  return gone;
+}
+
+std::vector<Link> LinkRegistry::PartsOf(std::string_view set) const {
+  std::vector<Link> parts;
+  if (set.empty()) return parts;
   std::scoped_lock lock(mutex_);
-  ++version_;
-  links_.erase(link->spec.name);
-  return link;
+  for (const auto& [name, link] : links_) {
+    if (link.spec.set == set) parts.push_back(link);
+  }
+  return parts;
 }
 
 std::vector<Link> LinkRegistry::All() const {

@@ -55,10 +55,15 @@ class LinkRegistry {
     bool is_new = false;
   };
   /// Adds a link and its listing task, or answers the link that is there already with the same
-  /// options. kInvalid: the name is taken with other options, which the message lists.
+  /// options. kInvalid: the name is taken with other options, which the message lists, or by a set.
   Result<Added> Add(LinkSpec spec);
   /// As Add, without adding: kInvalid where Add would say so.
   Status CheckAdd(const LinkSpec& spec) const;
+
+  /// Adds the parts of a set (link_set.h), which all name it, with their listing tasks: all of them
+  /// in one batch or none. Answers them as they are when the set is there already with the same
+  /// parts and options. kInvalid: it has others, or a link has the name of the set or of a part.
+  Result<std::vector<Added>> AddSet(std::vector<LinkSpec> specs);
 
   /// A listing of `path` (or "" for all) begins, unless one runs already: then it is answered.
   /// kNotFound: the link was removed. The link has a generation.
@@ -73,9 +78,10 @@ class LinkRegistry {
   /// stays, and the task ends.
   Status Confirm(const Uuid& id, std::int64_t begun_unix_s);
 
-  /// The listing failed for good: ends its task with `reason`. A link that never had a generation
-  /// is removed: nothing could be mounted.
-  Status FailListing(const Uuid& id, const std::string& reason);
+  /// The listing failed for good: ends its task with `reason`. A link without a generation is
+  /// removed, for nothing could be mounted, and with it the set that it is a part of. Answers what
+  /// was removed.
+  Result<std::vector<Link>> FailListing(const Uuid& id, const std::string& reason);
 
   /// The refresh was cancelled for `reason`: everything stays as it is, and its task ends.
   Status CancelRefresh(const Uuid& id, const std::string& reason);
@@ -88,12 +94,15 @@ class LinkRegistry {
   Status Decide(const Uuid& id, const std::function<void(LinkSpec&, std::uint64_t)>& change,
                 StateBatch also);
 
-  /// kNotFound names the nearest link.
-  Result<Link> Remove(std::string_view name);
+  /// Removes a link, or a set with all its parts in one batch, and answers them. kNotFound names
+  /// the nearest link; kInvalid: it is a part of a set.
+  Result<std::vector<Link>> Remove(std::string_view name);
 
   std::vector<Link> All() const;
   std::vector<LinkSpec> Specs() const;
-  Result<Link> Find(std::string_view name) const;  ///< kNotFound names the nearest link.
+  /// kNotFound names the nearest link; kInvalid: it is a set.
+  Result<Link> Find(std::string_view name) const;
+  std::vector<Link> PartsOf(std::string_view set) const;  ///< Empty: there is no such set.
   std::optional<Link> FindById(const Uuid& id) const;
   std::uint64_t version() const;
 
@@ -102,6 +111,12 @@ class LinkRegistry {
   /// Writes `link` and, with it, its task as it is now; then shows both.
   Status Store(const Link& link, const std::optional<proto::TaskState>& task);
   std::optional<Link> Locked(const Uuid& id) const;
+  /// kInvalid where a set, or a link, has the name.
+  Status CheckNoSet(std::string_view name) const;
+  Status CheckNewSet(const std::vector<LinkSpec>& specs) const;
+  /// With each link its task, ended by `end`.
+  using TaskEnd = std::function<proto::TaskState(const Link&, const proto::TaskState&)>;
+  Status RemoveAll(const std::vector<Link>& links, const TaskEnd& end);
 
   StateStore& store_;
   const std::uint64_t fence_;

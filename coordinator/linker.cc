@@ -38,6 +38,10 @@ Linker::Linker(asio::io_context& context, Parts parts)
     : context_(context), parts_(std::move(parts)) {}
 
 Task<Result<proto::LinkReply>> Linker::StartLink(proto::LinkRequest request) {
+  if (request.parts_size() > 0) {
+    Result<proto::LinkReply> set = co_await StartSet(std::move(request));
+    co_return set;
+  }
   const bool dry_run = request.dry_run();
   Result<LinkSpec> spec = co_await SpecOf(std::move(request));
   if (!spec) co_return Fail(spec.error());
@@ -187,7 +191,12 @@ Status Linker::RecordEnd(const Link& link, const Listing& listing, const Error& 
     return parts_.links.CancelRefresh(link.spec.id, ListingCancelled().message);
   }
   spdlog::error("link '{}' cannot be listed: {}", link.spec.name, why.message);
-  return parts_.links.FailListing(link.spec.id, why.message);
+  const Result<std::vector<Link>> removed = parts_.links.FailListing(link.spec.id, why.message);
+  if (!removed) return Fail(removed.error());
+  std::vector<Link> others = *removed;  // of a set, whose listings may run
+  std::erase_if(others, [&](const Link& each) { return each.spec.id == link.spec.id; });
+  ForgetSoon(others);
+  return {};
 }
 
 /// Lists the link, builds the snapshot and publishes it.
@@ -399,16 +408,16 @@ Task<Status> Linker::Cancel(std::string task_id) {
   const std::vector<Link> all = parts_.links.All();
   const auto link = std::ranges::find(all, task_id, &Link::task_id);
   if (link == all.end()) co_return Status();
-  const std::string name = link->spec.name;
+  const std::string name = link->spec.set.empty() ? link->spec.name : link->spec.set;
   if (!link->generation && link->next_generation > 1) {
     co_return Fail(
         Code::kInvalid,
         fmt::format("task {0} lists '{1}' again because its listing was lost: without it "
-                    "nothing of the link can be read; `forebay unlink {1}` removes it",
-                    task_id, name));
+                    "nothing of the link can be read; `forebay unlink {2}` removes it",
+                    task_id, link->spec.name, name));
   }
   if (!link->generation) {
-    Result<Link> removed = co_await Remove(name);
+    Result<std::vector<Link>> removed = co_await Remove(name);
     if (!removed) co_return Fail(removed.error());
     co_return Status();
   }
@@ -428,19 +437,6 @@ Task<Status> Linker::Cancel(std::string task_id) {
     if (!notified)
       co_return Fail(Code::kTimeout, "task " + task_id + " is still ending: ask again");
   }
-}
-
-Task<Result<Link>> Linker::Remove(std::string name) {
-  auto remove = [this, name = std::move(name)] {
-    Result<Link> removed = parts_.links.Remove(name);
-    if (removed) {
-      spdlog::info("link '{}' is removed", name);
-      asio::post(context_, [this, id = removed->spec.id] { Spawn(context_, Forget(id)); });
-    }
-    return removed;
-  };
-  Result<Link> removed = co_await parts_.offload.Run(std::move(remove));
-  co_return removed;
 }
 
 Task<void> Linker::Forget(Uuid link) {

@@ -61,8 +61,9 @@ class Linker {
   };
   Linker(asio::io_context& context, Parts parts);
 
-  /// kLink. Fails at once, and changes nothing, where the request is wrong or S3 does not answer it
-  /// within 10 s (no such bucket, refused credentials, unreachable, nothing under the prefix).
+  /// kLink, of a link or a set. Fails at once, and changes nothing, where the request is wrong or
+  /// S3 does not answer it within 10 s (no such bucket, refused credentials, unreachable, nothing
+  /// under the prefix).
   Task<Result<proto::LinkReply>> StartLink(proto::LinkRequest request);
 
   /// kRefresh: lists `path` of a link again, or all of it (""). Answers what runs already instead.
@@ -83,8 +84,9 @@ class Linker {
   /// which it finds out behind this call, damaged. Called once, after everything is loaded.
   Task<Status> Resume();
 
-  /// Removes a link; its listing ends and its files go. kNotFound names the nearest link.
-  Task<Result<Link>> Remove(std::string name);
+  /// Removes a link, or a set with all its parts, and answers them; listings end and files go.
+  /// Fails as LinkRegistry::Remove.
+  Task<Result<std::vector<Link>>> Remove(std::string name);
 
   /// Interrupts all listings and waits for them. Nobody calls StartLink any more; the object store
   /// ends its calls soon (S3Client::Stop).
@@ -120,6 +122,8 @@ class Linker {
     std::shared_ptr<SnapshotBuilder> builder;
   };
 
+  Task<Result<proto::LinkReply>> StartSet(proto::LinkRequest request);
+  Task<Result<std::vector<LinkSpec>>> SpecsOf(proto::LinkRequest request);
   Task<Result<LinkSpec>> SpecOf(proto::LinkRequest request);
   Task<Result<std::string>> FindPrefix(LinkOrigin origin, std::string asked, Deadline deadline);
   Task<Result<bool>> HasKey(LinkOrigin origin, std::string prefix, Deadline deadline);
@@ -140,6 +144,7 @@ class Linker {
   Task<Status> ListAgain(Link link, Error why);
   Task<void> VerifyFiles(std::vector<Link> links);
   Task<void> Forget(Uuid link);
+  void ForgetSoon(const std::vector<Link>& removed);
   Task<Status> ListInto(Link link, Plan plan, std::shared_ptr<Listing> listing);
   Task<Status> Build(Link link, std::shared_ptr<Listing> listing);
   Status RecordEnd(const Link& link, const Listing& listing, const Error& why);

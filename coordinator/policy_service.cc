@@ -76,14 +76,19 @@ std::uint64_t PolicyService::PinnedBytesOf(const Uuid& link) const {
 }
 
 /// A walk over all that is pinned: what a block takes on disk, and where, goes by its size and id.
-Task<Status> PolicyService::CheckRoom(LocatedTarget target, proto::PinRecord wanted) {
+Task<Status> PolicyService::CheckRoom(LocatedTargets wanted_targets,
+                                      std::vector<proto::PinRecord> wanted) {
   std::vector<proto::PinRecord> pins = parts_.pins.All();
-  std::erase_if(pins, [&](const proto::PinRecord& pin) {
-    return pin.link() == wanted.link() && pin.path() == wanted.path();
-  });
-  pins.push_back(wanted);
-  Status in_quota = CheckQuota(target.link, pins);
-  if (!in_quota) co_return in_quota;
+  for (const proto::PinRecord& each : wanted) {
+    std::erase_if(pins, [&](const proto::PinRecord& pin) {
+      return pin.link() == each.link() && pin.path() == each.path();
+    });
+    pins.push_back(each);
+  }
+  for (const LocatedTarget& target : wanted_targets.all) {
+    Status in_quota = CheckQuota(target.link, pins);
+    if (!in_quota) co_return in_quota;
+  }
   std::vector<PinnedTarget> targets;
   for (const proto::PinRecord& pin : Uncovered(pins)) {
     const std::optional<Link> link = parts_.links.FindById(UuidFromBytes(pin.link()));
@@ -124,12 +129,14 @@ Task<std::vector<std::string>> PolicyService::TellLinks(Deadline deadline) {
   co_return not_told;
 }
 
-Task<std::vector<std::string>> PolicyService::TellPins(Uuid link, Deadline deadline) {
+Task<std::vector<std::string>> PolicyService::TellPins(std::vector<Uuid> links, Deadline deadline) {
   const Roster roster = parts_.membership.CurrentRoster();
   std::vector<std::string> not_told = co_await TellLinks(deadline);
-  const std::vector<std::string> failed = co_await parts_.keeper.Tell(link, roster.up, deadline);
-  for (const std::string& node : failed) {
-    if (std::ranges::find(not_told, node) == not_told.end()) not_told.push_back(node);
+  for (const Uuid& link : links) {
+    const std::vector<std::string> failed = co_await parts_.keeper.Tell(link, roster.up, deadline);
+    for (const std::string& node : failed) {
+      if (std::ranges::find(not_told, node) == not_told.end()) not_told.push_back(node);
+    }
   }
   co_return not_told;
 }
@@ -160,38 +167,77 @@ Task<Result<proto::PinState>> PolicyService::StateOf(proto::PinRecord pin, Deadl
   co_return state;
 }
 
-Task<Result<RpcReply>> PolicyService::Pin(RpcCall call) {
-  proto::PinRequest request;
-  Status good = ParseMessage(call.message, request);
-  if (good) good = CheckLease(request);
-  if (!good) co_return Fail(good.error());
-  Result<LocatedTarget> target = LocateTarget(request.target().text(), parts_.links, parts_.index);
-  if (!target) co_return Fail(target.error());
-  auto measure = [snapshot = target->snapshot, path = target->path] {
+Task<Result<proto::PinRecord>> PolicyService::MeasuredPin(LocatedTarget target,
+                                                          proto::PinRequest request) {
+  auto measure = [snapshot = target.snapshot, path = target.path] {
     return MeasureTarget(snapshot, path);
   };
   Result<CacheTally> tally = co_await parts_.offload.Run(std::move(measure));
   if (!tally) co_return Fail(tally.error());
   proto::PinRecord pin;
-  pin.set_link(BytesOf(target->link.id));
-  pin.set_path(target->path);
-  pin.set_folder(target->row.is_directory());
+  pin.set_link(BytesOf(target.link.id));
+  pin.set_path(target.path);
+  pin.set_folder(target.row.is_directory());
   pin.set_since_unix_s(UnixSeconds());
   pin.set_until_unix_s(request.until_unix_s());
   pin.set_job(request.job());
   pin.set_objects(tally->objects);
   pin.set_bytes(tally->bytes);
-  good = co_await CheckRoom(*target, pin);
+  co_return pin;
+}
+
+/// Of a set one pin for each part, shown as one.
+Task<Result<proto::PinState>> PolicyService::SumOfPins(LocatedTargets targets,
+                                                       std::vector<proto::PinRecord> wanted,
+                                                       Deadline deadline) {
+  proto::PinState sum;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const LocatedTarget& target = targets.all[i];
+    const proto::PinRecord kept = parts_.pins.Find(target.link.id, target.path).value_or(wanted[i]);
+    Result<proto::PinState> state = co_await StateOf(kept, deadline);
+    if (!state || !targets.is_set) co_return state;
+    sum.set_objects(sum.objects() + state->objects());
+    sum.set_bytes(sum.bytes() + state->bytes());
+    sum.set_cached_bytes(sum.cached_bytes() + state->cached_bytes());
+    sum.set_unknown_bytes(sum.unknown_bytes() + state->unknown_bytes());
+    sum.set_since_unix_s(std::max(sum.since_unix_s(), state->since_unix_s()));
+    sum.set_until_unix_s(state->until_unix_s());
+    sum.set_job(state->job());
+  }
+  sum.set_target(targets.name);
+  sum.set_link(targets.name);
+  co_return sum;
+}
+
+Task<Result<RpcReply>> PolicyService::Pin(RpcCall call) {
+  proto::PinRequest request;
+  Status good = ParseMessage(call.message, request);
+  if (good) good = CheckLease(request);
   if (!good) co_return Fail(good.error());
-  auto put = [this, pin] { return parts_.pins.Put(pin); };
-  Result<bool> changed = co_await parts_.offload.Run(std::move(put));
-  if (!changed) co_return Fail(changed.error());
+  Result<LocatedTargets> targets =
+      LocateTargets(request.target().text(), parts_.links, parts_.index);
+  if (!targets) co_return Fail(targets.error());
+  std::vector<proto::PinRecord> pins;
+  std::vector<Uuid> links;
+  for (const LocatedTarget& target : targets->all) {
+    Result<proto::PinRecord> pin = co_await MeasuredPin(target, request);
+    if (!pin) co_return Fail(pin.error());
+    pins.push_back(std::move(*pin));
+    links.push_back(target.link.id);
+  }
+  good = co_await CheckRoom(*targets, pins);
+  if (!good) co_return Fail(good.error());
   proto::PinReply reply;
-  reply.set_changed(*changed);
-  std::vector<std::string> not_told = co_await TellPins(target->link.id, call.deadline);
+  for (const proto::PinRecord& pin : pins) {
+    auto put = [this, pin] { return parts_.pins.Put(pin); };
+    Result<bool> changed = co_await parts_.offload.Run(std::move(put));
+    if (!changed) co_return Fail(changed.error());
+    reply.set_changed(reply.changed() || *changed);
+  }
+  std::vector<std::string> not_told = co_await TellPins(std::move(links), call.deadline);
   for (std::string& node : not_told) reply.add_not_told(std::move(node));
-  const proto::PinRecord kept = parts_.pins.Find(target->link.id, target->path).value_or(pin);
-  Result<proto::PinState> state = co_await StateOf(kept, call.deadline);
+  Result<proto::PinState> state =
+      co_await SumOfPins(std::move(*targets), std::move(pins), call.deadline);
   if (!state) co_return Fail(state.error());
   *reply.mutable_pin() = std::move(*state);
   co_return ReplyWith(reply);
@@ -201,18 +247,28 @@ Task<Result<RpcReply>> PolicyService::Unpin(RpcCall call) {
   proto::UnpinRequest request;
   Status good = ParseMessage(call.message, request);
   if (!good) co_return Fail(good.error());
-  // By name alone: what is pinned may be gone from the newest generation.
-  Result<ResolvedTarget> target = ResolveTarget(request.target().text(), parts_.links.Specs());
-  if (!target) co_return Fail(target.error());
-  auto remove = [this, link = target->link.id, path = target->path] {
-    return parts_.pins.Remove(link, path);
-  };
-  Result<bool> removed = co_await parts_.offload.Run(std::move(remove));
-  if (!removed) co_return Fail(removed.error());
+  std::vector<ResolvedTarget> targets;
+  for (LinkSpec& part : PartsNamed(request.target().text(), parts_.links.Specs()))
+    targets.push_back({.link = std::move(part), .path = ""});
+  if (targets.empty()) {
+    // By name alone: what is pinned may be gone from the newest generation.
+    Result<ResolvedTarget> target = ResolveTarget(request.target().text(), parts_.links.Specs());
+    if (!target) co_return Fail(target.error());
+    targets.push_back(std::move(*target));
+  }
   proto::UnpinReply reply;
-  reply.set_removed(*removed);
-  if (*removed) {
-    std::vector<std::string> not_told = co_await TellPins(target->link.id, call.deadline);
+  std::vector<Uuid> links;
+  for (const ResolvedTarget& target : targets) {
+    auto remove = [this, link = target.link.id, path = target.path] {
+      return parts_.pins.Remove(link, path);
+    };
+    Result<bool> removed = co_await parts_.offload.Run(std::move(remove));
+    if (!removed) co_return Fail(removed.error());
+    reply.set_removed(reply.removed() || *removed);
+    links.push_back(target.link.id);
+  }
+  if (reply.removed()) {
+    std::vector<std::string> not_told = co_await TellPins(std::move(links), call.deadline);
     for (std::string& node : not_told) reply.add_not_told(std::move(node));
   }
   co_return ReplyWith(reply);
@@ -260,23 +316,33 @@ Task<Result<RpcReply>> PolicyService::SetQuota(RpcCall call) {
   co_return ReplyWith(reply);
 }
 
+Result<std::vector<LinkSpec>> PolicyService::Named(const std::string& name) const {
+  std::vector<LinkSpec> specs;
+  for (Link& part : parts_.links.PartsOf(name)) specs.push_back(std::move(part.spec));
+  if (!specs.empty()) return specs;
+  Result<Link> link = parts_.links.Find(name);
+  if (!link) return Fail(link.error());
+  specs.push_back(std::move(link->spec));
+  return specs;
+}
+
 Task<Result<RpcReply>> PolicyService::SetPriority(RpcCall call) {
   proto::SetPriorityRequest request;
   Status good = ParseMessage(call.message, request);
   if (!good) co_return Fail(good.error());
-  Result<Link> link = parts_.links.Find(request.name());
-  if (!link) co_return Fail(link.error());
-  const Uuid id = link->spec.id;
+  const Result<std::vector<LinkSpec>> links = Named(request.name());
+  if (!links) co_return Fail(links.error());
   const LinkPriority priority = LinkPriorityOf(request.priority());
   proto::SetPriorityReply reply;
-  reply.set_changed(link->spec.priority != priority);
-  if (reply.changed()) {
-    auto set = [this, id, priority] {
+  for (const LinkSpec& link : *links) {
+    if (link.priority == priority) continue;
+    auto set = [this, id = link.id, priority] {
       return parts_.links.Decide(
           id, [priority](LinkSpec& spec, std::uint64_t) { spec.priority = priority; }, {});
     };
     Status decided = co_await parts_.offload.Run(std::move(set));
     if (!decided) co_return Fail(decided.error());
+    reply.set_changed(true);
   }
   std::vector<std::string> not_told = co_await TellLinks(call.deadline);
   for (std::string& node : not_told) reply.add_not_told(std::move(node));

@@ -46,14 +46,20 @@ class PolicyService {
   Task<Result<RpcReply>> SetPriority(RpcCall call);
 
   Status CheckLease(const proto::PinRequest& request) const;
-  /// kInvalid with both numbers when `wanted` does not fit beside the other pins.
-  Task<Status> CheckRoom(LocatedTarget target, proto::PinRecord wanted);
+  /// kInvalid with both numbers when `wanted`, a pin for each of `targets`, do not fit beside the
+  /// other pins.
+  Task<Status> CheckRoom(LocatedTargets targets, std::vector<proto::PinRecord> wanted);
+  Task<Result<proto::PinRecord>> MeasuredPin(LocatedTarget target, proto::PinRequest request);
+  Task<Result<proto::PinState>> SumOfPins(LocatedTargets targets,
+                                          std::vector<proto::PinRecord> wanted, Deadline deadline);
+  /// The links that a name means: itself, or the parts of a set.
+  Result<std::vector<LinkSpec>> Named(const std::string& name) const;
   Status CheckQuota(const LinkSpec& link, std::vector<proto::PinRecord> pins) const;
   std::uint64_t PinnedBytesOf(const Uuid& link) const;
   /// Tells the nodes what was decided about links; those that do not know it yet.
   Task<std::vector<std::string>> TellLinks(Deadline deadline);
-  /// As well the blocks that are pinned.
-  Task<std::vector<std::string>> TellPins(Uuid link, Deadline deadline);
+  /// As well the blocks of these links that are pinned.
+  Task<std::vector<std::string>> TellPins(std::vector<Uuid> links, Deadline deadline);
   Task<Result<proto::PinState>> StateOf(proto::PinRecord pin, Deadline deadline);
 
   Parts parts_;

@@ -212,6 +212,7 @@ void ClusterStats::Describe(const std::vector<Link>& links, const std::vector<Me
     totals.Since(base).WriteTo(*row.mutable_window());
     row.set_name(link.spec.name);
     row.set_source(link.Source());
+    row.set_set(link.spec.set);
     for (const std::string& glob : link.spec.includes) row.add_includes(glob);
     for (const std::string& glob : link.spec.excludes) row.add_excludes(glob);
     row.set_posix_metadata(link.spec.posix_metadata);

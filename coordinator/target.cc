@@ -9,6 +9,7 @@
 
 #include "common/base/nearest.h"
 #include "common/model/key_rules.h"
+#include "common/model/link_set.h"
 
 namespace forebay {
 namespace {
@@ -64,19 +65,46 @@ Result<ResolvedTarget> ResolveLocation(std::string_view text, const std::vector<
                           link.origin.bucket, link.origin.prefix));
 }
 
+Error UnknownPart(std::string_view set, std::string_view part, const std::vector<LinkSpec>& parts) {
+  std::string names;
+  for (const LinkSpec& link : parts)
+    names += fmt::format("{}'{}'", names.empty() ? "" : ", ", PartOf(link));
+  return Error{Code::kNotFound,
+               fmt::format("the set '{}' has no part '{}'; it has {}", set, part, names)};
+}
+
 }  // namespace
 
+std::vector<LinkSpec> PartsNamed(std::string_view text, const std::vector<LinkSpec>& links) {
+  std::vector<LinkSpec> parts;
+  const std::string_view name = WithoutSlashesAtEnd(text);
+  for (const LinkSpec& link : links) {
+    if (!link.set.empty() && link.set == name) parts.push_back(link);
+  }
+  return parts;
+}
+
 Error UnknownLink(std::string_view name, const std::vector<LinkSpec>& links) {
+  const std::vector<LinkSpec> parts = PartsNamed(name, links);
+  if (!parts.empty()) {
+    return Error{Code::kInvalid, fmt::format("'{}' is a set, and this is about one link: name one "
+                                             "of {}",
+                                             name, NamesOf(parts))};
+  }
   if (links.empty()) {
     return Error{Code::kNotFound,
                  fmt::format("no link '{}': there are no links yet, make one with `forebay link "
                              "s3://bucket/prefix`",
                              name)};
   }
-  const LinkSpec& nearest = *std::ranges::min_element(
-      links, {}, [&](const LinkSpec& link) { return EditDistance(link.name, name); });
-  return Error{Code::kNotFound,
-               fmt::format("no link '{}'; the nearest is '{}'", name, nearest.name)};
+  std::vector<std::string> names;
+  for (const LinkSpec& link : links) {
+    names.push_back(link.name);
+    if (!link.set.empty()) names.push_back(link.set);
+  }
+  const std::string& nearest = *std::ranges::min_element(
+      names, {}, [&](const std::string& each) { return EditDistance(each, name); });
+  return Error{Code::kNotFound, fmt::format("no link '{}'; the nearest is '{}'", name, nearest)};
 }
 
 Result<ResolvedTarget> ResolveTarget(std::string_view text, const std::vector<LinkSpec>& links) {
@@ -88,10 +116,19 @@ Result<ResolvedTarget> ResolveTarget(std::string_view text, const std::vector<Li
         Code::kInvalid,
         fmt::format("'{}' is no target: write NAME, NAME/sub/path or s3://bucket/prefix", text));
   }
-  const auto link = std::ranges::find(links, name, &LinkSpec::name);
-  if (link == links.end()) return Fail(UnknownLink(name, links));
-  const std::string_view rest =
+  std::string_view rest =
       slash == std::string_view::npos ? std::string_view() : text.substr(slash + 1);
+  auto link = std::ranges::find(links, name, &LinkSpec::name);
+  if (link == links.end()) {
+    const std::vector<LinkSpec> parts = PartsNamed(name, links);
+    rest = WithoutSlashesAround(rest);
+    if (parts.empty() || rest.empty()) return Fail(UnknownLink(name, links));
+    const std::size_t end = rest.find('/');
+    const std::string_view part = rest.substr(0, end);
+    link = std::ranges::find(links, LinkOfPart(name, part), &LinkSpec::name);
+    if (link == links.end() || link->set != name) return Fail(UnknownPart(name, part, parts));
+    rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
+  }
   std::string path(WithoutSlashesAround(rest));
   return ResolvedTarget{.link = *link, .path = std::move(path)};
 }

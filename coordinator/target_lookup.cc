@@ -32,4 +32,22 @@ Result<LocatedTarget> LocateTarget(const std::string& target, const LinkRegistry
       .link = link->spec, .path = std::move(resolved->path), .snapshot = snapshot, .row = *row};
 }
 
+Result<LocatedTargets> LocateTargets(const std::string& target, const LinkRegistry& links,
+                                     const NamespaceIndex& index) {
+  const std::vector<LinkSpec> parts = PartsNamed(target, links.Specs());
+  LocatedTargets found;
+  found.is_set = !parts.empty();
+  std::vector<std::string> names = {target};
+  if (found.is_set) names.clear();
+  for (const LinkSpec& part : parts) names.push_back(part.name);
+  for (const std::string& name : names) {
+    Result<LocatedTarget> one = LocateTarget(name, links, index);
+    if (!one) return Fail(one.error());
+    found.all.push_back(std::move(*one));
+  }
+  const LinkSpec& first = found.all.front().link;
+  found.name = found.is_set ? first.set : first.name;
+  return found;
+}
+
 }  // namespace forebay

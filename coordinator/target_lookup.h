@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/snapshot/snapshot.h"
@@ -22,5 +23,16 @@ struct LocatedTarget {
 /// nothing is there; kUnavailable: the link is still being listed.
 Result<LocatedTarget> LocateTarget(const std::string& target, const LinkRegistry& links,
                                    const NamespaceIndex& index);
+
+/// What a request is about: one target, or the parts of a set.
+struct LocatedTargets {
+  std::string name;  ///< Of the link, or of the set.
+  bool is_set = false;
+  std::vector<LocatedTarget> all;  ///< One at least.
+};
+
+/// As LocateTarget; of a set all parts, or why one of them fails.
+Result<LocatedTargets> LocateTargets(const std::string& target, const LinkRegistry& links,
+                                     const NamespaceIndex& index);
 
 }  // namespace forebay

@@ -7,6 +7,7 @@
 #include "common/base/offload.h"
 #include "common/wire/server.h"
 #include "coordinator/drainer.h"
+#include "coordinator/link_registry.h"
 #include "coordinator/linker.h"
 #include "coordinator/name_uploads.h"
 #include "coordinator/preloader.h"
@@ -19,6 +20,7 @@ class TaskService {
  public:
   struct Parts {
     TaskBook& tasks;
+    const LinkRegistry& links;
     Linker& linker;
     Preloader& preloader;
     Drainer& drainer;
@@ -36,8 +38,13 @@ class TaskService {
   Task<Result<RpcReply>> RetryTask(RpcCall call);
   Task<Result<RpcReply>> UploadNames(RpcCall call);
   Task<Result<RpcReply>> StartPreload(RpcCall call);
+  Task<Result<proto::PreloadReply>> PreloadParts(proto::PreloadRequest request, Deadline deadline);
 
+  /// One task, or the sum of several (task_sum.h).
+  Result<proto::TaskState> Find(const std::string& id, bool with_failures) const;
+  std::string SetOf(const proto::TaskState& task) const;
   Task<Status> EndTask(proto::TaskState task);
+  Task<Status> RetryOne(proto::TaskState task);
 
   Parts parts_;
 };

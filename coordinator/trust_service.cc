@@ -45,6 +45,7 @@ Task<Result<RpcReply>> TrustService::CreateToken(RpcCall call) {
   Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
   for (const std::string& link : request.links()) {
+    if (!links_.PartsOf(link).empty()) continue;
     Result<Link> found = links_.Find(link);
     if (!found) co_return Fail(found.error());
   }

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
@@ -13,6 +16,8 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/version.h"
+#include "common/model/link_set.h"
 #include "fuse-client/control_call.h"
 #include "fuse-client/mountpoint.h"
 #include "fuse-client/shard_view.h"
@@ -97,8 +102,11 @@ Status AllLinks::Start(KnownLinks first, std::vector<InheritedMount> inherited) 
   }
   const Status made = MakeDirectory(first, std::move(top));
   if (!made) return made;
+  const bool is_first = inherited.empty();
   GoOnWith(std::move(inherited));
   Apply(first);
+  const Status whole = is_first ? CheckWhole(first) : Status();
+  if (!whole) return whole;
   watcher_ = std::jthread([this](const std::stop_token& stop) { Watch(stop); });
   return {};
 }
@@ -180,7 +188,9 @@ void AllLinks::Watch(const std::stop_token& stop) {
 
 void AllLinks::Apply(const KnownLinks& known) {
   std::map<std::string, const proto::LinkState*> wanted;
-  for (const proto::LinkState& link : known.links) wanted.emplace(link.spec().name(), &link);
+  for (const proto::LinkState& link : known.links) {
+    if (IsOurs(link)) wanted.emplace(link.spec().name(), &link);
+  }
   for (auto place = places_.begin(); place != places_.end();) {
     const auto link = wanted.find(place->first);
     if (link != wanted.end() && link->second->spec().id() == place->second.id) {
@@ -197,6 +207,52 @@ void AllLinks::Apply(const KnownLinks& known) {
     if (directory_ended_ || parts_.stopping.stop_requested()) return;
     MountLink(*link);
   }
+  ShowConfig();
+}
+
+bool AllLinks::IsOurs(const proto::LinkState& link) const {
+  return parts_.set.empty() || link.spec().set() == parts_.set;
+}
+
+std::string AllLinks::DirectoryOf(const std::string& name) const {
+  return parts_.set.empty() ? name : std::string(PartOf(parts_.set, name));
+}
+
+Status AllLinks::CheckWhole(const KnownLinks& first) const {
+  if (parts_.set.empty()) return {};
+  for (const proto::LinkState& link : first.links) {
+    if (!IsOurs(link) || places_.contains(link.spec().name())) continue;
+    const auto complaint = complaints_.find(link.spec().name());
+    return Fail(Code::kUnavailable,
+                "the part \"" + link.spec().name() + "\" of the set cannot be mounted" +
+                    (complaint == complaints_.end() ? "" : ": " + complaint->second));
+  }
+  return {};
+}
+
+void AllLinks::ShowConfig() {
+  if (parts_.set.empty()) return;
+  boost::json::array parts;
+  for (const auto& [name, place] : places_) {
+    if (place.mount == nullptr) continue;
+    const proto::GenerationInfo& generation = place.mount->found().link.generation();
+    const std::string& digest = generation.listing_digest();
+    boost::json::object part;
+    part["part"] = DirectoryOf(name);
+    part["link"] = name;
+    part["generation"] = generation.generation();
+    part["digest"] = digest.empty() ? boost::json::value() : boost::json::value(digest);
+    parts.emplace_back(std::move(part));
+  }
+  boost::json::object all;
+  all["schema_version"] = 1;
+  all["set"] = parts_.set;
+  all["shard"] = parts_.links.config.shard.is_all()
+                     ? boost::json::value()
+                     : boost::json::value(parts_.links.config.shard.ToString());
+  all["parts"] = std::move(parts);
+  all["version"] = Version();
+  directory_->SetConfig(boost::json::serialize(all) + "\n");
 }
 
 void AllLinks::Follow(Place& place, const proto::LinkState& link) {
@@ -214,21 +270,23 @@ void AllLinks::MountLink(const proto::LinkState& link) {
   const std::string& name = link.spec().name();
   Result<MountedNamespace> found = Obtain(name);
   if (!found) return Complain(name, found.error().message);
-  directory_->Add(name);
+  const std::string directory = DirectoryOf(name);
+  directory_->Add(directory);
   // A process before this one may have been killed when it had just mounted there.
-  if (parts_.links.keeper.successor()) ClearDeadMount(mountpoint_ + "/" + name);
-  auto mount = std::make_unique<LinkMount>(
-      parts_.links, std::move(*found), LinkMount::Place{"", mountpoint_ + "/" + name, name}, [] {});
+  if (parts_.links.keeper.successor()) ClearDeadMount(mountpoint_ + "/" + directory);
+  auto mount =
+      std::make_unique<LinkMount>(parts_.links, std::move(*found),
+                                  LinkMount::Place{"", mountpoint_ + "/" + directory, name}, [] {});
   const Status started = mount->Start();
   if (!started) {
     Complain(name, started.error().message);
     mount->Detach();
-    directory_->Remove(name);
+    directory_->Remove(directory);
     mount->BeginStop();
     leaving_.push_back(std::move(mount));
     return;
   }
-  directory_->Show(name);
+  directory_->Show(directory);
   complaints_.erase(name);
   const std::string id = mount->found().link.spec().id();
   places_[name] = Place{std::move(mount), id};
@@ -247,7 +305,7 @@ void AllLinks::TakeDown(Place& place, const std::string& name) {
   if (place.mount == nullptr) return;
   spdlog::info("link \"{}\" has gone; {} is taken down", name, place.mount->mountpoint());
   if (place.mount->TryLeave() != Unmounted::kDone) place.mount->Detach();
-  directory_->Remove(name);
+  directory_->Remove(DirectoryOf(name));
   // A start without a coordinator is not to bring it back.
   std::error_code ignored;
   std::filesystem::remove(FolderOf(place.mount->found()) + "/link.pb", ignored);
@@ -262,7 +320,7 @@ void AllLinks::LookAfterTheLeaving() {
     if (!directory_ended_) {
       spdlog::info("{} has been unmounted; it stays so until the link is made anew",
                    place.mount->mountpoint());
-      directory_->Remove(name);
+      directory_->Remove(DirectoryOf(name));
       parts_.links.keeper.Keep(UnmountedKey(name), place.id);
     }
     leaving_.push_back(std::move(place.mount));

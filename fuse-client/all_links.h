@@ -18,7 +18,8 @@
 
 namespace forebay {
 
-/// The `/` mount: every link that this client may see, each a directory with a mount of its own.
+/// The `/` mount: every link that this client may see, each a directory with a mount of its own;
+/// or the mount of a set, with its parts.
 /// One thread, which serves no request, looks every two seconds which links there are, mounts the
 /// new ones and takes down those that have gone. A link that is in use leaves the tree at once, and
 /// serves what is open until that is closed.
@@ -29,6 +30,7 @@ class AllLinks {
     NamespaceSource& source;    ///< Used on `control` only.
     asio::io_context& control;  ///< Run by another thread.
     std::stop_token stopping;
+    std::string set = {};  ///< "" = every link.
     /// When everything of the mount has been unmounted by somebody else. Any thread.
     std::function<void()> on_ended;
   };
@@ -40,7 +42,7 @@ class AllLinks {
 
   /// `inherited` are the mounts that an earlier process made, the top among them: it goes on with
   /// them. Returns when all links of `first` that have a listing are mounted, or have failed to:
-  /// one bad link does not keep the others away.
+  /// one bad link does not keep the others away. A set is shown whole or not at all.
   Status Start(KnownLinks first, std::vector<InheritedMount> inherited);
 
   /// Unmounts all, waiting until `last_try` for those that are in use; then out of the tree.
@@ -74,6 +76,12 @@ class AllLinks {
   void TakeDown(Place& place, const std::string& name);
   void LookAfterTheLeaving();
   void Complain(const std::string& name, const std::string& message);
+  /// Where a link is shown, by its name.
+  std::string DirectoryOf(const std::string& name) const;
+  bool IsOurs(const proto::LinkState& link) const;
+  Status CheckWhole(const KnownLinks& first) const;
+  /// What the set shows now, into its `.forebay/config`.
+  void ShowConfig();
 
   Parts parts_;
   const std::string mountpoint_;

@@ -21,8 +21,15 @@
 #include "common/wire/messages.h"
 #include "common/wire/rpc.h"
 #include "fuse-client/fuse_api.h"
+#include "fuse-client/top_file.h"
 
 namespace forebay {
+
+namespace {
+
+constexpr mode_t kReadable = S_IRUSR | S_IRGRP | S_IROTH;
+
+}  // namespace
 
 struct LinkDirectory::Impl {
   struct Entry {
@@ -39,6 +46,7 @@ struct LinkDirectory::Impl {
   std::unique_ptr<asio::posix::stream_descriptor> descriptor;
   std::function<void()> on_ended;
   RequestBuffer request;
+  TopFile config;
 
   std::mutex mutex;
   std::map<std::uint64_t, Entry> entries;  // by node id, which is never used twice
@@ -51,11 +59,22 @@ struct LinkDirectory::Impl {
 
   // With the lock held, as all below.
   bool Has(std::uint64_t nodeid) const {
+    if (nodeid == TopFile::kFolderNodeid || nodeid == TopFile::kNodeid) return config.shown();
     return nodeid == FUSE_ROOT_ID || entries.contains(nodeid);
   }
 
   auto Find(std::string_view name) {
     return std::ranges::find_if(entries, [&](const auto& e) { return e.second.name == name; });
+  }
+
+  /// 0 = there is no such name.
+  std::uint64_t NodeidOf(std::uint64_t parent, std::string_view name) {
+    if (config.shown() && parent == FUSE_ROOT_ID && name == TopFile::kFolderName)
+      return TopFile::kFolderNodeid;
+    if (config.shown() && parent == TopFile::kFolderNodeid && name == TopFile::kName)
+      return TopFile::kNodeid;
+    const auto found = parent == FUSE_ROOT_ID ? Find(name) : entries.end();
+    return found == entries.end() ? 0 : found->first;
   }
 
   struct stat AttributesOf(std::uint64_t nodeid) const {
@@ -68,6 +87,10 @@ struct LinkDirectory::Impl {
     attributes.st_mtim.tv_sec = changed_unix_s;
     attributes.st_ctim.tv_sec = changed_unix_s;
     attributes.st_atim.tv_sec = changed_unix_s;
+    if (nodeid == TopFile::kNodeid) {
+      attributes.st_mode = S_IFREG | (options.mode & kReadable);
+      attributes.st_size = static_cast<off_t>(config.size());
+    }
     return attributes;
   }
 };
@@ -131,15 +154,13 @@ void OnLookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   fuse_entry_param entry{};
   {
     std::scoped_lock lock(here.mutex);
-    const auto found = here.Find(name);
-    if (parent == FUSE_ROOT_ID && found != here.entries.end()) {
-      entry.ino = found->first;
-      entry.attr = here.AttributesOf(found->first);
-    }
+    entry.ino = here.NodeidOf(parent, name);
+    if (entry.ino != 0) entry.attr = here.AttributesOf(entry.ino);
   }
   // Inode 0 is "no such name, and you may remember that".
+  const bool is_link = entry.ino != 0 && entry.ino < TopFile::kFolderNodeid;
   entry.attr_timeout = kShortly;
-  entry.entry_timeout = entry.ino == 0 ? kShortly : kForever;
+  entry.entry_timeout = is_link ? kForever : kShortly;
   fuse_reply_entry(request, &entry);
 }
 
@@ -184,8 +205,32 @@ void OnReaddir(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t off
         if (entry.listed) room = add(entry.name, nodeid, nodeid);
       }
     }
+    if (inode == TopFile::kFolderNodeid && room) add(TopFile::kName, TopFile::kNodeid, 2);
   }
   fuse_reply_buf(request, reply.data(), used);
+}
+
+// Past the page cache: the text is another one each time.
+void OnOpen(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info* file) {
+  if (inode != TopFile::kNodeid) {
+    fuse_reply_err(request, EISDIR);
+    return;
+  }
+  file->fh = Here(request).config.Open();
+  file->direct_io = 1;
+  fuse_reply_open(request, file);
+}
+
+void OnRead(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset,
+            struct fuse_file_info* file) {
+  const std::string bytes =
+      Here(request).config.Read(file->fh, static_cast<std::uint64_t>(offset), size);
+  fuse_reply_buf(request, bytes.data(), bytes.size());
+}
+
+void OnRelease(fuse_req_t request, fuse_ino_t, struct fuse_file_info* file) {
+  Here(request).config.Close(file->fh);
+  fuse_reply_err(request, 0);
 }
 
 void OnStatfs(fuse_req_t request, fuse_ino_t) {
@@ -203,6 +248,9 @@ struct fuse_lowlevel_ops MakeOperations() {
   ops.lookup = OnLookup;
   ops.getattr = OnGetattr;
   ops.readdir = OnReaddir;
+  ops.open = OnOpen;
+  ops.read = OnRead;
+  ops.release = OnRelease;
   ops.statfs = OnStatfs;
   WriteOperations<RefuseWrite>::AddTo(ops);
   return ops;
@@ -302,6 +350,8 @@ void LinkDirectory::Show(const std::string& name) {
   Keep(*impl_, entry->first, entry->second);
   impl_->changed_unix_s = UnixSeconds();
 }
+
+void LinkDirectory::SetConfig(std::string text) { impl_->config.Set(std::move(text)); }
 
 void LinkDirectory::Remove(const std::string& name) {
   {

@@ -15,10 +15,10 @@
 
 namespace forebay {
 
-/// The root of the `/` mount: a file system of nothing but one empty directory for each link, for
-/// the links' own mounts to stand on. Served by one context, on which nobody may look at a path
-/// below the mount point: the answer would wait for itself. That is why links are mounted and
-/// unmounted by a thread that serves no request.
+/// The root of a mount of several links: a file system of nothing but one empty directory for each
+/// link, for the links' own mounts to stand on, and of a set its `.forebay/config`. Served by one
+/// context, on which nobody may look at a path below the mount point: the answer would wait for
+/// itself. That is why links are mounted and unmounted by a thread that serves no request.
 class LinkDirectory {
  public:
   struct Options {
@@ -54,6 +54,10 @@ class LinkDirectory {
   void Show(const std::string& name);
   /// It is no more, in the kernel's memory too.
   void Remove(const std::string& name);
+
+  /// What `.forebay/config` says from now on. Like links' control files it can be looked up and is
+  /// not listed.
+  void SetConfig(std::string text);
 
   struct Impl;
 

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
@@ -16,6 +17,7 @@
 #include "common/base/files.h"
 #include "common/base/machine_id.h"
 #include "common/base/version.h"
+#include "common/model/link_set.h"
 #include "common/wire/messages.h"
 #include "common/wire/rpc_metrics.h"
 #include "common/wire/trust_keeper.h"
@@ -61,6 +63,8 @@ const std::string kAllLinks = "/";
 constexpr std::size_t kSlowThreads = 2;
 constexpr std::size_t kSlowWaiting = 64;
 
+bool IsTop(const InheritedMount& mount) { return mount.mount.top(); }
+
 }  // namespace
 
 MountDaemon::MountDaemon(const MountConfig& config, std::string device, ProgramServices& services,
@@ -100,10 +104,12 @@ Status MountDaemon::PreparePlace() {
     keeper_ = own_keeper_.get();
   }
   inherited_ = TakeInheritedMounts(*keeper_);
-  for (const InheritedMount& mount : inherited_) {
-    if (mount.mount.top() || config_.source != kAllLinks) mountpoint_ = mount.mount.mountpoint();
+  if (!inherited_.empty()) {
+    const auto top = std::ranges::find_if(inherited_, IsTop);
+    const InheritedMount& whole = top == inherited_.end() ? inherited_.front() : *top;
+    mountpoint_ = whole.mount.mountpoint();
+    return {};
   }
-  if (!inherited_.empty()) return {};
   ClearDeadMount(config_.mountpoint);
   const Status usable = CheckMountpoint(config_.mountpoint);
   if (!usable) return usable;
@@ -222,19 +228,17 @@ void MountDaemon::ListenForOrders() {
   if (!listening) spdlog::warn("{}", listening.error().message);
 }
 
-Status MountDaemon::MountOne() {
-  const std::size_t slash = config_.source.find('/');
+Status MountDaemon::MountOne(const std::string& link, const std::string& sub_path) {
   LinkMount::Place place;
-  if (slash != std::string::npos) place.sub_path = config_.source.substr(slash + 1);
+  place.sub_path = sub_path;
   place.mountpoint = mountpoint_;
   place.device = device_;
   const bool goes_on = !inherited_.empty() && !inherited_.front().generations.empty();
   Result<MountedNamespace> found =
       goes_on ? inherited_.front().generations.back()
-              : TakeShard(
-                    WaitFor(control_.At(0), services_.stopping,
-                            source_->Obtain(config_.source.substr(0, slash), NamespaceDeadline())),
-                    config_.shard, place.sub_path);
+              : TakeShard(WaitFor(control_.At(0), services_.stopping,
+                                  source_->Obtain(link, NamespaceDeadline())),
+                          config_.shard, place.sub_path);
   if (!found) return Fail(found.error());
   if (!inherited_.empty() && !goes_on) inherited_.front().generations.push_back(*found);
   const Status started = StartThreads(found->cluster, found->cluster_dir, found->from_disk);
@@ -266,17 +270,20 @@ KnownLinks LinksOf(const std::vector<InheritedMount>& inherited) {
 
 }  // namespace
 
-Status MountDaemon::MountAll() {
+/// Every link, or with a name that set.
+Status MountDaemon::MountAll(const std::string& set) {
   Result<KnownLinks> known = LinksOf(inherited_);
   if (inherited_.empty()) {
-    known = WaitFor(control_.At(0), services_.stopping, source_->WaitForLinks(NamespaceDeadline()));
+    known = WaitFor(control_.At(0), services_.stopping,
+                    source_->WaitForLinks(set, NamespaceDeadline()));
   }
   if (!known) return Fail(known.error());
   const Status started = StartThreads(known->cluster, known->cluster_dir, known->from_disk);
   if (!started) return started;
-  all_ = std::make_unique<AllLinks>(AllLinks::Parts{Shares(), *source_, control_.At(0),
-                                                    services_.stopping, services_.request_stop},
-                                    mountpoint_, device_);
+  all_ =
+      std::make_unique<AllLinks>(AllLinks::Parts{Shares(), *source_, control_.At(0),
+                                                 services_.stopping, set, services_.request_stop},
+                                 mountpoint_, device_);
   const Status mounted = all_->Start(std::move(*known), std::move(inherited_));
   if (mounted) spdlog::info("{} links are mounted below {}", all_->mounted(), mountpoint_);
   return mounted;
@@ -285,7 +292,31 @@ Status MountDaemon::MountAll() {
 Status MountDaemon::Start() {
   const Status prepared = Prepare();
   if (!prepared) return prepared;
-  return config_.source == kAllLinks ? MountAll() : MountOne();
+  if (config_.source == kAllLinks) return MountAll("");
+  return MountNamed();
+}
+
+/// LINK[/sub/path], SET or SET/PART[/sub/path].
+Status MountDaemon::MountNamed() {
+  const auto split = [](const std::string& path) {
+    const std::size_t slash = path.find('/');
+    const bool is_whole = slash == std::string::npos;
+    return std::pair(path.substr(0, slash), is_whole ? "" : path.substr(slash + 1));
+  };
+  const auto [name, path] = split(config_.source);
+  if (!inherited_.empty()) {
+    // What an earlier process has found it to be.
+    if (std::ranges::any_of(inherited_, IsTop)) return MountAll(name);
+    const proto::KeptMount& mount = inherited_.front().mount;
+    return MountOne(mount.link(), mount.sub_path());
+  }
+  const Result<KnownLinks> known =
+      WaitFor(control_.At(0), services_.stopping, source_->WaitForLinks(name, NamespaceDeadline()));
+  if (!known) return Fail(known.error());
+  const auto is_set = [&](const proto::LinkState& link) { return link.spec().set() == name; };
+  if (std::ranges::none_of(known->links, is_set)) return MountOne(name, path);
+  const auto [part, below] = split(path);
+  return part.empty() ? MountAll(name) : MountOne(LinkOfPart(name, part), below);
 }
 
 std::vector<std::pair<std::string, std::string>> MountDaemon::Addresses() const {

@@ -60,8 +60,9 @@ class MountDaemon final : public Daemon {
   [[noreturn]] void Leave();
   Status Prepare();
   void ListenForOrders();
-  Status MountOne();
-  Status MountAll();
+  Status MountOne(const std::string& link, const std::string& sub_path);
+  Status MountAll(const std::string& set);
+  Status MountNamed();
   Status StartThreads(const Uuid& cluster, const std::string& cluster_dir, bool from_disk);
   Deadline NamespaceDeadline() const;
   ClientPoolOptions PoolOptions() const;

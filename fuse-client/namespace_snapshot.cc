@@ -83,6 +83,19 @@ Status WriteAt(int file, ByteView bytes, std::uint64_t offset) {
   return {};
 }
 
+std::string BeingListed(const std::string& link) {
+  return "\"" + link + "\" is being listed for the first time";
+}
+
+/// What the parts of the set `name` wait for; "" = nothing, or it is no set.
+std::string UnlistedPart(const KnownLinks& known, const std::string& name) {
+  for (const proto::LinkState& link : known.links) {
+    const bool is_part = !name.empty() && link.spec().set() == name;
+    if (is_part && !link.has_generation()) return BeingListed(link.spec().name());
+  }
+  return "";
+}
+
 std::string ColonAnd(const std::string& reason) { return reason.empty() ? "" : ": " + reason; }
 
 /// True for failures of a transfer that asking for the link again may cure: nobody there, or the
@@ -90,6 +103,11 @@ std::string ColonAnd(const std::string& reason) { return reason.empty() ? "" : "
 bool IsPassing(Code code) {
   return code == Code::kUnavailable || code == Code::kTimeout || code == Code::kOverloaded ||
          code == Code::kNotFound;
+}
+
+Error NoSuchLink(const std::string& name) {
+  return Error{Code::kNotFound,
+               "the coordinator has no link \"" + name + "\"; see `forebay links`"};
 }
 
 /// A new file that is removed unless it was committed.
@@ -140,10 +158,7 @@ Task<Result<NamespaceSource::Answer>> NamespaceSource::AskAt(std::string coordin
   answer.coordinator = coordinator;
   const Status parsed = ParseMessage(reply->message, answer.reply);
   if (!parsed) co_return Fail(parsed.error().Within("coordinator " + coordinator));
-  if (!link.empty() && answer.reply.links_size() != 1) {
-    co_return Fail(Code::kNotFound,
-                   "the coordinator has no link \"" + link + "\"; see `forebay links`");
-  }
+  if (!link.empty() && answer.reply.links_size() == 0) co_return Fail(NoSuchLink(link));
   co_return answer;
 }
 
@@ -176,10 +191,17 @@ Task<Result<NamespaceSource::Answer>> NamespaceSource::AskForLinks(std::string l
   co_return answer;
 }
 
+/// One link, and no set.
+Task<Result<NamespaceSource::Answer>> NamespaceSource::AskForLink(std::string link) {
+  Result<Answer> answer = co_await AskForLinks(link);
+  if (answer && answer->reply.links(0).spec().name() != link) co_return Fail(NoSuchLink(link));
+  co_return answer;
+}
+
 Task<Result<MountedNamespace>> NamespaceSource::Obtain(std::string link, Deadline deadline) {
   TimePoint next_message = Clock::now();
   for (;;) {
-    Result<Answer> answer = co_await AskForLinks(link);
+    Result<Answer> answer = co_await AskForLink(link);
     std::string waiting_for;
     if (!answer) {
       const Code code = answer.error().code;
@@ -198,7 +220,7 @@ Task<Result<MountedNamespace>> NamespaceSource::Obtain(std::string link, Deadlin
                                            ColonAnd(answer->reply.links(0).error()) +
                                            "; see `forebay tasks`");
       } else {
-        waiting_for = "\"" + link + "\" is being listed for the first time";
+        waiting_for = BeingListed(link);
       }
     }
     if (deadline.Remaining() <= options_.retry_pause) {
@@ -293,10 +315,13 @@ Result<MountedNamespace> NamespaceSource::FromDisk(const std::string& link) cons
   return found;
 }
 
-Result<KnownLinks> NamespaceSource::LinksOnDisk() const {
+/// Of a name, or all with "".
+Result<KnownLinks> NamespaceSource::LinksOnDisk(const std::string& name) const {
   KnownLinks known;
   known.from_disk = true;
   ForEachOnDisk([&](const std::string& folder, const proto::GetLinksReply& reply) {
+    const proto::LinkSpec& spec = reply.links(0).spec();
+    if (!name.empty() && spec.name() != name && spec.set() != name) return true;
     known.cluster = UuidFromBytes(reply.cluster());
     known.cluster_dir = fs::path(folder).parent_path().string();
     known.links.push_back(reply.links(0));
@@ -309,13 +334,13 @@ Result<KnownLinks> NamespaceSource::LinksOnDisk() const {
 }
 
 Task<Result<proto::LinkState>> NamespaceSource::Look(std::string link) {
-  Result<Answer> answer = co_await AskForLinks(std::move(link));
+  Result<Answer> answer = co_await AskForLink(std::move(link));
   if (!answer) co_return Fail(answer.error());
   co_return answer->reply.links(0);
 }
 
-Task<Result<KnownLinks>> NamespaceSource::Links() {
-  Result<Answer> answer = co_await AskForLinks("");
+Task<Result<KnownLinks>> NamespaceSource::Links(std::string name) {
+  Result<Answer> answer = co_await AskForLinks(std::move(name));
   if (!answer) co_return Fail(answer.error());
   KnownLinks known;
   known.cluster = UuidFromBytes(answer->reply.cluster());
@@ -324,18 +349,23 @@ Task<Result<KnownLinks>> NamespaceSource::Links() {
   co_return known;
 }
 
-Task<Result<KnownLinks>> NamespaceSource::WaitForLinks(Deadline deadline) {
+Task<Result<KnownLinks>> NamespaceSource::WaitForLinks(std::string name, Deadline deadline) {
   TimePoint next_message = Clock::now();
   for (;;) {
-    Result<KnownLinks> known = co_await Links();
-    if (known || known.error().code == Code::kDenied) co_return known;
-    Result<KnownLinks> stored = LinksOnDisk();
-    if (stored) co_return stored;
+    Result<KnownLinks> known = co_await Links(name);
+    const Code code = known ? Code::kUnavailable : known.error().code;
+    if (code == Code::kDenied || code == Code::kNotFound) co_return known;
+    std::string waiting_for = known ? UnlistedPart(*known, name) : known.error().message;
+    if (waiting_for.empty()) co_return known;
+    if (!known) {
+      Result<KnownLinks> stored = LinksOnDisk(name);
+      if (stored) co_return stored;
+    }
     if (deadline.Remaining() <= options_.retry_pause) {
-      co_return Fail(Code::kUnavailable, known.error().message + "; gave up waiting");
+      co_return Fail(Code::kUnavailable, waiting_for + "; gave up waiting");
     }
     if (Clock::now() >= next_message) {
-      spdlog::warn("{}, waiting…", known.error().message);
+      spdlog::warn("{}, waiting…", waiting_for);
       next_message = Clock::now() + options_.message_every;
     }
     co_await SleepFor(options_.retry_pause);

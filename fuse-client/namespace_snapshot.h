@@ -44,7 +44,7 @@ std::string FolderOf(const MountedNamespace& found);
 /// Of a generation's listing, in that folder.
 std::string SnapshotName(std::uint64_t generation);
 
-/// What links there are.
+/// What links there are, or a set's.
 struct KnownLinks {
   Uuid cluster;
   std::vector<proto::LinkState> links;
@@ -78,12 +78,13 @@ class NamespaceSource {
   /// answered.
   Task<Result<proto::LinkState>> Look(std::string link);
 
-  /// Every link that this client may see, by one round over the coordinators. kUnavailable: none
-  /// answered.
-  Task<Result<KnownLinks>> Links();
-  /// The same, waiting for a coordinator until `deadline` unless links were mounted before and are
-  /// on disk.
-  Task<Result<KnownLinks>> WaitForLinks(Deadline deadline);
+  /// Every link that this client may see, by one round over the coordinators; with a name that
+  /// link, or the parts of that set (link_set.h). kUnavailable: none answered; kNotFound: there is
+  /// nothing of that name.
+  Task<Result<KnownLinks>> Links(std::string name = "");
+  /// The same, waiting for a coordinator until `deadline` unless such links were mounted before and
+  /// are on disk, and for the first listing of each part of a set.
+  Task<Result<KnownLinks>> WaitForLinks(std::string name, Deadline deadline);
 
  private:
   struct Answer {
@@ -96,7 +97,8 @@ class NamespaceSource {
   /// What is on disk of clusters that our coordinators led to; until `visit` answers false.
   void ForEachOnDisk(const std::function<bool(const std::string& folder,
                                               const proto::GetLinksReply& reply)>& visit) const;
-  Result<KnownLinks> LinksOnDisk() const;
+  Task<Result<Answer>> AskForLink(std::string link);
+  Result<KnownLinks> LinksOnDisk(const std::string& name) const;
   Task<Result<MountedNamespace>> FromCoordinator(Answer answer);
   Result<MountedNamespace> FromDisk(const std::string& link) const;
   Task<Result<std::shared_ptr<const Snapshot>>> SnapshotOf(proto::LinkState link,

@@ -40,7 +40,8 @@ void RemoveLeftovers(const std::string& folder) {
 
 Result<MountedNamespace> Build(MountedNamespace found, std::uint32_t directory, const Shard& shard,
                                const std::string& path) {
-  const Result<FinishedSnapshot> built = BuildShard(found.snapshot, directory, shard, path);
+  const ShardDeal deal = found.link.spec().set().empty() ? ShardDeal::kEqually : ShardDeal::kByName;
+  const Result<FinishedSnapshot> built = BuildShard(found.snapshot, directory, shard, deal, path);
   if (!built) return Fail(built.error());
   auto file = std::make_shared<const OwnedFd>(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   const int error = errno;

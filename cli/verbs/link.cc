@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/json/array.hpp>
 #include <ostream>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "cli/verb_table.h"
 #include "cli/wait_for_task.h"
 #include "common/base/units.h"
+#include "common/model/link_set.h"
 
 namespace forebay {
 namespace {
@@ -25,12 +27,13 @@ class LinkVerb final : public Verb {
     if (!reply) return std::unexpected(Refused(context.session, *request, reply.error()));
     name_ = reply->name();
     task_id_ = reply->task_id();
+    parts_ = request->parts();
     if (task_id_.empty()) {
       PrintAlready(context.console);
       return Exit::kDone;
     }
     const TaskWait wait{.id = task_id_,
-                        .subject = "link '" + name_ + "'",
+                        .subject = Called(),
                         .title = {.what = "listing " + name_},
                         .detached = Document("listing")};
     return WaitForTask(context, wait, [&](const proto::TaskState& task) {
@@ -47,9 +50,10 @@ class LinkVerb final : public Verb {
     proto::GetLinksRequest by_name;
     by_name.set_name(request.name());
     auto links = Ask<proto::GetLinksReply>(session, Method::kGetLinks, by_name);
-    const bool taken = links && std::ranges::any_of(links->links(), [&](const auto& link) {
-                         return link.spec().name() == request.name();
-                       });
+    const bool taken =
+        links && std::ranges::any_of(links->links(), [&](const auto& link) {
+          return link.spec().name() == request.name() || link.spec().set() == request.name();
+        });
     failure.exit = taken ? Exit::kUsage : Exit::kFailed;
     return failure;
   }
@@ -64,9 +68,8 @@ class LinkVerb final : public Verb {
       document["skipped"] = task.failed();
       PrintDocument(console, document);
     } else {
-      console.out << fmt::format(
-                         "link '{}': {} objects, {}; mount it with `forebay-mount {} DIR`\n", name_,
-                         HumanCount(objects), HumanBytes(task.bytes()), name_)
+      console.out << fmt::format("{}: {} objects, {}; mount it with `forebay-mount {} DIR`\n",
+                                 Called(), HumanCount(objects), HumanBytes(task.bytes()), name_)
                   << std::flush;
       if (task.failed() > 0) {
         console.out << fmt::format(
@@ -84,8 +87,9 @@ class LinkVerb final : public Verb {
       document["already"] = true;
       PrintDocument(console, document);
     } else {
-      console.out << fmt::format("link '{}' of {} is there already: nothing to do\n", name_,
-                                 Escaped(wish_.source()))
+      console.out << fmt::format("{} of {} is there already: nothing to do\n", Called(),
+                                 wish_.is_set() ? fmt::format("{} parts", parts_.size())
+                                                : Escaped(wish_.source()))
                   << std::flush;
     }
   }
@@ -93,13 +97,31 @@ class LinkVerb final : public Verb {
   boost::json::object Document(const char* state) const {
     boost::json::object document = NewDocument();
     document["name"] = name_;
-    PutBytes(document, "source", wish_.source());
+    if (wish_.is_set()) {
+      document["source"] = nullptr;
+    } else {
+      PutBytes(document, "source", wish_.source());
+    }
+    boost::json::array parts;
+    for (const proto::LinkPart& part : parts_) {
+      boost::json::object row;
+      row["part"] = part.name();
+      row["link"] = LinkOfPart(name_, part.name());
+      PutBytes(row, "source", "s3://" + part.bucket() + "/" + part.prefix());
+      parts.emplace_back(std::move(row));
+    }
+    document["parts"] = std::move(parts);
     document["state"] = state;
     document["task"] = task_id_.empty() ? boost::json::value() : boost::json::value(task_id_);
     return document;
   }
 
+  std::string Called() const {
+    return fmt::format("{} '{}'", wish_.is_set() ? "set" : "link", name_);
+  }
+
   LinkWish wish_;
+  google::protobuf::RepeatedPtrField<proto::LinkPart> parts_;
   std::string name_;
   std::string task_id_;
 };

@@ -1,4 +1,5 @@
 #include <boost/json/array.hpp>
+#include <map>
 #include <ostream>
 
 #include "cli/cluster_stats.h"
@@ -7,6 +8,7 @@
 #include "cli/verb_table.h"
 #include "common/base/units.h"
 #include "common/model/link.h"
+#include "common/model/link_set.h"
 
 namespace forebay {
 namespace {
@@ -59,11 +61,81 @@ class LinksVerb final : public Verb {
           link.quota_bytes() == 0 ? boost::json::value() : boost::json::value(link.quota_bytes());
       row["priority"] = LinkPriorityName(LinkPriorityOf(link.priority()));
       row["state"] = LinkStateName(link.state());
+      row["set"] = link.set().empty() ? boost::json::value() : boost::json::value(link.set());
       links.emplace_back(std::move(row));
     }
     boost::json::object document = NewDocument();
     document["links"] = std::move(links);
+    document["sets"] = SetsJson(SetsOf(stats));
     PrintDocument(console, document);
+  }
+
+  /// A set, and what its parts have together.
+  struct LinkSet {
+    proto::LinkStats sum;
+    std::vector<const proto::LinkStats*> parts;
+  };
+
+  static std::map<std::string, LinkSet> SetsOf(const proto::StatsReply& stats) {
+    std::map<std::string, LinkSet> sets;
+    for (const proto::LinkStats& link : stats.links()) {
+      if (link.set().empty()) continue;
+      LinkSet& set = sets[link.set()];
+      proto::LinkStats& sum = set.sum;
+      sum.set_name(link.set());
+      proto::GenerationInfo& all = *sum.mutable_generation();
+      all.set_objects(all.objects() + link.generation().objects());
+      all.set_bytes(all.bytes() + link.generation().bytes());
+      proto::LinkCounters& total = *sum.mutable_total();
+      total.set_cached_bytes(total.cached_bytes() + link.total().cached_bytes());
+      sum.set_pinned_bytes(sum.pinned_bytes() + link.pinned_bytes());
+      const bool is_first = set.parts.empty();
+      if (is_first || !link.has_generation()) sum.set_state(link.state());
+      set.parts.push_back(&link);
+    }
+    return sets;
+  }
+
+  static boost::json::array SetsJson(const std::map<std::string, LinkSet>& sets) {
+    boost::json::array rows;
+    for (const auto& [name, set] : sets) {
+      boost::json::array parts;
+      for (const proto::LinkStats* link : set.parts) {
+        const std::string& digest = link->generation().listing_digest();
+        boost::json::object part;
+        part["part"] = PartOf(name, link->name());
+        part["link"] = link->name();
+        part["digest"] = digest.empty() ? boost::json::value() : boost::json::value(digest);
+        parts.emplace_back(std::move(part));
+      }
+      boost::json::object row;
+      row["name"] = name;
+      row["parts"] = std::move(parts);
+      row["objects"] = set.sum.generation().objects();
+      row["bytes"] = set.sum.generation().bytes();
+      row["cached_bytes"] = set.sum.total().cached_bytes();
+      row["cached_ratio"] = CachedRatio(set.sum);
+      row["state"] = LinkStateName(set.sum.state());
+      rows.emplace_back(std::move(row));
+    }
+    return rows;
+  }
+
+  static std::vector<Cell> SumRow(const proto::LinkStats& sum, std::size_t parts,
+                                  const Console& console) {
+    std::vector<Cell> row = {Cell(sum.name()),
+                             Cell("set of " + std::to_string(parts)),
+                             Cell(HumanCount(sum.generation().objects())),
+                             Cell(HumanBytes(sum.generation().bytes())),
+                             Cell(HumanPercent(CachedRatio(sum))),
+                             Cell("-"),
+                             Cell(std::string(LinkStateName(sum.state())), LinkTone(sum.state()))};
+    if (console.wide()) {
+      row.emplace_back(HumanBytes(sum.total().cached_bytes()));
+      row.emplace_back(HumanBytes(sum.pinned_bytes()));
+      for (int i = 0; i < 4; ++i) row.emplace_back("-");
+    }
+    return row;
   }
 
   template <typename Repeated>
@@ -95,7 +167,11 @@ class LinksVerb final : public Verb {
       columns.push_back({.heading = "LISTED"});
     }
     Table table(std::move(columns));
+    std::map<std::string, LinkSet> sets = SetsOf(stats);
     for (const proto::LinkStats& link : stats.links()) {
+      // The sum of a set stands above the first of its parts.
+      const auto set = sets.extract(link.set());
+      if (!set.empty()) table.Add(SumRow(set.mapped().sum, set.mapped().parts.size(), console));
       const proto::GenerationInfo& generation = link.generation();
       const bool known = link.has_generation();
       std::vector<Cell> row = {

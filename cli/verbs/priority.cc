@@ -16,7 +16,7 @@ namespace {
 class PriorityVerb final : public Verb {
  public:
   void Declare(Options& options) override {
-    options.Argument("NAME", "the link's name", name_);
+    options.Argument("NAME", "the link's name, or a set's for each part", name_);
     options.Argument("PRIORITY",
                      "low, normal or high. Where a cache is full, blocks of links of lower "
                      "priority make way first, and none for a link of lower priority",
@@ -50,7 +50,7 @@ class PriorityVerb final : public Verb {
       PrintDocument(console, document);
       return;
     }
-    console.out << fmt::format("link '{}' has priority {}\n", name_, priority_);
+    console.out << fmt::format("'{}' has priority {}\n", name_, priority_);
     for (const std::string& node : reply.not_told()) {
       console.out << fmt::format("node {} does not know it yet: it will when it answers again\n",
                                  Escaped(node));

@@ -16,7 +16,7 @@ namespace {
 class UnlinkVerb final : public Verb {
  public:
   void Declare(Options& options) override {
-    options.Argument("NAME", "the link's name", name_);
+    options.Argument("NAME", "the link's name, or a set's with all its parts", name_);
     options.Switch("--evict", "also free what the nodes hold of it", evict_);
   }
 
@@ -57,7 +57,7 @@ class UnlinkVerb final : public Verb {
       console.out << "nothing to do: " << why_absent << '\n' << std::flush;
       return;
     }
-    console.out << fmt::format("link '{}' is removed\n", name_) << std::flush;
+    console.out << fmt::format("'{}' is removed\n", name_) << std::flush;
     if (evict_) PrintFreed(console, reply->evicted());
   }
 

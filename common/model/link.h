@@ -69,6 +69,8 @@ struct LinkSpec {
   ManifestSource manifest = {};
   /// Files have the mode, owner and time that their objects' metadata says: a HEAD for each.
   bool posix_metadata = false;
+  /// The set that the link is a part of (link_set.h); "" = of none.
+  std::string set = {};
   /// What is pinned: "" = the whole link, "train/" = a folder, "a.bin" = a file; from its root.
   std::vector<std::string> pins;
   /// Raised when other blocks may be pinned than before: other folders or files, or another

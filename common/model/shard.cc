@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <cstddef>
 #include <limits>
 
 #include "common/base/units.h"
@@ -86,6 +87,20 @@ std::uint64_t Shard::PlaceOf(std::string_view path) const {
   if (!seed) return XXH3_64bits(path.data(), path.size());
   const std::uint64_t words[2] = {*seed, epoch};
   return XXH3_64bits_withSeed(path.data(), path.size(), XXH3_64bits(words, sizeof words));
+}
+
+bool Shard::HasName(std::string_view path) const {
+  const auto place = static_cast<unsigned __int128>(PlaceOf(WithoutEnding(path)));
+  return static_cast<std::uint64_t>((place * count) >> 64) == index;
+}
+
+std::string_view WithoutEnding(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  const std::size_t begin = slash == std::string_view::npos ? 0 : slash + 1;
+  const std::size_t first = path.find_first_not_of('.', begin);
+  const std::size_t dot = path.rfind('.');
+  if (dot == std::string_view::npos || first == std::string_view::npos || dot < first) return path;
+  return path.substr(0, dot);
 }
 
 std::uint64_t Shard::Cut(std::uint64_t total, std::uint64_t of) const {

@@ -97,10 +97,17 @@ class Cuts {
 }  // namespace
 
 Result<FinishedSnapshot> BuildShard(const std::shared_ptr<const Snapshot>& whole,
-                                    std::uint32_t directory, const Shard& shard,
+                                    std::uint32_t directory, const Shard& shard, ShardDeal deal,
                                     const std::string& path) {
-  const Result<Cuts> cuts = Cuts::Find(*whole, directory, shard);
-  if (!cuts) return Fail(cuts.error());
+  std::optional<Cuts> cuts;
+  if (deal == ShardDeal::kEqually) {
+    Result<Cuts> found = Cuts::Find(*whole, directory, shard);
+    if (!found) return Fail(found.error());
+    cuts = *found;
+  }
+  const auto has = [&](const SnapshotRow& row, std::string_view file) {
+    return cuts ? cuts->Has({shard.PlaceOf(file), row.index}) : shard.HasName(file);
+  };
   SnapshotOptions options;
   options.id = whole->id();
   options.domain = whole->domain();
@@ -113,7 +120,7 @@ Result<FinishedSnapshot> BuildShard(const std::shared_ptr<const Snapshot>& whole
   SnapshotBuilder builder(std::move(options), path);
   Status added;
   Status walked = whole->ForEachFile(directory, [&](const SnapshotRow& row, std::string_view path) {
-    if (cuts->Has({shard.PlaceOf(path), row.index})) added = AddFileOf(*whole, row, path, builder);
+    if (has(row, path)) added = AddFileOf(*whole, row, path, builder);
     return added.has_value();
   });
   const auto all = [](std::string_view) { return true; };

@@ -26,6 +26,7 @@ enum class Form : std::uint8_t {
   kPlain,    ///< Text in quotes, or a number.
   kSigned,   ///< sint32
   kTarget,   ///< The message Target: its text.
+  kTexts,    ///< A message of strings alone: all of them.
   kGuessed,  ///< As kPlain, where it is text.
 };
 
@@ -46,6 +47,7 @@ constexpr auto kFields = std::to_array<Field>({
     {Method::kLink, 4, "endpoint"},
     {Method::kLink, 10, "block_bytes"},
     {Method::kLink, 20, "manifest"},
+    {Method::kLink, 30, "part", Form::kTexts},
     {Method::kLink, 40, "dry_run"},
     {Method::kUnlink, 1, "name"},
     {Method::kUnlink, 2, "evict"},
@@ -105,6 +107,21 @@ std::string_view TextInside(std::string_view message) {
   return begin + size <= message.size() ? message.substr(begin, size) : std::string_view();
 }
 
+/// The strings inside a message of nothing else, with a space between.
+std::string TextsInside(std::string_view message) {
+  CodedInputStream input(reinterpret_cast<const std::uint8_t*>(message.data()),
+                         static_cast<int>(message.size()));
+  std::string all;
+  std::uint32_t size = 0;
+  while (input.ReadTag() != 0 && input.ReadVarint32(&size)) {
+    const auto begin = static_cast<std::size_t>(input.CurrentPosition());
+    if (!input.Skip(static_cast<int>(size))) break;
+    if (!all.empty()) all += ' ';
+    all += message.substr(begin, size);
+  }
+  return all;
+}
+
 /// Moves `input`, which stands behind `tag`, over the field; nothing when that cannot be shown.
 std::optional<std::string> ReadValue(std::string_view message, CodedInputStream& input,
                                      std::uint32_t tag, Form form) {
@@ -125,6 +142,7 @@ std::optional<std::string> ReadValue(std::string_view message, CodedInputStream&
   if (!input.Skip(static_cast<int>(size))) return std::nullopt;
   const std::string_view value = message.substr(begin, size);
   if (form == Form::kGuessed && !IsText(value)) return std::nullopt;
+  if (form == Form::kTexts) return Quoted(TextsInside(value));
   return Quoted(form == Form::kTarget ? TextInside(value) : value);
 }
 

@@ -50,6 +50,7 @@ proto::LinkSpec ToProto(const LinkSpec& link) {
   }
   message.set_posix_metadata(link.posix_metadata);
   message.set_refresh_seconds(link.refresh_seconds);
+  message.set_set(link.set);
   return message;
 }
 
@@ -83,6 +84,7 @@ Result<LinkSpec> FromProto(const proto::LinkSpec& message) {
                    .skip_bad = message.manifest().skip_bad()};
   link.posix_metadata = message.posix_metadata();
   link.refresh_seconds = message.refresh_seconds();
+  link.set = message.set();
   const bool good = !link.id.IsZero() && !link.domain.IsZero() && !link.name.empty() &&
                     link.block_bytes != 0 &&
                     message.refresh() <= static_cast<std::uint32_t>(RefreshPolicy::kPeriodic);

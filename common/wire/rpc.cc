@@ -40,9 +40,10 @@ Status CheckRepeated(std::string_view bytes) {
 
 }  // namespace
 
-bool MayRead(const PeerIdentity& peer, std::string_view link) {
+bool MayRead(const PeerIdentity& peer, std::string_view link, std::string_view set) {
   const auto& links = peer.terms.links;
-  return !links || std::ranges::find(*links, link) != links->end();
+  if (!links || std::ranges::find(*links, link) != links->end()) return true;
+  return !set.empty() && std::ranges::find(*links, set) != links->end();
 }
 
 Error NotGranted(const PeerIdentity& peer, std::string_view link) {

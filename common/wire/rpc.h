@@ -32,8 +32,8 @@ struct PeerIdentity {
 };
 
 /// Whether this peer may have the link of that name: a certificate of a client can be good for some
-/// links alone.
-bool MayRead(const PeerIdentity& peer, std::string_view link);
+/// links alone. Who may have a set may have its parts; `set` is the link's, "" = it is in none.
+bool MayRead(const PeerIdentity& peer, std::string_view link, std::string_view set);
 
 /// kDenied: the sentence for a peer that may not.
 Error NotGranted(const PeerIdentity& peer, std::string_view link);

@@ -120,6 +120,28 @@ TEST_F(JsonDoc, Links) {
   Run("links", {"links"});
 }
 
+TEST_F(JsonDoc, LinksWithASet) {
+  proto::StatsReply stats;
+  proto::LinkStats& images = *stats.add_links();
+  images.set_name("clip.images");
+  images.set_source("s3://pics/images/");
+  images.set_set("clip");
+  images.set_state(1);
+  images.mutable_generation()->set_generation(1);
+  images.mutable_generation()->set_objects(3);
+  images.mutable_generation()->set_bytes(3000);
+  images.mutable_generation()->set_listed_unix_s(1'767'320'000);
+  images.mutable_generation()->set_listing_digest(
+      SampleStats().links(0).generation().listing_digest());
+  images.mutable_total()->set_cached_bytes(1500);
+  proto::LinkStats& labels = *stats.add_links();
+  labels.set_name("clip.labels");
+  labels.set_source("s3://text/labels/");
+  labels.set_set("clip");
+  session_.Answer(Method::kStats, stats);
+  Run("links, with a set", {"links"});
+}
+
 TEST_F(JsonDoc, Nodes) {
   proto::StatsReply stats = SampleStats();
   stats.mutable_nodes()->RemoveLast();
@@ -134,6 +156,15 @@ TEST_F(JsonDoc, Link) {
   session_.Answer(Method::kLink, started);
   session_.AnswerTask(1, 5000, 5000);
   Run("link", {"link", "s3://bucket/imagenet/"});
+}
+
+TEST_F(JsonDoc, LinkOfASet) {
+  proto::LinkReply started;
+  started.set_name("clip");
+  started.set_task_id("t-1+t-2");
+  session_.Answer(Method::kLink, started);
+  session_.AnswerTask(1, 5000, 5000);
+  Run("link of a set", {"link", "s3://pics/images", "text=s3://text/labels/", "--as", "clip"});
 }
 
 TEST_F(JsonDoc, LinkThatIsThereAlready) {

@@ -284,5 +284,55 @@ TEST(Link, ATerminalSeesABarThatIsTakenAway) {
   EXPECT_THAT(ran.out, Not(HasSubstr("\x1b")));
 }
 
+TEST(Link, SeveralSourcesMakeASet) {
+  ScriptedSession session;
+  session.Answer(Method::kLink, Started("t-1+t-2"));
+  session.AnswerTask(1, 20, 20);
+  const Ran ran = RunForebay(session, {"link", "s3://pics/images", "text=s3://text/labels/", "--as",
+                                       "clip", "--quota", "1GiB"});
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("set 'train': 20 objects"));
+  const auto request = session.Asked<proto::LinkRequest>(0);
+  EXPECT_EQ(request.name(), "clip");
+  EXPECT_EQ(request.bucket(), "");
+  EXPECT_EQ(request.quota_bytes(), 1u << 30);
+  ASSERT_EQ(request.parts_size(), 2);
+  EXPECT_EQ(request.parts(0).name(), "images");
+  EXPECT_EQ(request.parts(0).bucket(), "a");
+  EXPECT_EQ(request.parts(1).name(), "text");
+  EXPECT_EQ(request.parts(1).prefix(), "labels/");
+  EXPECT_EQ(session.Asked<proto::GetTaskRequest>(1).id(), "t-1+t-2");
+}
+
+TEST(Link, AWrongSetIsAUsageErrorAndAsksNobody) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
+      {{"s3://pics/x", "s3://text/y"}, "2 sources make a set, which needs a name: give --as NAME"},
+      {{"s3://pics/x", "s3://text/x", "--as", "n"}, "would both be 'x'"},
+      {{"s3://pics/x", "y=s3://pics/x/", "--as", "n"}, "s3://pics/x is given twice"},
+      {{"s3://pics/x", "data", "--as", "n"}, "data"},
+      {{"s3://pics/x", "s3://text/y", "--as", "n", "--manifest", "s3://pics/m"},
+       "--manifest names the objects of one link"},
+  };
+  for (const auto& [words, message] : wrong) {
+    ScriptedSession session;
+    std::vector<std::string> all = {"link"};
+    all.insert(all.end(), words.begin(), words.end());
+    const Ran ran = RunForebay(session, all);
+    EXPECT_EQ(ran.exit, 2);
+    EXPECT_THAT(ran.err, HasSubstr(message));
+    EXPECT_EQ(session.calls(), 0u);
+  }
+}
+
+TEST(Link, ASetOfATakenNameIsAUsageError) {
+  ScriptedSession session;
+  session.Refuse(Method::kLink, Error{Code::kInvalid, "set 'clip' exists"});
+  proto::GetLinksReply links;
+  links.add_links()->mutable_spec()->set_name("clip.images");
+  links.mutable_links(0)->mutable_spec()->set_set("clip");
+  session.Answer(Method::kGetLinks, links);
+  EXPECT_EQ(RunForebay(session, {"link", "s3://pics/x", "s3://text/y", "--as", "clip"}).exit, 2);
+}
+
 }  // namespace
 }  // namespace forebay::testing

@@ -108,7 +108,7 @@ TEST(Priority, TakesOneOfThreeWords) {
   ScriptedSession session;
   session.Answer(Method::kSetPriority, proto::SetPriorityReply());
   EXPECT_EQ(RunForebay(session, {"priority", "imagenet", "low"}).out,
-            "link 'imagenet' has priority low\n");
+            "'imagenet' has priority low\n");
   EXPECT_EQ(session.Asked<proto::SetPriorityRequest>(0).name(), "imagenet");
   EXPECT_EQ(session.Asked<proto::SetPriorityRequest>(0).priority(), -1);
   proto::SetPriorityReply reply;

@@ -285,7 +285,7 @@ TEST(Unlink, RemovesAndSaysSo) {
   session.Answer(Method::kUnlink, proto::UnlinkReply());
   const Ran ran = RunForebay(session, {"unlink", "imagenet/"});
   EXPECT_EQ(ran.exit, 0);
-  EXPECT_EQ(ran.out, "link 'imagenet' is removed\n");
+  EXPECT_EQ(ran.out, "'imagenet' is removed\n");
   EXPECT_EQ(session.Asked<proto::UnlinkRequest>(0).name(), "imagenet");
   EXPECT_FALSE(session.Asked<proto::UnlinkRequest>(0).evict());
 }

@@ -65,5 +65,40 @@ TEST_F(TargetTest, NonsenseIsInvalid) {
   EXPECT_EQ(ResolveTarget("s3://", links).error().code, Code::kInvalid);
 }
 
+class SetTarget : public TargetTest {
+ protected:
+  SetTarget() {
+    for (const std::string part : {"images", "labels"}) {
+      LinkSpec link = TestLink("clip." + part, part == "images" ? "pics" : "text", part + "/");
+      link.set = "clip";
+      links.push_back(link);
+    }
+  }
+};
+
+TEST_F(SetTarget, APartIsFoundBelowItsSetByItsNameAndByItsPlace) {
+  EXPECT_EQ(Resolve("clip/images"), "clip.images|");
+  EXPECT_EQ(Resolve("clip/labels/x/y.txt"), "clip.labels|x/y.txt");
+  EXPECT_EQ(Resolve("clip//images/"), "clip.images|");
+  EXPECT_EQ(Resolve("clip.images/x"), "clip.images|x");
+  EXPECT_EQ(Resolve("s3://text/labels/x"), "clip.labels|x");
+}
+
+TEST_F(SetTarget, WhatIsNoPartNamesThoseThatAre) {
+  EXPECT_EQ(Resolve("clip/masks/x"),
+            "error: the set 'clip' has no part 'masks'; it has 'images', 'labels'");
+  EXPECT_EQ(Resolve("clip"),
+            "error: 'clip' is a set, and this is about one link: name one of clip.images, "
+            "clip.labels");
+}
+
+TEST_F(SetTarget, OnlyTheWholeSetNamesItsParts) {
+  EXPECT_EQ(PartsNamed("clip", links).size(), 2u);
+  EXPECT_EQ(PartsNamed("clip/", links).size(), 2u);
+  for (const std::string text :
+       {"clip/images", "clip.images", "imagenet", "", "/", "s3://pics", "no"})
+    EXPECT_TRUE(PartsNamed(text, links).empty()) << text;
+}
+
 }  // namespace
 }  // namespace forebay

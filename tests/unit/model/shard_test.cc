@@ -5,6 +5,8 @@
 
 #include <random>
 #include <set>
+#include <string>
+#include <vector>
 
 namespace forebay {
 namespace {
@@ -64,6 +66,39 @@ TEST(Shard, TheOrderIsAnotherOneForEachSeedAndEpoch) {
   EXPECT_EQ(Shard::Parse("1/2").value().PlaceOf("train/a.jpg"), 14553425563482006925u);
   EXPECT_EQ(Shard::Parse("1/2,seed=7,epoch=2").value().PlaceOf("train/a.jpg"),
             12668694524019122884u);
+}
+
+TEST(Shard, TheEndingOfAPathIsBehindTheLastDotOfItsName) {
+  EXPECT_EQ(WithoutEnding("1.jpg"), "1");
+  EXPECT_EQ(WithoutEnding("a/1.jpg"), "a/1");
+  EXPECT_EQ(WithoutEnding("a/1.tar.gz"), "a/1.tar");
+  EXPECT_EQ(WithoutEnding("a/1."), "a/1");
+  EXPECT_EQ(WithoutEnding("a.d/1"), "a.d/1");
+  EXPECT_EQ(WithoutEnding("a.d/.hidden"), "a.d/.hidden");
+  EXPECT_EQ(WithoutEnding("a/.hidden.txt"), "a/.hidden");
+  EXPECT_EQ(WithoutEnding("a/..."), "a/...");
+  EXPECT_EQ(WithoutEnding(""), "");
+}
+
+TEST(Shard, ByNameEachPathIsInOneShardAndAllShardsHaveSome) {
+  for (const std::uint32_t count : {1u, 2u, 3u, 7u, 1000u}) {
+    std::vector<int> files(count, 0);
+    for (int i = 0; i < 5000; ++i) {
+      const std::string name = "c/" + std::to_string(i);
+      std::uint32_t shards = 0;
+      for (std::uint32_t index = 0; index < count; ++index) {
+        const Shard shard{.index = index, .count = count, .seed = 7};
+        const bool has = shard.HasName(name + ".jpg");
+        EXPECT_EQ(has, shard.HasName(name + ".txt"));
+        shards += has ? 1 : 0;
+        files[index] += has ? 1 : 0;
+      }
+      EXPECT_EQ(shards, 1u) << name;
+    }
+    // Of 5,000 files a share of less than half its due is a chance of 1e-10 for up to 7 shards.
+    if (count > 7) continue;
+    for (const int each : files) EXPECT_GT(each, 2500 / static_cast<int>(count));
+  }
 }
 
 }  // namespace

@@ -122,7 +122,8 @@ TEST_F(SnapshotExtrasTest, ShardsAndPartialRefreshesHaveThem) {
   const auto whole = Make(objects_);
   std::vector<std::string> lines;
   for (std::uint32_t i = 0; i < 2; ++i) {
-    ASSERT_TRUE(BuildShard(whole, 0, Shard{.index = i, .count = 2}, dir_.Path("part")));
+    ASSERT_TRUE(BuildShard(whole, 0, Shard{.index = i, .count = 2}, ShardDeal::kEqually,
+                           dir_.Path("part")));
     const auto part = Snapshot::Open(dir_.Path("part")).value();
     EXPECT_EQ(PosixAt(*part, "a"), kAll);
     EXPECT_EQ(PosixAt(*part, "empty"), kOld);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -50,9 +51,10 @@ class ShardSnapshotTest : public ::testing::Test {
   }
 
   std::shared_ptr<const Snapshot> Part(const std::shared_ptr<const Snapshot>& whole,
-                                       const Shard& shard, std::string_view below = "") {
+                                       const Shard& shard, std::string_view below = "",
+                                       ShardDeal deal = ShardDeal::kEqually) {
     const std::string path = dir_ / "part.fbs";
-    const auto built = BuildShard(whole, whole->Resolve(below)->directory, shard, path);
+    const auto built = BuildShard(whole, whole->Resolve(below)->directory, shard, deal, path);
     EXPECT_TRUE(built) << built.error().message;
     auto part = Snapshot::Open(path, whole->id()).value();
     EXPECT_TRUE(part->VerifyAll());
@@ -172,6 +174,32 @@ TEST_F(ShardSnapshotTest, BuildingTwiceGivesTheSameBytes) {
   const auto whole = Build(Keys(100));
   const Shard shard{.index = 1, .count = 3};
   EXPECT_EQ(Part(whole, shard)->Digest(), Part(whole, shard)->Digest());
+}
+
+TEST_F(ShardSnapshotTest, FilesThatAreDealtByNameMeetThoseOfOtherLinksWithTheirNames) {
+  std::vector<std::string> images;
+  std::vector<std::string> labels = {"a/also.txt"};  // what else there is moves nothing
+  for (int i = 0; i < 100; ++i) {
+    images.push_back("a/" + std::to_string(i) + ".jpg");
+    if (i % 3 != 0) labels.push_back("a/" + std::to_string(i) + ".txt");
+  }
+  std::sort(images.begin(), images.end());
+  std::sort(labels.begin(), labels.end());
+  const auto both = {Build(images), Build(labels)};
+  std::map<std::string, std::uint32_t> shard_of;
+  for (const auto& whole : both) {
+    std::uint64_t files = 0;
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      const Shard shard{.index = i, .count = 4};
+      for (const auto& [name, file] : FilesOf(*Part(whole, shard, "", ShardDeal::kByName))) {
+        const auto [at, is_new] = shard_of.emplace(WithoutEnding(name), i);
+        EXPECT_EQ(at->second, i) << name;
+        ++files;
+      }
+    }
+    EXPECT_EQ(files, whole->totals().objects) << "each file once";
+  }
+  EXPECT_EQ(shard_of.size(), 101u);
 }
 
 }  // namespace

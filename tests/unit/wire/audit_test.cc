@@ -35,6 +35,20 @@ TEST(AuditTest, TargetsAndNegativeNumbersReadAsTheyWereMeant) {
   EXPECT_THAT(Said(Method::kSetPriority, priority), EndsWith("name=\"data\" priority=-1"));
 }
 
+TEST(AuditTest, ASetIsNamedWithItsSources) {
+  proto::LinkRequest link;
+  link.set_name("clip");
+  for (const std::string part : {"images", "labels"}) {
+    proto::LinkPart& added = *link.add_parts();
+    added.set_name(part);
+    added.set_bucket("bucket");
+    added.set_prefix(part + "\n");
+  }
+  EXPECT_THAT(Said(Method::kLink, link),
+              EndsWith("Link name=\"clip\" part=\"images bucket images\\x0a\" part=\"labels "
+                       "bucket labels\\x0a\""));
+}
+
 TEST(AuditTest, NobodyWritesLinesOfTheirOwnIntoTheLog) {
   proto::UnlinkRequest request;
   request.set_name("a\nb\x1b[2J" + std::string(1000, 'x'));

@@ -11,6 +11,19 @@
 namespace forebay {
 namespace {
 
+TEST(Messages, WhoMayReadASetMayReadItsPartsAndNoOtherLink) {
+  PeerIdentity peer{.role = proto::ROLE_CLIENT, .id = "m", .program = "p"};
+  EXPECT_TRUE(MayRead(peer, "clip.images", "clip")) << "no terms, no bounds";
+  peer.terms.links = {"clip"};
+  EXPECT_TRUE(MayRead(peer, "clip.images", "clip"));
+  EXPECT_TRUE(MayRead(peer, "clip", ""));
+  EXPECT_FALSE(MayRead(peer, "clip.images", "")) << "a link that only has such a name";
+  EXPECT_FALSE(MayRead(peer, "other.images", "other"));
+  peer.terms.links = {"clip.images"};
+  EXPECT_TRUE(MayRead(peer, "clip.images", "clip"));
+  EXPECT_FALSE(MayRead(peer, "clip.labels", "clip"));
+}
+
 TEST(Messages, LinksNodesAndBlocksComeBackAsTheyWere) {
   LinkSpec link;
   link.id = Uuid::Random();
@@ -28,6 +41,7 @@ TEST(Messages, LinksNodesAndBlocksComeBackAsTheyWere) {
   link.excludes = {"/tmp/"};
   link.manifest = {.location = "s3://b/m", .behind_prefix = true, .skip_bad = true};
   link.posix_metadata = true;
+  link.set = "all";
   link.pins = {"", "train/", "a.bin"};
   link.pins_version = 9;
   const Result<LinkSpec> back = FromProto(ToProto(link));
