@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import bench_peers
+import bench_raw
 import bench_subjects
 from local_cluster import ClusterError, say, step, without_settings
 from sample_data import SHARD_BYTES, SampleData
@@ -83,6 +84,7 @@ class Workload:
         self.files = self.bytes = self.blocks = self.reads = 0
         self.failed, self.seed = [], 0
         self.runs, self.visits = [], []
+        self.raw = []  # GB/s of loopback TCP, by round
         self.at_s3 = {}
 
     def prepare(self):
@@ -129,6 +131,8 @@ class Workload:
         with step(f"{self.name}: round {number} of {self.rounds}", self.bench.out):
             for subject in self.subjects[turn:] + self.subjects[:turn]:
                 self._visit(subject, number)
+            if self.kind.unit == "shards" and not self.kind.words:
+                self.raw.append(bench_raw.gb_per_second(self.threads[-1]))
 
     def _visit(self, subject, number):
         nodes = self._gets_of_nodes()
@@ -200,7 +204,7 @@ class Workload:
                 "skipped": list(self.skipped.values()), "failed": self.failed,
                 "subjects": [{"key": subject.key, "title": subject.title, "cold": subject.cold, "peer": subject.peer,
                               "forebay": subject.mount is not None} for subject in self.subjects],
-                "runs": self.runs, "visits": self.visits}
+                "runs": self.runs, "visits": self.visits, "raw_tcp_gb_per_second": self.raw}
 
 
 def difference(after, before):

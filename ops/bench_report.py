@@ -31,6 +31,8 @@ RATIOS = (
 # Most CPU seconds per GB, reader and daemons together, out of the nodes' memory.
 CPU_PER_GB = {"small": 1.4, "shards": 0.55}
 CPU_PER_GB_OVER_TLS = 2.6
+# Shards out of the nodes' memory, of what loopback TCP carries with as many connections as there are readers.
+SHARES_OF_TCP = (("forebay_new_mount", 0.85), ("forebay_tls_new_mount", 0.25))
 
 
 def document(workloads, cold, training, folder, without=()):
@@ -142,6 +144,13 @@ def to_hold(workload):
             yield line_of(workload, f"files/s of {key.replace('_', ' ')} against {reference.replace('_', ' ')}, "
                           f"{readers} readers", "not measured" if found is None else f"{found:.2f}x", f">= {least}x",
                           None if found is None else found >= least, False)
+    for key, least in SHARES_OF_TCP:
+        runs = runs_of(workload, key, readers)
+        if workload["raw_tcp_gb_per_second"] and runs:
+            share = statistics.median(runs[number]["gb_per_second"] / raw
+                                      for number, raw in enumerate(workload["raw_tcp_gb_per_second"], 1))
+            yield line_of(workload, f"GB/s of {key.replace('_', ' ')} against raw loopback TCP, {readers} readers",
+                          f"{share:.2f}x", f">= {least}x", share >= least, False)
     if workload["name"] not in CPU_PER_GB:
         return
     for key, most in (("forebay_new_mount", CPU_PER_GB[workload["name"]]), ("forebay_tls_new_mount", CPU_PER_GB_OVER_TLS)):
@@ -243,6 +252,9 @@ def print_workload(workload, say):
         say(f"{subject['title']:42}" + "".join(f"{rate_text(rate, unit):>9}" for rate in rates)
             + f"{row['gb_per_second']:>8.2f}{row['cpu_seconds_per_gb']:>10.2f}{fuse:>11}{gets:>12}"
             + "".join(f"{'-' if value is None else f'{value:.2f}':>8}" for value in against))
+    if workload["raw_tcp_gb_per_second"]:
+        say(f"raw loopback TCP, messages of 1 MiB, {last} connections: "
+            f"{statistics.median(workload['raw_tcp_gb_per_second']):.2f} GB/s")
     say(f"\nFUSE messages a {'piece' if pieces else 'file'} by operation:")
     for subject in workload["subjects"]:
         if subject["forebay"]:

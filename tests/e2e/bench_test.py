@@ -85,6 +85,8 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         document = json.loads(result.stdout)
         self.assertEqual(document["without"], ["disk"])
+        self.assertEqual([len(part["raw_tcp_gb_per_second"]) for part in document["workloads"]], [1, 0])
+        self.assertGreater(document["workloads"][0]["raw_tcp_gb_per_second"][0], 0)
         whole, pieces = document["workloads"]
         self.assertEqual([(part["name"], part["reads"], part["blocks"], part["failed"]) for part in (whole, pieces)],
                          [("shards", 4, 12, []), ("random", 4 * 80, 12, [])])
