@@ -16,6 +16,7 @@
 #include "common/base/units.h"
 #include "common/model/limits.h"
 #include "common/model/link.h"
+#include "common/model/link_set.h"
 
 namespace forebay {
 namespace {
@@ -124,6 +125,29 @@ Result<json::object> LinkDocument(const proto::LinkSpec& spec) {
   PutSwitch(link, "no-background-fill", spec.no_background_fill());
   PutSwitch(link, "no-sign-request", origin.no_sign());
   return link;
+}
+
+Result<json::object> SetDocument(const std::string& set,
+                                 const std::vector<proto::LinkSpec>& parts) {
+  json::object all;
+  json::array sources;
+  for (const proto::LinkSpec& part : parts) {
+    Result<json::object> row = LinkDocument(part);
+    if (!row) return row;
+    const json::value source = row->at("source");
+    sources.emplace_back(
+        fmt::format("{}={}", PartOf(set, part.name()), std::string_view(source.as_string())));
+    (*row)["name"] = set;
+    row->erase("source");
+    if (all.empty()) all = *row;
+    if (all == *row) continue;
+    return Fail(Code::kInvalid,
+                fmt::format("the links of the set '{}' have different options, which its line "
+                            "cannot say: `forebay links` shows quota and priority of each",
+                            set));
+  }
+  all["source"] = std::move(sources);
+  return all;
 }
 
 Result<proto::LinkRequest> LinkRequestOf(const json::object& document) {

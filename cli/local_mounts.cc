@@ -78,7 +78,9 @@ std::expected<boost::json::object, Failure> ConfigOfMount(const std::string& pla
   boost::system::error_code failed;
   const boost::json::value config = boost::json::parse(text.str(), failed);
   const boost::json::object* fields = failed ? nullptr : config.if_object();
-  if (!file || fields == nullptr || TextIn(*fields, "link").empty()) {
+  const bool says =
+      fields != nullptr && !(TextIn(*fields, "link") + TextIn(*fields, "set")).empty();
+  if (!file || !says) {
     return std::unexpected(
         Failure(Error{Code::kUnavailable, fmt::format("the mount at {} does not say what it shows: "
                                                       "{} cannot be read",

@@ -30,7 +30,8 @@ const MountLine* MountOf(const std::vector<MountLine>& mounts, std::string_view 
 /// `path` relative to `folder`, or nothing when it lies elsewhere.
 std::optional<std::string> PathBelow(std::string_view path, std::string_view folder);
 
-/// What `.forebay/config` of the mount at `place` says, which names a link at least. Exit 1 when it
+/// What `.forebay/config` of the mount at `place` says, which names a link, or at
+/// the top of a set's mount the set. Exit 1 when it
 /// cannot be read.
 std::expected<boost::json::object, Failure> ConfigOfMount(const std::string& place);
 

@@ -13,6 +13,7 @@
 #include "cli/text.h"
 #include "common/base/units.h"
 #include "common/model/link.h"
+#include "common/model/link_set.h"
 
 namespace forebay {
 namespace {
@@ -109,13 +110,14 @@ std::expected<void, Failure> CompareOptions(Session& session, proto::LinkRequest
   return {};
 }
 
+/// `is` is a link of `wanted`, or a part of it.
 void CompareQuota(const proto::LinkRequest& wanted, const proto::LinkSpec& is, WantedPlan& plan) {
   if (wanted.quota_bytes() == is.quota_bytes()) return;
   proto::SetQuotaRequest request;
-  request.set_name(wanted.name());
+  request.set_name(is.name());
   request.set_quota_bytes(wanted.quota_bytes());
   plan.changes.push_back(
-      {.text = fmt::format("link '{}': quota {}, was {}", wanted.name(),
+      {.text = fmt::format("link '{}': quota {}, was {}", is.name(),
                            QuotaText(wanted.quota_bytes()), QuotaText(is.quota_bytes())),
        .request = std::move(request)});
 }
@@ -127,20 +129,52 @@ void ComparePriority(const proto::LinkRequest& wanted, const proto::LinkSpec& is
     return LinkPriorityName(static_cast<LinkPriority>(priority));
   };
   proto::SetPriorityRequest request;
-  request.set_name(wanted.name());
+  request.set_name(is.name());
   request.set_priority(wanted.priority());
-  plan.changes.push_back({.text = fmt::format("link '{}': priority {}, was {}", wanted.name(),
+  plan.changes.push_back({.text = fmt::format("link '{}': priority {}, was {}", is.name(),
                                               name(wanted.priority()), name(is.priority())),
                           .request = std::move(request)});
+}
+
+using LinksByName = std::map<std::string, proto::LinkSpec>;
+
+/// Takes the parts that are there out of `present`.
+std::expected<void, Failure> PlanSet(Session& session, const proto::LinkRequest& wanted,
+                                     LinksByName& present, WantedPlan& plan) {
+  std::vector<proto::LinkSpec> parts;
+  for (const proto::LinkPart& part : wanted.parts()) {
+    const auto is = present.find(LinkOfPart(wanted.name(), part.name()));
+    if (is == present.end() || is->second.set() != wanted.name()) continue;
+    parts.push_back(is->second);
+    present.erase(is);
+  }
+  if (parts.empty()) {
+    plan.changes.push_back(
+        {.text = fmt::format("set '{}' of {} links: new", wanted.name(), wanted.parts_size()),
+         .request = wanted});
+    return {};
+  }
+  auto compared = CompareOptions(session, wanted, parts.front(), plan);
+  if (!compared) return compared;
+  for (const proto::LinkSpec& part : parts) {
+    CompareQuota(wanted, part, plan);
+    ComparePriority(wanted, part, plan);
+  }
+  return {};
 }
 
 std::expected<void, Failure> PlanLinks(Session& session, const WantedState& wanted,
                                        WantedPlan& plan) {
   auto links = Ask<proto::GetLinksReply>(session, Method::kGetLinks, proto::GetLinksRequest());
   if (!links) return std::unexpected(links.error());
-  std::map<std::string, proto::LinkSpec> present;
+  LinksByName present;
   for (const proto::LinkState& link : links->links()) present[link.spec().name()] = link.spec();
   for (const proto::LinkRequest& link : wanted.links) {
+    if (link.parts_size() > 0) {
+      auto planned = PlanSet(session, link, present, plan);
+      if (!planned) return planned;
+      continue;
+    }
     const auto is = present.find(link.name());
     if (is == present.end()) {
       plan.changes.push_back(
@@ -193,8 +227,18 @@ std::expected<json::object, Failure> DescribeState(Session& session) {
   auto pins = Ask<proto::ListPinsReply>(session, Method::kListPins, proto::ListPinsRequest());
   if (!pins) return std::unexpected(pins.error());
   json::array link_rows;
+  std::map<std::string, std::vector<proto::LinkSpec>> sets;
   for (const proto::LinkState& link : links->links()) {
+    if (!link.spec().set().empty()) {
+      sets[link.spec().set()].push_back(link.spec());
+      continue;
+    }
     Result<json::object> row = LinkDocument(link.spec());
+    if (!row) return std::unexpected(Failure(row.error(), "", Exit::kFailed));
+    link_rows.push_back(std::move(*row));
+  }
+  for (const auto& [set, parts] : sets) {
+    Result<json::object> row = SetDocument(set, parts);
     if (!row) return std::unexpected(Failure(row.error(), "", Exit::kFailed));
     link_rows.push_back(std::move(*row));
   }

@@ -127,6 +127,7 @@ void Coordinator::ServeTasks(NodeCaller call) {
                              .enabled = options_.background_fill});
   job_service_ = std::make_unique<JobService>(*links_, *stats_, *fills_);
   task_service_ = std::make_unique<TaskService>(TaskService::Parts{.tasks = tasks_,
+                                                                   .links = *links_,
                                                                    .linker = *linker_,
                                                                    .preloader = *preloader_,
                                                                    .drainer = *drainer_,

@@ -59,6 +59,8 @@ class LinkRegistry {
   Result<Added> Add(LinkSpec spec);
   /// As Add, without adding: kInvalid where Add would say so.
   Status CheckAdd(const LinkSpec& spec) const;
+  /// As AddSet, without adding.
+  Status CheckAddSet(const std::vector<LinkSpec>& specs) const;
 
   /// Adds the parts of a set (link_set.h), which all name it, with their listing tasks: all of them
   /// in one batch or none. Answers them as they are when the set is there already with the same

@@ -48,9 +48,15 @@ Task<Result<std::vector<LinkSpec>>> Linker::SpecsOf(proto::LinkRequest request) 
 Task<Result<proto::LinkReply>> Linker::StartSet(proto::LinkRequest request) {
   proto::LinkReply reply;
   reply.set_name(request.name());
+  const bool dry_run = request.dry_run();
   Result<std::vector<LinkSpec>> specs = co_await SpecsOf(std::move(request));
   if (!specs) co_return Fail(specs.error());
   if (stopping_) co_return Fail(Code::kUnavailable, "the coordinator is stopping");
+  if (dry_run) {
+    const Status fits = parts_.links.CheckAddSet(*specs);
+    if (!fits) co_return Fail(fits.error());
+    co_return reply;
+  }
   // As StartLink.
   auto add = [this, wanted = std::move(*specs)] {
     Result<std::vector<LinkRegistry::Added>> added = parts_.links.AddSet(wanted);

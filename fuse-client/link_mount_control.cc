@@ -36,6 +36,8 @@ std::string LinkMount::RenderConfig() const {
   boost::json::object all;
   all["schema_version"] = 1;
   all["link"] = name_;
+  const std::string& set = now.link.spec().set();
+  all["set"] = set.empty() ? boost::json::value() : boost::json::value(set);
   all["source"] =
       "s3://" + std::string(snapshot.source().bucket) + "/" + std::string(snapshot.source().prefix);
   all["sub_path"] = place_.sub_path;

@@ -156,10 +156,10 @@ class HintVerb final : public Verb {
 
   static std::expected<Listener, Failure> ListenerAt(const std::string& place) {
     const std::expected<boost::json::object, Failure> config = ConfigOfMount(place);
-    if (!config) {
+    if (!config || TextIn(*config, "link").empty()) {
       return std::unexpected(Failure(
           Error{Code::kNotFound, fmt::format("{} is no Forebay mount of a link", Escaped(place))},
-          "of the mount of all links, name the link's directory", Exit::kFailed));
+          "of a mount of all links or of a set, name the link's directory", Exit::kFailed));
     }
     Listener listener{place, TextIn(*config, "link"), TextIn(*config, "local_socket")};
     if (listener.socket.empty()) {

@@ -38,6 +38,7 @@ constexpr Row kTable[] = {
     {Method::kPreload, false, false, true},
     {Method::kFillBlocks, false, false, false},
     {Method::kReadBlock, false, false, false},
+    {Method::kOpenSegment, false, false, false},
     {Method::kCheckBlocks, false, false, false},
     {Method::kReportJobs, true, false, false},
     {Method::kDescribeJob, false, false, true},

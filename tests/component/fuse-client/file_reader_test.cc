@@ -58,10 +58,10 @@ class FileReaderTest : public ::testing::Test {
     FileReaderOptions options;
     options.link = link_.id();
     options.block_bytes = kBlock;
-    reader_ =
-        std::make_unique<FileReader>(FileReader::Parts{*files_, source_, source_, streams_, errors_,
-                                                       stats_, jobs_, table_.answers(), memory_, orders_},
-                                     options);
+    reader_ = std::make_unique<FileReader>(
+        FileReader::Parts{*files_, source_, source_, streams_, errors_, stats_, jobs_,
+                          table_.answers(), memory_, orders_},
+        options);
     table_.SetLink(link_.id(), LinkFacts{.name = "sample", .generation = 1, .blocks = 12});
   }
 

@@ -107,8 +107,8 @@ class MountTest : public ::testing::Test {
 
   Status Mount() {
     stop_ = std::stop_source();
-    services_ = std::make_unique<ProgramServices>(
-        ProgramServices{metrics_, health_, stop_.get_token(), [this] { stop_.request_stop(); }});
+    services_ = std::make_unique<ProgramServices>(ProgramServices{
+        metrics_, health_, stop_.get_token(), [this] { stop_.request_stop(); }, {}});
     daemon_ = std::make_unique<MountDaemon>(config_, config_.source, *services_);
     return daemon_->Start();
   }

@@ -45,7 +45,7 @@ proto::GetLinksReply SampleLinks() {
   proto::GetLinksReply links;
   proto::LinkSpec& spec = *links.add_links()->mutable_spec();
   spec.set_name("imagenet");
-  spec.mutable_origin()->set_bucket("b");
+  spec.mutable_origin()->set_bucket("bkt");
   spec.mutable_origin()->set_prefix("p/");
   spec.mutable_origin()->set_region("eu-west-1");
   spec.set_block_bytes(4 << 20);

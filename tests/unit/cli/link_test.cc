@@ -298,7 +298,7 @@ TEST(Link, SeveralSourcesMakeASet) {
   EXPECT_EQ(request.quota_bytes(), 1u << 30);
   ASSERT_EQ(request.parts_size(), 2);
   EXPECT_EQ(request.parts(0).name(), "images");
-  EXPECT_EQ(request.parts(0).bucket(), "a");
+  EXPECT_EQ(request.parts(0).bucket(), "pics");
   EXPECT_EQ(request.parts(1).name(), "text");
   EXPECT_EQ(request.parts(1).prefix(), "labels/");
   EXPECT_EQ(session.Asked<proto::GetTaskRequest>(1).id(), "t-1+t-2");

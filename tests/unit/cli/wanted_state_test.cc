@@ -7,7 +7,10 @@
 #include <cstdio>
 #include <fstream>
 #include <map>
+#include <string>
+#include <vector>
 
+#include "common/model/limits.h"
 #include "common/model/link.h"
 #include "tests/unit/cli/scripted_session.h"
 
@@ -96,6 +99,7 @@ TEST(Export, EveryOptionOfALinkComesBackAsTheSameRequest) {
 TEST(Export, AManifestThatSaysWhereComesBackWithoutASource) {
   proto::LinkSpec spec;
   spec.set_name("m");
+  spec.set_block_bytes(kDefaultBlockBytes);
   spec.mutable_origin()->set_bucket("found");
   spec.mutable_manifest()->set_location("s3://bucket/list.txt");
   const Result<WantedState> wanted = ParseWanted(Exported({spec}));
@@ -117,6 +121,47 @@ TEST(Export, WhatJsonCannotHoldIsAnErrorAndNotLeftOut) {
   EXPECT_EQ(ran.out, "");
 }
 
+/// The set `clip` of two links that differ in nothing but their sources.
+std::vector<proto::LinkSpec> Clip() {
+  std::vector<proto::LinkSpec> parts;
+  for (const char* part : {"images", "labels"}) {
+    proto::LinkSpec& spec = parts.emplace_back();
+    spec.set_name(std::string("clip.") + part);
+    spec.set_set("clip");
+    spec.mutable_origin()->set_bucket(std::string(part) + "-bucket");
+    spec.mutable_origin()->set_prefix("p/");
+    spec.set_block_bytes(kDefaultBlockBytes);
+    spec.set_quota_bytes(1 << 20);
+  }
+  return parts;
+}
+
+TEST(Export, ASetComesBackAsOneLinkRequestWithItsParts) {
+  const Result<WantedState> wanted = ParseWanted(Exported(Clip()));
+  ASSERT_TRUE(wanted.has_value()) << wanted.error().message;
+  ASSERT_EQ(wanted->links.size(), 1u);
+  const proto::LinkRequest& set = wanted->links[0];
+  EXPECT_EQ(set.name(), "clip");
+  EXPECT_EQ(set.quota_bytes(), std::uint64_t{1} << 20);
+  ASSERT_EQ(set.parts_size(), 2);
+  EXPECT_EQ(set.parts(0).name(), "images");
+  EXPECT_EQ(set.parts(0).bucket(), "images-bucket");
+  EXPECT_EQ(set.parts(1).name(), "labels");
+  EXPECT_EQ(set.parts(1).prefix(), "p/");
+}
+
+TEST(Export, ASetWhosePartsDifferIsAnErrorAndNotHalfWritten) {
+  std::vector<proto::LinkSpec> parts = Clip();
+  parts[1].set_quota_bytes(2 << 20);
+  ScriptedSession session;
+  session.Answer(Method::kGetLinks, LinksOf(parts));
+  session.Answer(Method::kListPins, proto::ListPinsReply());
+  const Ran ran = RunForebay(session, {"export"});
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_THAT(ran.err, HasSubstr("the set 'clip' have different options"));
+  EXPECT_EQ(ran.out, "");
+}
+
 class Apply : public ::testing::Test {
  protected:
   void TearDown() override { std::remove(file_.c_str()); }
@@ -132,8 +177,8 @@ class Apply : public ::testing::Test {
 
 constexpr const char* kTwoLinks = R"({
   // Comments are fine.
-  "links": [{"name": "rich", "source": "s3://b/p/", "quota": "2MiB", "priority": "high"},
-            {"name": "new", "source": "s3://b/n/"}],
+  "links": [{"name": "rich", "source": "s3://bkt/p/", "quota": "2MiB", "priority": "high"},
+            {"name": "new", "source": "s3://bkt/n/"}],
   "pins": [{"target": "rich/train/", "until": "2088-01-01T00:00:00Z"},
            {"target": "new", "for-job": "j"}],
 })";
@@ -155,7 +200,7 @@ void Present(ScriptedSession& session) {
 constexpr const char* kDifference =
     "link 'rich': quota 2MiB, was 1MiB\n"
     "link 'rich': priority high, was normal\n"
-    "link 'new' of s3://b/n/: new\n"
+    "link 'new' of s3://bkt/n/: new\n"
     "pin of rich/train/: until 2088-01-01T00:00:00Z, was for ever\n"
     "pin of new: new, for job j\n"
     "link 'other' is not in the file and stays\n"
@@ -195,6 +240,21 @@ TEST_F(Apply, MakesTheDifferenceAndWaitsForNewLinksBeforeItPins) {
   EXPECT_EQ(session_.Asked<proto::PinRequest>(9).job(), "j");
 }
 
+TEST_F(Apply, ASetThatIsThereIsComparedAndOneThatIsNotIsMade) {
+  const std::string text = Exported(Clip());
+  session_.Answer(Method::kGetLinks, LinksOf(Clip()));
+  session_.Answer(Method::kLink, proto::LinkReply());
+  session_.Answer(Method::kListPins, proto::ListPinsReply());
+  const Ran same = Run(text, {"--dry-run"});
+  EXPECT_EQ(same.exit, 0) << same.err;
+  EXPECT_THAT(same.out, ::testing::Not(HasSubstr("clip")));
+  EXPECT_TRUE(session_.Asked<proto::LinkRequest>(1).dry_run());
+  EXPECT_EQ(session_.Asked<proto::LinkRequest>(1).parts_size(), 2);
+  session_.Answer(Method::kGetLinks, proto::GetLinksReply());
+  session_.Answer(Method::kListPins, proto::ListPinsReply());
+  EXPECT_THAT(Run(text, {"--dry-run"}).out, HasSubstr("set 'clip' of 2 links: new\n"));
+}
+
 TEST_F(Apply, TwiceIsNothingToChange) {
   session_.Answer(Method::kGetLinks, proto::GetLinksReply());
   session_.Answer(Method::kListPins, proto::ListPinsReply());
@@ -223,13 +283,13 @@ TEST_F(Apply, ABadFileIsRefusedBeforeAnybodyIsAsked) {
       {R"({"link": []})", "neither links nor pins"},
       {R"({"schema_version": 2})", "schema_version 2"},
       {R"({"links": {}})", "is a list"},
-      {R"({"links": [{"source": "s3://b/p"}]})", "needs a \"name\""},
-      {R"({"links": [{"name": "a", "source": "s3://b/p", "quote": "1MiB"}]})",
+      {R"({"links": [{"source": "s3://bkt/p"}]})", "needs a \"name\""},
+      {R"({"links": [{"name": "a", "source": "s3://bkt/p", "quote": "1MiB"}]})",
        "the nearest is \"quota\""},
-      {R"({"links": [{"name": "a", "source": "s3://b/p", "quota": "much"}]})", "link 'a': quota"},
-      {R"({"links": [{"name": "a", "source": "s3://b/p", "requester-pays": "yes"}]})",
+      {R"({"links": [{"name": "a", "source": "s3://bkt/p", "quota": "much"}]})", "link 'a': quota"},
+      {R"({"links": [{"name": "a", "source": "s3://bkt/p", "requester-pays": "yes"}]})",
        "true or false"},
-      {R"({"links": [{"name": "a", "source": "s3://b/p"}, {"name": "a", "source": "s3://b/p"}]})",
+      {R"({"links": [{"name": "a", "source": "s3://bkt/p"}, {"name": "a", "source": "s3://bkt/p"}]})",
        "twice"},
       {R"({"pins": [{"until": "2088-01-01T00:00:00Z"}]})", "needs a \"target\""},
       {R"({"pins": [{"target": "a", "until": "soon"}]})", "is no time"},

@@ -25,7 +25,7 @@ TEST(LinkSet, APartIsNamedByItsPrefixOrByTheUser) {
   const Result<SetPart> named = ParseSetPart("train=s3://pics/images/v=2/");
   ASSERT_TRUE(named);
   EXPECT_EQ(named->name, "train");
-  EXPECT_EQ(named->location.bucket, "a");
+  EXPECT_EQ(named->location.bucket, "pics");
   EXPECT_EQ(named->location.prefix, "images/v=2/");
   EXPECT_EQ(ParseSetPart("s3://pics/date=1/")->name, "date-1") << "the = is the prefix's";
 }
