@@ -8,12 +8,12 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <istream>
 #include <iterator>
 #include <ostream>
 #include <set>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -177,8 +177,9 @@ class HintVerb final : public Verb {
       file.open(file_, std::ios::binary);
       if (!file || file.peek() == std::ifstream::traits_type::eof()) {
         if (file.is_open() && file.eof()) return std::string();
-        return UsageError(fmt::format("cannot read '{}': {}", file_, std::strerror(errno)),
-                          "name a file with one path on each line, or - for the standard input");
+        return UsageError(
+            fmt::format("cannot read '{}': {}", file_, std::generic_category().message(errno)),
+            "name a file with one path on each line, or - for the standard input");
       }
     }
     std::istream& in = file_ == "-" ? console.in : file;
@@ -196,7 +197,7 @@ class HintVerb final : public Verb {
       return std::unexpected(Failure(
           Error{error == EACCES ? Code::kDenied : Code::kUnavailable,
                 fmt::format("the mount at {} cannot be told: {}: {}", Escaped(listener.place),
-                            listener.socket, std::strerror(error))},
+                            listener.socket, std::generic_category().message(error))},
           error == EACCES ? "only the user who mounted may; mount it with --allow-other and a "
                             "--local-socket in a folder that others may enter"
                           : "",

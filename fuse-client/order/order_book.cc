@@ -76,6 +76,7 @@ std::optional<OrderBook::Next> OrderBook::Take(const AnnouncedOrder::Window& win
 std::vector<OrderBook::State> OrderBook::States() const {
   const std::scoped_lock lock(mutex_);
   std::vector<State> states;
+  states.reserve(orders_.size());
   for (const auto& [job, order] : orders_) {
     states.push_back({.job = job, .files = order.size(), .position = order.position()});
   }

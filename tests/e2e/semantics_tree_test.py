@@ -26,6 +26,7 @@ def system_call(name, *arguments):
 
 
 class Tree(Semantics):
+    MOUNT_OPTIONS = ("--mode", "small")  # of large mode: semantics_read_test.py
     FILES = {"top": made_bytes(1, SMALL), "deep/er/still/file": made_bytes(2, LARGE), "empty": b"", "deep/one": b"1",
              **{f"names/{name}": body for name, body in NAMES.items()}}
     OTHER_KEYS = {"marker/": b"", "/lead": b"x", "dou//ble": b"x", "dot/../up": b"x", "deep/er": b"shadowed"}
