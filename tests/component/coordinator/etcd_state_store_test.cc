@@ -139,8 +139,9 @@ TEST_F(EtcdStateStoreTest, AWriteThatWasGivenUpDoesNotOverwriteALaterOne) {
 }
 
 TEST_F(EtcdStateStoreTest, EtcdsUsersAreNamedInOneSentence) {
-  EtcdClient admin(Options());
-  EtcdHttp http(Options());
+  const EtcdOptions anybody = Options();
+  EtcdClient admin(anybody);
+  EtcdHttp http(anybody);
   const auto post = [&](const std::string& path, const std::string& body) {
     const auto answer =
         http.Post(server_->endpoint(), path, body, "", Deadline::After(std::chrono::seconds(5)));
