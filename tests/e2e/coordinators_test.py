@@ -1,41 +1,28 @@
 #!/usr/bin/python3
 """Three coordinators behind a real etcd: one leads, and when it is lost another one goes on where it was."""
 
-import os
-import shutil
 import signal
 import sys
 import time
-import unittest
 import urllib.error
 import urllib.request
 
-import verified_reader
-from e2e import PROGRAMS, E2eTest, eventually, main
-from verified_load import Load, state_of
+from e2e import eventually, main
+from verified_load import VerifiedTest, state_of
 
 FILES = 600  # of one block each
-READS_PER_SECOND = 2000 if "release" in PROGRAMS.parts else 200
 TAKEOVER_SECONDS = 5
 SLACK = 6  # times as long on a machine that does other things, too
 ADMIN_SECONDS = 5
 NAMES = ("c1", "c2", "c3")
 
 
-@unittest.skipUnless(shutil.which("etcd"), "etcd is not installed: apt-get install etcd-server")
-class Coordinators(E2eTest):
+class Coordinators(VerifiedTest):
+    FILES = FILES
     NODES = ("n1", "n2")
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        verified_reader.write(cls.home / "source", FILES)
-        cls.shared_bucket = f"coordinators{os.getpid()}"
-        cls.rgw.upload(cls.home / "source", cls.shared_bucket)
 
     def setUp(self):
         super().setUp()
-        self.bucket = self.shared_bucket
         self.before = self.gets()
 
     def since(self, what):
@@ -84,18 +71,6 @@ class Coordinators(E2eTest):
         """The standby's file of the only link's generation, once it is there."""
         files = lambda: list((self.folder / name / "snapshots").glob(f"*/{generations}.fbs"))  # noqa: E731
         return eventually(files, f"{name} has copied generation {generations}")
-
-    def finish(self, load, what, rate=READS_PER_SECOND):
-        total = load.stop()
-        print(f"\n    {what}: {total['reads']} reads, {total['rate']:.0f} a second, longest {total['longest_seconds']:.2f} s",
-              file=sys.stderr)
-        self.assertEqual((total["errors"][:5], total["wrong"][:5]), ([], []))
-        self.assertGreaterEqual(total["rate"], rate, "too little load: this run proves nothing")
-
-    def load(self, mount, passes=0, readers=4):
-        load = Load(mount, passes, readers, FILES)
-        self.addCleanup(load.kill)
-        return load
 
     def admin_answers_after(self, begun, what):
         """Repeats a verb until it succeeds; prints the time since `begun`."""

@@ -13,7 +13,8 @@ namespace forebay::fakes {
 /// A real etcd on loopback with a folder of its own, ended with this object.
 class EtcdServer {
  public:
-  /// Null where Debian's etcd-server is not installed. `options` are added to its command line.
+  /// Null where it does not start: Debian's etcd-server is missing. `options` are added to its
+  /// command line.
   static std::unique_ptr<EtcdServer> Start(std::vector<std::string> options = {});
   ~EtcdServer();
   EtcdServer(const EtcdServer&) = delete;

@@ -20,6 +20,7 @@
 #include "common/wire/messages.h"
 #include "fuse-client/block_client.h"
 #include "tests/component/cachenode/node_fixture.h"
+#include "tests/fakes/file_system.h"
 #include "tests/fakes/sample_link.h"
 
 namespace forebay {
@@ -73,6 +74,10 @@ class LocalReadsTest : public NodeTest {
   }
 
   /// Starts the node and tells the mount where it is.
+  void SetUp() override {
+    if (!fakes::KnowsNoWait(dir_.path())) GTEST_SKIP() << "this file system has no RWF_NOWAIT";
+  }
+
   void Begin() {
     StartNode();
     NodeInfo node;
@@ -108,7 +113,7 @@ class LocalReadsTest : public NodeTest {
     return sum.placed_reads[static_cast<std::size_t>(outcome)];
   }
 
-  /// Reads until it was out of the node's file; false where the file system cannot do that.
+  /// Reads until it was out of the node's file: a kernel may take pages away at any moment.
   bool ReadsOutOfTheFile(const BlockRequest& request) {
     for (int i = 0; i < kAttempts; ++i) {
       const std::uint64_t before = Placed(PlacedRead::kRead);
@@ -168,7 +173,7 @@ TEST_F(LocalReadsTest, AHitIsReadOutOfTheNodesFileAndCountedOnce) {
   const BlockRequest block = BlockOf("data/a");
   ASSERT_TRUE(ReadOnce(block));
   ASSERT_TRUE(Eventually([&] { return IsCached(ToProto(block.block)); }));
-  if (!ReadsOutOfTheFile(block)) GTEST_SKIP() << "this file system has no RWF_NOWAIT";
+  ASSERT_TRUE(ReadsOutOfTheFile(block));
   EXPECT_EQ(segments_.size(), 1U);
   for (const BlockRange range : {BlockRange{0, 1}, BlockRange{kSize - 1, kSize},
                                  BlockRange{70'000, 140'000}, BlockRange{65'535, 65'537}}) {
@@ -193,7 +198,7 @@ TEST_F(LocalReadsTest, AReadThatFallsBackIsCountedOnce) {
   const BlockRequest block = BlockOf("data/a");
   ASSERT_TRUE(ReadOnce(block));
   ASSERT_TRUE(Eventually([&] { return IsCached(ToProto(block.block)); }));
-  if (!ReadsOutOfTheFile(block)) GTEST_SKIP() << "this file system has no RWF_NOWAIT";
+  ASSERT_TRUE(ReadsOutOfTheFile(block));
   // Told a place, the reader asks for the bytes after all.
   bool told = false;
   for (int i = 0; i < kAttempts && !told; ++i) {
@@ -222,7 +227,7 @@ TEST_F(LocalReadsTest, WhatWasEvictedSinceTheNodeAnsweredIsNotHandedOut) {
   ASSERT_TRUE(ReadOnce(other));
   ASSERT_TRUE(
       Eventually([&] { return IsCached(ToProto(block.block)) && IsCached(ToProto(other.block)); }));
-  if (!ReadsOutOfTheFile(block)) GTEST_SKIP() << "this file system has no RWF_NOWAIT";
+  ASSERT_TRUE(ReadsOutOfTheFile(block));
   const auto read_at = [&](const proto::ReadBlockReply& answer) {
     return OnThread([&] {
       return local_->Read(block, ToProto(block), answer, Socket(), Clock::now()).has_value();
@@ -301,8 +306,6 @@ TEST_F(LocalReadsTest, NeverAWrongByteWhileBlocksAreEvictedAndComeBack) {
   evictor.join();
   EXPECT_EQ(wrong, 0U);
   EXPECT_GE(evictions, 64U);
-  if (Placed(PlacedRead::kRead) + Placed(PlacedRead::kNoFile) == 0)
-    GTEST_SKIP() << "this file system has no RWF_NOWAIT";
   EXPECT_GE(Placed(PlacedRead::kRead), 50U);
 }
 
@@ -311,7 +314,7 @@ TEST_F(LocalReadsTest, AfterARestartOfTheNodeItsNewFilesAreRead) {
   const BlockRequest block = BlockOf("data/a");
   ASSERT_TRUE(ReadOnce(block));
   ASSERT_TRUE(Eventually([&] { return IsCached(ToProto(block.block)); }));
-  if (!ReadsOutOfTheFile(block)) GTEST_SKIP() << "this file system has no RWF_NOWAIT";
+  ASSERT_TRUE(ReadsOutOfTheFile(block));
   StopNode();
   Begin();
   const std::uint64_t before = Placed(PlacedRead::kNoFile);
@@ -325,7 +328,7 @@ TEST_F(LocalReadsTest, DamagedBytesAreNotHandedOut) {
   const BlockRequest block = BlockOf("data/a");
   ASSERT_TRUE(ReadOnce(block));
   ASSERT_TRUE(Eventually([&] { return IsCached(ToProto(block.block)); }));
-  if (!ReadsOutOfTheFile(block)) GTEST_SKIP() << "this file system has no RWF_NOWAIT";
+  ASSERT_TRUE(ReadsOutOfTheFile(block));
   const Result<proto::ReadBlockReply> answer = PlaceOf(block);
   ASSERT_TRUE(answer.has_value());
   const int file = ::open(SegmentFiles().front().c_str(), O_RDWR | O_CLOEXEC);
