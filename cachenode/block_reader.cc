@@ -73,11 +73,11 @@ Task<Result<Cells>> BlockReader::Decide(const CheckedRead& read, Tally& tally, D
     std::optional<Cells> recent = filler_.recent().Read(request.block, request.range);
     if (recent) co_return std::move(*recent);
 
-    // 3. Another node may not make us ask S3: it joins a running GET or goes away.
+    // 3. Another node may not make us ask S3: it joins a GET of ours or goes away.
     if (request.peer_only) {
       const std::shared_ptr<Fill> running = filler_.Running(request.link, request.block);
       if (!running) co_return Fail(Code::kNotFound, "the block is not cached here");
-      if (!running->costs_get())
+      if (!running->asks_s3())
         co_return Fail(Code::kOverloaded, "this node looks for the block at other nodes");
       Result<Cells> joined = co_await running->Wait(request.range, deadline);
       co_return joined;

@@ -39,9 +39,15 @@ void Fill::MarkGet() {
   costs_get_ = true;
 }
 
-bool Fill::costs_get() const {
+void Fill::MarkOwnGet() {
   const std::scoped_lock lock(mutex_);
-  return costs_get_;
+  costs_get_ = true;
+  asks_s3_ = true;
+}
+
+bool Fill::asks_s3() const {
+  const std::scoped_lock lock(mutex_);
+  return asks_s3_;
 }
 
 bool Fill::is_from_peer() const {

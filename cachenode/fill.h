@@ -49,10 +49,13 @@ class Fill final : public PeerSink {
   /// What came so far counts as nothing, and its memory is given back.
   void StartOver();
 
-  /// From now on the block costs a GET. Until then it is looked for at other nodes, and no other
-  /// node may wait for this fill: two that look for the same block would wait for each other.
   void MarkGet() override;
-  bool costs_get() const;
+  /// From now on this node asks S3, and no other node. Until then none may wait for this fill, not
+  /// even when another one has promised a GET: where that one dies, this fill looks elsewhere, and
+  /// nodes that look for the same block would wait for each other (the simulated cluster had rings
+  /// of them).
+  void MarkOwnGet();
+  bool asks_s3() const;
   /// Bytes of it have come from another node's cache, and cost no GET.
   bool is_from_peer() const;
 
@@ -103,6 +106,7 @@ class Fill final : public PeerSink {
   std::vector<std::uint64_t> checksums_;  // of its whole cells
   bool held_back_ = false;                // until the end
   bool costs_get_ = false;
+  bool asks_s3_ = false;
   std::optional<Result<FillOutcome>> lands_as_;
   std::optional<Status> ended_;
   std::optional<Result<FillOutcome>> landed_;

@@ -102,7 +102,7 @@ Task<Result<PeerFind>> Filler::Fetch(const ColdBlock& cold, Fill& fill) {
     fill.LandsAs(Fail(Code::kNotFound, "no other node has block " + cold.block.ToString()));
     co_return Fail(Unwanted(cold.block));
   }
-  fill.MarkGet();
+  fill.MarkOwnGet();
   Status got = co_await FetchFromS3(cold, fill, deadline);
   if (!got) co_return Fail(got.error());
   co_return PeerFind();

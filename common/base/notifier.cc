@@ -2,30 +2,27 @@
 
 #include <atomic>
 #include <boost/asio/post.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <utility>
+
+#include "common/base/alarm.h"
 
 namespace forebay {
 
 struct Notifier::Ticket::State {
-  explicit State(const asio::any_io_executor& executor) : timer(executor) {}
+  explicit State(asio::any_io_executor executor) : alarm(std::move(executor)) {}
   std::atomic<bool> notified{false};
-  asio::steady_timer timer;  // touched on its own executor only
+  Alarm alarm;  // touched on its own executor only
 };
 
 Task<bool> Notifier::Ticket::Wait(Deadline deadline) {
   std::shared_ptr<State> state = state_;
   if (state->notified.load(std::memory_order_acquire)) co_return true;
-  state->timer.expires_at(deadline.at());
-  boost::system::error_code ignored;
-  co_await state->timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  co_await state->alarm.WaitUntil(deadline.at());
   co_return state->notified.load(std::memory_order_acquire);
 }
 
 Notifier::Ticket Notifier::Enlist(asio::any_io_executor executor) {
-  auto state = std::make_shared<Ticket::State>(executor);
+  auto state = std::make_shared<Ticket::State>(std::move(executor));
   std::scoped_lock lock(mutex_);
   std::erase_if(waiters_, [](const auto& waiter) { return waiter.expired(); });
   waiters_.push_back(state);
@@ -43,9 +40,9 @@ void Notifier::NotifyAll() {
     if (!state) continue;
     state->notified.store(true, std::memory_order_release);
     // The post runs on the waiter's own executor, so it cannot fall between Wait's check and its
-    // async_wait.
-    asio::any_io_executor executor = state->timer.get_executor();
-    asio::post(executor, [state = std::move(state)] { state->timer.cancel(); });
+    // wait.
+    const asio::any_io_executor executor = state->alarm.executor();
+    asio::post(executor, [state = std::move(state)] { state->alarm.Cancel(); });
   }
 }
 

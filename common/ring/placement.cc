@@ -148,9 +148,24 @@ void Placement::FillByRendezvous() {
     for (std::size_t rank = 0; rank < kOwnersPerPartition; ++rank) {
       if (Owner(p, rank) != kNoOwner) continue;
       const std::uint16_t node = Choose(p, rank, costs);
-      if (node == kNoOwner) break;  // fewer nodes than ranks
+      if (node == kNoOwner) {  // fewer nodes than ranks
+        CloseGaps(p);
+        break;
+      }
       Take(p, rank, node);
     }
+  }
+}
+
+// Of few nodes the only one left may already have a later rank, since it had no seat in this one.
+void Placement::CloseGaps(std::size_t partition) {
+  std::size_t next = 0;
+  for (std::size_t rank = 0; rank < kOwnersPerPartition; ++rank) {
+    const std::uint16_t node = Owner(partition, rank);
+    if (node == kNoOwner) continue;
+    Owner(partition, rank) = kNoOwner;
+    --held_[rank][node];
+    Take(partition, next++, node);
   }
 }
 

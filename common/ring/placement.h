@@ -51,6 +51,7 @@ class Placement {
   void KeepFallbacks();
   void KeepFallback(std::size_t partition, std::size_t rank);
   void FillByRendezvous();
+  void CloseGaps(std::size_t partition);
   std::uint16_t Choose(std::size_t partition, std::size_t rank,
                        std::span<const std::uint64_t> costs) const;
   bool IsLighter(std::size_t rank, std::uint16_t a, std::uint16_t b) const;

@@ -86,15 +86,33 @@ TEST_F(FillerPeersTest, OthersAreToldWhetherTheReaderPassedThemOver) {
 TEST_F(FillerPeersTest, NobodyWaitsForAFillThatIsStillLookingElsewhere) {
   const CheckedRead read = Whole(0);
   peers_.OnGet([&](const ColdBlock& cold) {
-    EXPECT_FALSE(filler_.Running(link_->id, cold.block)->costs_get());
+    EXPECT_FALSE(filler_.Running(link_->id, cold.block)->asks_s3());
     return PeerFind{};
   });
   s3_.OnGet([](const GetRequest&) { return fakes::GetScript{.hold_after = 0}; });
   std::future<Result<Cells>> reader = Start(read);
   ASSERT_TRUE(s3_.WaitForHeld(1));
-  EXPECT_TRUE(filler_.Running(link_->id, read.request.block)->costs_get());
+  EXPECT_TRUE(filler_.Running(link_->id, read.request.block)->asks_s3());
   s3_.Release();
   EXPECT_TRUE(AreRight(reader.get(), read));
+}
+
+// Another node asks S3 for it, as it was told to. If that one dies, this one looks elsewhere, and
+// whoever waits for it may be who it looks at.
+TEST_F(FillerPeersTest, NobodyWaitsForAFillThatWaitsForAnothersGet) {
+  std::shared_ptr<Fill> fill;
+  peers_.OnGet([&](const ColdBlock& cold) {
+    fill = filler_.Running(link_->id, cold.block);
+    fill->MarkGet();
+    EXPECT_FALSE(fill->asks_s3());
+    return PeerFind{.found = true};
+  });
+  const Result<Cells> cells = Read(Whole(0));
+  ASSERT_TRUE(AreRight(cells, Whole(0)));
+  EXPECT_EQ(cells->tier, Tier::kS3) << "it did cost a GET";
+  EXPECT_FALSE(fill->asks_s3());
+  ASSERT_TRUE(Eventually([this] { return IsIdle(); }));
+  EXPECT_EQ(count().misses, 1u);
 }
 
 }  // namespace

@@ -51,6 +51,27 @@ TEST(RingFormat, GivesBackWhatWasWritten) {
   }
 }
 
+// Few nodes of unequal capacity: the one that a partition lacks may have no seat left in its rank.
+TEST(RingFormat, IsReadableHoweverFewAndUnequalTheNodesThatAreLeft) {
+  std::mt19937 random(7);
+  for (int history = 0; history < 8; ++history) {
+    RingTable table = RingTable::Next(RingTable(), WeightedMembers(4), kNow);
+    for (int step = 1; step <= 6; ++step) {
+      auto members = WeightedMembers(4);
+      std::ranges::shuffle(members, random);
+      members.resize(1 + random() % 4);
+      if (members.size() > 1 && random() % 3 == 0) members[0].state = NodeState::kDraining;
+      table = RingTable::Next(table, members, kNow + step);
+      const auto owning = static_cast<std::size_t>(std::ranges::count_if(
+          members, [](const NodeInfo& node) { return node.state != NodeState::kDraining; }));
+      for (std::uint32_t p = 0; p < kPartitions; ++p)
+        ASSERT_EQ(table.OwnersOf(p).size(), std::min(owning, kOwnersPerPartition)) << p;
+      const auto parsed = RingTable::Parse(table.Serialize());
+      ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+    }
+  }
+}
+
 TEST(RingFormat, FitsIntoOnePayloadEvenWithAFullMemory) {
   RingTable table = RingTable::Next(RingTable(), Members(10), kNow);
   for (int round = 1; round < 6; ++round) {
