@@ -239,7 +239,7 @@ void Chaos::DoFault() {
 void Chaos::ScheduleFaults() {
   if (well_) return;
   DoFault();
-  world_.After(world_.Between(milliseconds(20), milliseconds(500)), [this] { ScheduleFaults(); });
+  world_.After(world_.Between(milliseconds(5), milliseconds(150)), [this] { ScheduleFaults(); });
 }
 
 // After a second of reading, and over before the readers are done.
@@ -378,7 +378,7 @@ void Chaos::Judge() {
 Outcome Chaos::Run() {
   const TimePoint begin = world_.now();
   if (story_ == Story::kChaos) {
-    network_.SetFaults({.late = 0.02, .reset = 0.01, .flipped = 0.005});
+    network_.SetFaults({.late = 0.08, .reset = 0.04, .flipped = 0.02});
     world_.After(seconds(1), [this] { ScheduleFaults(); });
   } else {
     world_.After(seconds(1), [this] { DoOne(AnyNode()); });

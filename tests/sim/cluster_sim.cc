@@ -91,6 +91,7 @@ int Run(int argc, char** argv) {
                                                           : spdlog::level::off);
   Runs runs(options);
   std::vector<std::thread> threads;
+  threads.reserve(options.threads);
   for (std::size_t i = 0; i < options.threads; ++i) threads.emplace_back([&runs] { runs.Work(); });
   for (std::thread& thread : threads) thread.join();
   return Report(runs.all());

@@ -238,17 +238,17 @@ asio::io_context& IoPool::Next() { return At(next_.fetch_add(1, std::memory_orde
 // The linker puts these in the place of the clocks and of the machine's own randomness
 // (tests/sim/CMakeLists.txt). Both clocks are the time of the world: it is 2084 there.
 extern "C" {
-unsigned __wrap__ZNSt13random_device9_M_getvalEv(void*) {  // NOLINT(*-reserved-identifier): --wrap
+// NOLINTBEGIN(bugprone-reserved-identifier): the linker's --wrap asks for these names
+unsigned __wrap__ZNSt13random_device9_M_getvalEv(void*) {
   forebay::sim::World* world = forebay::sim::World::Current();
   return world == nullptr ? 4 : static_cast<unsigned>(world->Random(1ULL << 32U));
 }
-std::int64_t
-__wrap__ZNSt6chrono3_V212steady_clock3nowEv() {  // NOLINT(*-reserved-identifier): --wrap
+std::int64_t __wrap__ZNSt6chrono3_V212steady_clock3nowEv() {
   const forebay::sim::World* world = forebay::sim::World::Current();
   return world == nullptr ? 0 : world->now().time_since_epoch().count();
 }
-std::int64_t
-__wrap__ZNSt6chrono3_V212system_clock3nowEv() {  // NOLINT(*-reserved-identifier): --wrap
+std::int64_t __wrap__ZNSt6chrono3_V212system_clock3nowEv() {
   return __wrap__ZNSt6chrono3_V212steady_clock3nowEv();
 }
+// NOLINTEND(bugprone-reserved-identifier): as above
 }
