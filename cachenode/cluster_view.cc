@@ -3,11 +3,21 @@
 #include <utility>
 
 #include "common/base/files.h"
+#include "common/model/system_link.h"
 #include "common/wire/messages.h"
 #include "proto/node_state.pb.h"
 
 namespace forebay {
 namespace {
+
+/// The link, and the one that carries its listings.
+void Take(LinkSpec link, ClusterView::Links& links) {
+  LinkSpec system = SystemLinkOf(link);
+  const Uuid system_id = system.id;
+  links[system_id] = std::make_shared<const LinkSpec>(std::move(system));
+  const Uuid id = link.id;
+  links[id] = std::make_shared<const LinkSpec>(std::move(link));
+}
 
 Status Damaged(const std::string& file) { return Fail(Code::kCorrupt, file + " is damaged"); }
 
@@ -28,8 +38,7 @@ Status ClusterView::KeepIn(std::string file) {
   for (const proto::LinkSpec& message : state.links()) {
     Result<LinkSpec> link = FromProto(message);
     if (!link) return Damaged(file);
-    const Uuid id = link->id;
-    links[id] = std::make_shared<const LinkSpec>(std::move(*link));
+    Take(std::move(*link), links);
   }
   const std::scoped_lock lock(mutex_);
   cluster_ = UuidFromBytes(state.cluster());
@@ -46,7 +55,9 @@ Status ClusterView::Write(const std::string& file) const {
   {
     const std::scoped_lock lock(mutex_);
     state.set_cluster(BytesOf(cluster_));
-    for (const auto& [id, link] : links_.Copy()) *state.add_links() = ToProto(*link);
+    for (const auto& [id, link] : links_.Copy()) {
+      if (!IsSystemLink(*link)) *state.add_links() = ToProto(*link);
+    }
     state.set_links_version(links_version_);
     *state.mutable_fill_limits() = ToProto(fill_limits_);
     state.set_ring(ring_->Serialize());
@@ -105,10 +116,7 @@ std::uint64_t ClusterView::links_version() const {
 
 void ClusterView::SetLinks(std::vector<LinkSpec> links, std::uint64_t version) {
   Links fresh;
-  for (LinkSpec& link : links) {
-    const Uuid id = link.id;
-    fresh[id] = std::make_shared<const LinkSpec>(std::move(link));
-  }
+  for (LinkSpec& link : links) Take(std::move(link), fresh);
   {
     const std::scoped_lock lock(mutex_);
     links_.Publish(std::move(fresh));

@@ -40,7 +40,8 @@ class ClusterView {
   Uuid cluster() const;
   void SetCluster(const Uuid& cluster);
 
-  /// Null when it is not known (yet). Each read of a block asks: takes no lock.
+  /// Null when it is not known (yet). Each read of a block asks: takes no lock. Each link's system
+  /// link (system_link.h) is known with it, here and to AllLinks.
   std::shared_ptr<const LinkSpec> FindLink(const Uuid& id) const;
   std::vector<std::shared_ptr<const LinkSpec>> AllLinks() const;
   std::uint64_t links_version() const;

@@ -10,6 +10,7 @@
 
 #include "common/model/key_rules.h"
 #include "common/model/record_size.h"
+#include "common/model/system_link.h"
 
 namespace forebay {
 namespace {
@@ -139,6 +140,11 @@ Task<Result<PeerFind>> Filler::FetchInPeerSlot(const ColdBlock& cold, Fill& fill
 
 Task<Status> Filler::FetchFromS3(const ColdBlock& cold, Fill& fill, Deadline deadline) {
   if (IsAbandoned(cold, fill)) co_return Fail(Unwanted(cold.block));
+  // A listing costs S3 nothing.
+  if (IsSystemLink(*cold.link)) {
+    Status got = co_await FetchInTurn(cold, fill, deadline);
+    co_return got;
+  }
   // Before the slot: a fill that is held back must not stand in the way of others.
   UrgencyNow urgency = [this, turn = fill.turn()] { return slots_.UrgencyOf(*turn); };
   Status passed = co_await brakes_.Pass(cold.link->id, cold.block, urgency, deadline);
@@ -147,6 +153,11 @@ Task<Status> Filler::FetchFromS3(const ColdBlock& cold, Fill& fill, Deadline dea
     passed = co_await brakes_.Pass(cold.link->id, cold.block, urgency, deadline);
   }
   if (!passed) co_return passed;
+  Status got = co_await FetchInTurn(cold, fill, deadline);
+  co_return got;
+}
+
+Task<Status> Filler::FetchInTurn(const ColdBlock& cold, Fill& fill, Deadline deadline) {
   Status slot = co_await slots_.Take(fill.turn(), deadline);
   if (!slot) co_return slot;
   Status got = co_await FetchInSlot(cold, fill, deadline);
@@ -235,6 +246,7 @@ Task<FillOutcome> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill
   FullLinks& full = spare ? full_for_spare_ : full_;
   if (kept) {
     full.NoteKept(cold.link->id, cold.block.length);
+    if (IsSystemLink(*cold.link)) co_await DropOldListings(cold);
     co_return fill->is_from_peer() ? FillOutcome::kKept : FillOutcome::kFilled;
   }
   full.NoteRefused(cold.link->id, cold.block.length, Clock::now());
@@ -245,6 +257,14 @@ Task<FillOutcome> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill
   if (!no_room) WarnNotKept(cold.block, kept.error());
   recent_.Add(cold.link->id, std::move(fill));
   co_return FillOutcome::kNoRoom;
+}
+
+/// Of those that were kept before this process began, eviction takes what nobody reads.
+Task<void> Filler::DropOldListings(const ColdBlock& cold) {
+  std::vector<BlockId> old = listings_.Add(cold.link->id, cold.object.key, cold.block);
+  if (old.empty()) co_return;
+  const Result<Evicted> evicted = co_await store_.Evict(std::move(old), EvictFilter());
+  if (!evicted) spdlog::warn("blocks of old listings stay: {}", evicted.error().message);
 }
 
 Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {

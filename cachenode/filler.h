@@ -10,6 +10,7 @@
 #include "cachenode/fill.h"
 #include "cachenode/fill_slots.h"
 #include "cachenode/full_links.h"
+#include "cachenode/kept_listings.h"
 #include "cachenode/node_counters.h"
 #include "cachenode/origin.h"
 #include "cachenode/recent_blocks.h"
@@ -79,11 +80,13 @@ class Filler {
   Task<Result<PeerFind>> FetchFromPeers(const ColdBlock& cold, Fill& fill, Deadline deadline);
   Task<Result<PeerFind>> FetchInPeerSlot(const ColdBlock& cold, Fill& fill, Deadline deadline);
   Task<Status> FetchFromS3(const ColdBlock& cold, Fill& fill, Deadline deadline);
+  Task<Status> FetchInTurn(const ColdBlock& cold, Fill& fill, Deadline deadline);
   Task<Status> FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline deadline);
   bool MayHaveRoom(const ColdBlock& cold, Fill& fill);
   bool IsRefusedRoom(const ColdBlock& cold, Fill& fill);
   static bool IsAbandoned(const ColdBlock& cold, Fill& fill);
   Task<FillOutcome> Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill);
+  Task<void> DropOldListings(const ColdBlock& cold);
   void WarnNotKept(const BlockId& block, const Error& why);
 
   const FillerOptions options_;
@@ -102,6 +105,7 @@ class Filler {
   FullLinks full_for_spare_;  // which may evict nothing
   SpareRoom spare_room_;
   RecentBlocks recent_;
+  KeptListings listings_;
   SingleFlight<BlockId, Fill> flights_;
   std::atomic<std::size_t> running_{0};
   std::atomic<Duration> warn_at_{};

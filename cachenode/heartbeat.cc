@@ -6,6 +6,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/use_future.hpp>
 #include <future>
 #include <random>
@@ -13,12 +14,15 @@
 #include <unordered_map>
 #include <utility>
 
+#include "common/model/system_link.h"
 #include "common/wire/messages.h"
 
 namespace forebay {
 namespace {
 
 constexpr std::chrono::seconds kCallPatience{5};
+// For 4 MiB, from a disk and over a slow line.
+constexpr std::chrono::seconds kListingPatience{30};
 constexpr std::chrono::seconds kSayWaitingEvery{10};
 constexpr std::chrono::milliseconds kLook{100};
 // Between two heartbeats, however often somebody is in a hurry.
@@ -102,6 +106,19 @@ Status Heartbeat::CheckFence(const proto::Fence& fence) {
 Task<Result<RpcReply>> Heartbeat::AskForCluster() {
   const proto::GetLinksRequest request;
   Result<RpcReply> reply = co_await Ask(Method::kGetLinks, request);
+  co_return reply;
+}
+
+Task<Result<RpcReply>> Heartbeat::AskForListing(proto::ReadSnapshotRequest request) {
+  Result<RpcReply> reply = co_await leader_->Ask(Method::kReadSnapshot, request, kListingPatience);
+  co_return reply;
+}
+
+Task<Result<RpcReply>> Heartbeat::ReadListing(proto::ReadSnapshotRequest request) {
+  if (stopping_.load(std::memory_order_acquire))
+    co_return Fail(Code::kUnavailable, "this node is stopping");
+  Result<RpcReply> reply =
+      co_await asio::co_spawn(io_.At(0), AskForListing(std::move(request)), asio::use_awaitable);
   co_return reply;
 }
 
@@ -386,6 +403,9 @@ void Heartbeat::ComposeLinks(proto::HeartbeatRequest& request) const {
   }
   for (const auto& [link, version] : store_->PinsVersions()) links[link].set_pins_version(version);
   for (auto& [link, counters] : links) {
+    // Listings are nobody's data: what they take shows in the disks' use alone.
+    const std::shared_ptr<const LinkSpec> known = cluster_.FindLink(link);
+    if (known && IsSystemLink(*known)) continue;
     counters.set_link(BytesOf(link));
     *request.add_links() = std::move(counters);
   }

@@ -66,6 +66,9 @@ class Heartbeat {
 
   /// Sends the next heartbeat now: the answer brings new links.
   void Hurry();
+  /// A piece of a listing from the coordinator that leads; any executor. Fails as the call.
+  Task<Result<RpcReply>> ReadListing(proto::ReadSnapshotRequest request);
+
   /// A peer goes by a newer ring table than ours.
   void NoticeEpoch(std::uint64_t epoch);
 
@@ -75,6 +78,7 @@ class Heartbeat {
 
  private:
   Task<Result<RpcReply>> AskForCluster();
+  Task<Result<RpcReply>> AskForListing(proto::ReadSnapshotRequest request);
   Status CheckFence(const proto::Fence& fence);
   Task<Result<RpcReply>> Ask(Method method, const google::protobuf::MessageLite& request);
   Task<void> Beat();

@@ -8,6 +8,7 @@
 
 #include "common/base/files.h"
 #include "common/base/machine_id.h"
+#include "common/model/system_link.h"
 #include "common/wire/rpc_metrics.h"
 
 namespace forebay {
@@ -64,7 +65,11 @@ Node::Node(NodeOptions options, NodeOrigin origin, Metrics& metrics)
       origin_options_(std::move(origin)),
       metrics_(metrics),
       offload_(kDiskThreads, kDiskQueue),
-      origin_(origin_options_.store, changed_, [this] { heartbeat_->Hurry(); }),
+      origin_(
+          origin_options_.store, changed_, [this] { heartbeat_->Hurry(); },
+          [this](proto::ReadSnapshotRequest request, Deadline) {
+            return heartbeat_->ReadListing(std::move(request));
+          }),
       verify_pace_(options_.verify_bytes_per_s),
       send_pace_(options_.max_bandwidth),
       io_("node", options_.threads) {}
@@ -351,8 +356,15 @@ void Node::Observe() {
     samples.Set(metric::kReadsNotNoted, {}, static_cast<double>(counters.reads_not_noted.load()));
     samples.Set(metric::kChecksumFailures, {"disk"},
                 static_cast<double>(counters.checksum_failures.load()));
+    std::uint64_t listing_bytes = 0;
+    std::uint64_t listing_bytes_of_nodes = 0;
     for (const auto& [id, count] : counters_.Links()) {
       const std::shared_ptr<const LinkSpec> link = cluster_.FindLink(id);
+      if (link && IsSystemLink(*link)) {
+        listing_bytes += count->s3_bytes.load();
+        listing_bytes_of_nodes += count->peer_bytes.load();
+        continue;
+      }
       const std::string name = link ? link->name : id.ToString();
       samples.Set(metric::kReadBytes, {name, "local"},
                   static_cast<double>(count->kept_bytes.load()));
@@ -360,6 +372,8 @@ void Node::Observe() {
                   static_cast<double>(count->peer_bytes.load()));
       samples.Set(metric::kReadBytes, {name, "s3"}, static_cast<double>(count->fill_bytes.load()));
     }
+    samples.Set(metric::kSnapshotBytes, {"coordinator"}, static_cast<double>(listing_bytes));
+    samples.Set(metric::kSnapshotBytes, {"nodes"}, static_cast<double>(listing_bytes_of_nodes));
   });
 }
 

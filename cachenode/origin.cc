@@ -2,13 +2,22 @@
 
 #include <spdlog/spdlog.h>
 
+#include <optional>
 #include <utility>
+
+#include "common/model/system_link.h"
+#include "common/wire/messages.h"
 
 namespace forebay {
 
 Task<Status> Origin::Get(std::shared_ptr<const LinkSpec> link, ObjectRef object, BlockId block,
                          BodySink& sink, std::shared_ptr<LinkCount> count, Pace pace,
                          Deadline deadline) {
+  if (IsSystemLink(*link)) {
+    Status got = co_await GetListing(std::move(link), std::move(object), block, sink,
+                                     std::move(count), deadline);
+    co_return got;
+  }
   CallStats stats;
   ChangedObjects::Object version{.link = link->id, .key = object.key, .etag = object.etag};
   GetRequest request;
@@ -36,6 +45,36 @@ Task<Status> Origin::Get(std::shared_ptr<const LinkSpec> link, ObjectRef object,
     on_change_();
   }
   co_return got;
+}
+
+/// A reader of what is gone asks the coordinator itself, and hears of the next generation.
+Task<Status> Origin::GetListing(std::shared_ptr<const LinkSpec> system, ObjectRef object,
+                                BlockId block, BodySink& sink, std::shared_ptr<LinkCount> count,
+                                Deadline deadline) {
+  const std::optional<SnapshotObject> file = ParseSnapshotKey(object.key);
+  const std::optional<DigestHalves> digest = ParseSnapshotEtag(object.etag);
+  if (!file || !digest || !listings_) {
+    co_return Fail(Code::kInvalid, "'" + object.key + "' is no listing of link " + system->name);
+  }
+  proto::ReadSnapshotRequest request;
+  request.set_link(BytesOf(OwnerOfSystemLink(*system)));
+  request.set_generation(file->generation);
+  request.set_before(file->before);
+  request.set_digest_high(digest->high);
+  request.set_digest_low(digest->low);
+  request.set_offset(block.offset);
+  request.set_length(block.length);
+  const Result<RpcReply> reply = co_await listings_(std::move(request), deadline);
+  if (!reply && reply.error().code == Code::kNotFound)
+    co_return Fail(Code::kStale, reply.error().message);
+  if (!reply) co_return Fail(reply.error());
+  if (reply->payload.bytes.size() != block.length) {
+    co_return Fail(Code::kCorrupt, "the coordinator sent a piece of a listing of wrong length");
+  }
+  sink.OnAttempt();
+  sink.OnData(reply->payload.bytes);
+  count->s3_bytes.fetch_add(block.length, std::memory_order_relaxed);
+  co_return Status();
 }
 
 }  // namespace forebay

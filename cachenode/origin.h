@@ -13,16 +13,26 @@
 #include "common/model/block_source.h"
 #include "common/model/link.h"
 #include "common/s3/object_store.h"
+#include "common/wire/rpc.h"
+#include "proto/coordinator.pb.h"
 
 namespace forebay {
 
+/// Asks the coordinator for a piece of a listing; from any executor.
+using ListingReader =
+    std::function<Task<Result<RpcReply>>(proto::ReadSnapshotRequest request, Deadline deadline)>;
+
 /// Where blocks come from when no cache has them: one ranged GET of exactly one version (DESIGN
-/// section 5, step 9).
+/// section 5, step 9); the blocks of system links come from the coordinator.
 class Origin {
  public:
   /// `on_change` is called when `changed` has something new to report.
-  Origin(ObjectStore& store, ChangedObjects& changed, std::function<void()> on_change)
-      : store_(store), changed_(changed), on_change_(std::move(on_change)) {}
+  Origin(ObjectStore& store, ChangedObjects& changed, std::function<void()> on_change,
+         ListingReader listings = {})
+      : store_(store),
+        changed_(changed),
+        on_change_(std::move(on_change)),
+        listings_(std::move(listings)) {}
 
   /// Who bounds the requests.
   struct Pace {
@@ -37,9 +47,13 @@ class Origin {
                    BodySink& sink, std::shared_ptr<LinkCount> count, Pace pace, Deadline deadline);
 
  private:
+  Task<Status> GetListing(std::shared_ptr<const LinkSpec> system, ObjectRef object, BlockId block,
+                          BodySink& sink, std::shared_ptr<LinkCount> count, Deadline deadline);
+
   ObjectStore& store_;
   ChangedObjects& changed_;
   const std::function<void()> on_change_;
+  const ListingReader listings_;
 };
 
 }  // namespace forebay

@@ -7,6 +7,7 @@
 
 #include "common/base/executors.h"
 #include "common/model/key_rules.h"
+#include "common/model/system_link.h"
 #include "common/s3/crc.h"
 #include "common/s3/list_parser.h"
 #include "common/wire/block_messages.h"
@@ -404,6 +405,13 @@ Task<Result<RpcReply>> Service::EvictBlocks(RpcCall call) {
     if (link.IsZero()) co_return Fail(Code::kInvalid, "the request names no link");
     if (from_memory) parts_.filler.recent().RemoveLink(link);
     evicted = co_await parts_.store.EvictLink(link, filter);
+    // Its listings go with it, and count as nothing of it.
+    if (evicted && !filter.dry_run) {
+      const Uuid system = SystemLinkId(link);
+      if (from_memory) parts_.filler.recent().RemoveLink(system);
+      const Result<Evicted> listings = co_await parts_.store.EvictLink(system, filter);
+      if (!listings) evicted = Fail(listings.error());
+    }
   } else {
     std::vector<BlockId> blocks;
     blocks.reserve(static_cast<std::size_t>(request.blocks_size()));

@@ -1,5 +1,7 @@
 #include "coordinator/client_service.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "common/wire/messages.h"
@@ -15,6 +17,23 @@ proto::LinkState StateOf(const Link& link) {
   state.set_state(static_cast<std::uint32_t>(link.phase()));
   state.set_error(link.refresh_error);
   return state;
+}
+
+/// The request does not say which file it means, or it is the one that is here.
+bool IsMeant(const std::optional<Link>& link, const proto::ReadSnapshotRequest& request) {
+  if (request.digest_high() == 0 && request.digest_low() == 0) return true;
+  if (!link) return false;
+  const auto is_meant = [&](const auto& file) {
+    return file.digest_high() == request.digest_high() && file.digest_low() == request.digest_low();
+  };
+  if (request.before() != 0) {
+    return link->generation && std::ranges::any_of(link->generation->deltas(), is_meant);
+  }
+  for (const auto* generation : {&link->generation, &link->previous}) {
+    if (*generation && (*generation)->generation() == request.generation())
+      return is_meant(**generation);
+  }
+  return false;
 }
 
 }  // namespace
@@ -66,7 +85,17 @@ Task<Result<RpcReply>> ClientService::ReadSnapshot(RpcCall call) {
   const std::optional<Link> link = links_.FindById(UuidFromBytes(request.link()));
   if (call.peer.terms.links && (!link || !MayRead(call.peer, link->spec.name, link->spec.set)))
     co_return Fail(NotGranted(call.peer, link ? link->spec.name : "?"));
+  if (!IsMeant(link, request)) {
+    co_return Fail(Code::kNotFound,
+                   "this file of the link's listing is not kept any more: ask for "
+                   "the current one");
+  }
+  const bool whole = request.before() == 0;
   Result<RpcReply> reply = co_await ReadPublished(index_, offload_, std::move(request));
+  if (reply) {
+    std::atomic<std::uint64_t>& sent = whole ? sent_.whole_bytes : sent_.difference_bytes;
+    sent.fetch_add(reply->payload.bytes.size(), std::memory_order_relaxed);
+  }
   co_return reply;
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,13 @@ class ClientService {
 
   std::vector<MethodEntry> Methods();
 
+  /// Of listings, since this coordinator leads.
+  struct Sent {
+    std::atomic<std::uint64_t> whole_bytes{0};
+    std::atomic<std::uint64_t> difference_bytes{0};
+  };
+  const Sent& sent() const { return sent_; }
+
  private:
   Task<Result<RpcReply>> GetRing(RpcCall call);
   Task<Result<RpcReply>> GetLinks(RpcCall call);
@@ -36,6 +45,7 @@ class ClientService {
   LinkRegistry& links_;
   NamespaceIndex& index_;
   Offload& offload_;
+  Sent sent_;
 };
 
 }  // namespace forebay

@@ -356,6 +356,11 @@ Task<Result<RpcReply>> Coordinator::CallNode(
 Metrics::Registration Coordinator::Observe(Metrics& metrics) const {
   return metrics.AddCollector([this](MetricSamples& samples) {
     samples.Set(metric::kCoordinatorIsLeader, {}, 1);
+    const ClientService::Sent& sent = client_service_->sent();
+    samples.Set(metric::kSnapshotSentBytes, {"whole"},
+                static_cast<double>(sent.whole_bytes.load()));
+    samples.Set(metric::kSnapshotSentBytes, {"difference"},
+                static_cast<double>(sent.difference_bytes.load()));
     ReportTrust(options_.trust.get(), samples);
     ReportRpc(server_->counters(), samples);
     std::map<NodeState, double> states = {{NodeState::kUp, 0},

@@ -308,6 +308,7 @@ Status LinkRegistry::Publish(const Uuid& id, const proto::GenerationInfo& genera
   std::optional<Link> link = FindById(id);
   if (!link) return Fail(Code::kNotFound, "the link was removed while it was listed");
   link->previous = std::exchange(link->generation, generation);
+  if (link->previous) link->previous->clear_deltas();
   // Pins follow by path: other blocks are pinned now.
   if (link->spec.pins_version != 0) link->spec.pins_version = version() + 1;
   link->next_generation = generation.generation() + 1;

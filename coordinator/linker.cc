@@ -17,6 +17,7 @@
 #include "common/snapshot/difference.h"
 #include "common/snapshot/listing_digest.h"
 #include "common/snapshot/partial_refresh.h"
+#include "coordinator/generation_deltas.h"
 #include "coordinator/listing_feed.h"
 
 namespace forebay {
@@ -304,6 +305,7 @@ Status Linker::Finish(const Link& link, const Plan& plan, const Listing& listing
   Result<std::string> digest = ListingDigest(*now->snapshot());
   if (!digest) return Fail(digest.error());
   info.set_listing_digest(*std::move(digest));
+  if (plan.previous) AddDelta(parts_.index, link.spec.id, *link.generation, info);
   Status published = parts_.links.Publish(link.spec.id, info, difference);
   if (!published) return published;
   spdlog::info("link '{}': generation {} with {} objects, {} bytes and {} hidden keys: +{} -{} ~{}",
@@ -455,6 +457,12 @@ Task<Status> Linker::PruneFiles() {
     for (const Link& link : parts_.links.All()) {
       if (link.generation) needed.files.emplace(link.spec.id, link.generation->generation());
       if (link.previous) needed.files.emplace(link.spec.id, link.previous->generation());
+      if (link.generation) {
+        for (const proto::GenerationDelta& delta : link.generation->deltas()) {
+          needed.deltas.insert(
+              parts_.index.DeltaPathOf(link.spec.id, delta.before(), delta.after()));
+        }
+      }
       if (!link.task_id.empty()) needed.listings.insert(link.spec.id);
     }
     return needed;

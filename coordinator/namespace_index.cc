@@ -19,24 +19,17 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kSuffix = ".fbs";
+constexpr const char* kDeltaSuffix = ".fbd";
 
 std::string Why(int error) { return std::generic_category().message(error); }
 
-}  // namespace
-
-PublishedGeneration::~PublishedGeneration() { ::close(fd_); }
-
-Result<std::shared_ptr<const Buffer>> PublishedGeneration::Read(std::uint64_t offset,
-                                                                std::uint32_t length) const {
-  if (length > kMaxPayloadBytes || offset > bytes_ || length > bytes_ - offset) {
-    return Fail(Code::kInvalid, fmt::format("bytes {}+{} are not in a snapshot of {} bytes", offset,
-                                            length, bytes_));
-  }
+/// All of [offset, offset + length). Blocks.
+Result<std::shared_ptr<const Buffer>> ReadAt(int fd, std::uint64_t offset, std::uint32_t length) {
   auto buffer = std::make_shared<Buffer>(length);
   std::size_t done = 0;
   while (done < length) {
     const ssize_t got =
-        ::pread(fd_, buffer->data() + done, length - done, static_cast<off_t>(offset + done));
+        ::pread(fd, buffer->data() + done, length - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
       return Fail(Code::kInternal, fmt::format("a snapshot cannot be read: {}",
@@ -45,6 +38,23 @@ Result<std::shared_ptr<const Buffer>> PublishedGeneration::Read(std::uint64_t of
     done += static_cast<std::size_t>(got);
   }
   return buffer;
+}
+
+Error NotInside(std::uint64_t offset, std::uint32_t length, std::uint64_t bytes) {
+  return Error{Code::kInvalid,
+               fmt::format("bytes {}+{} are not in a file of {} bytes", offset, length, bytes)};
+}
+
+}  // namespace
+
+PublishedGeneration::~PublishedGeneration() { ::close(fd_); }
+
+Result<std::shared_ptr<const Buffer>> PublishedGeneration::Read(std::uint64_t offset,
+                                                                std::uint32_t length) const {
+  if (length > kMaxPayloadBytes || offset > bytes_ || length > bytes_ - offset) {
+    return Fail(NotInside(offset, length, bytes_));
+  }
+  return ReadAt(fd_, offset, length);
 }
 
 Status PublishedGeneration::Verify(const SnapshotDigest& published) const {
@@ -59,6 +69,32 @@ Status PublishedGeneration::Verify(const SnapshotDigest& published) const {
 
 std::string NamespaceIndex::PathOf(const Uuid& link, std::uint64_t generation) const {
   return fmt::format("{}/{}/{}{}", directory_, link.ToString(), generation, kSuffix);
+}
+
+std::string NamespaceIndex::DeltaPathOf(const Uuid& link, std::uint64_t before,
+                                        std::uint64_t after) const {
+  return fmt::format("{}/{}/{}-{}{}", directory_, link.ToString(), before, after, kDeltaSuffix);
+}
+
+Result<std::shared_ptr<const Buffer>> NamespaceIndex::ReadDelta(const Uuid& link,
+                                                                std::uint64_t before,
+                                                                std::uint64_t after,
+                                                                std::uint64_t offset,
+                                                                std::uint32_t length) const {
+  const std::string path = DeltaPathOf(link, before, after);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) {
+    return Fail(Code::kNotFound, fmt::format("the difference from generation {} to {} is not kept: "
+                                             "fetch the whole listing",
+                                             before, after));
+  }
+  struct stat status{};
+  const auto bytes = ::fstat(fd, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+  const bool inside = length <= kMaxPayloadBytes && offset <= bytes && length <= bytes - offset;
+  Result<std::shared_ptr<const Buffer>> read = Fail(NotInside(offset, length, bytes));
+  if (inside) read = ReadAt(fd, offset, length);
+  ::close(fd);
+  return read;
 }
 
 std::string NamespaceIndex::ListingFolderOf(const Uuid& link) const {
@@ -143,6 +179,7 @@ void NamespaceIndex::Prune(const std::function<Needed()>& needed_now) {
     keep.insert(file.parent_path());
     keep.insert(file);
   }
+  keep.insert(needed.deltas.begin(), needed.deltas.end());
   for (const Uuid& link : needed.listings) {
     const fs::path folder = ListingFolderOf(link);
     keep.insert(folder.parent_path());

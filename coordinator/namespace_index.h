@@ -59,6 +59,14 @@ class NamespaceIndex {
   /// Where the file of a generation is, or will be.
   std::string PathOf(const Uuid& link, std::uint64_t generation) const;
 
+  /// Where the difference between two generations is, or will be.
+  std::string DeltaPathOf(const Uuid& link, std::uint64_t before, std::uint64_t after) const;
+
+  /// A piece of it. kNotFound: there is none (any more); kInvalid: it has no such bytes. Blocks.
+  Result<std::shared_ptr<const Buffer>> ReadDelta(const Uuid& link, std::uint64_t before,
+                                                  std::uint64_t after, std::uint64_t offset,
+                                                  std::uint32_t length) const;
+
   /// Where what is listed waits until a generation is made of it (ListingSpool).
   std::string ListingFolderOf(const Uuid& link) const;
 
@@ -83,10 +91,11 @@ class NamespaceIndex {
   struct Needed {
     std::set<std::pair<Uuid, std::uint64_t>> files;  ///< Link and generation.
     std::set<Uuid> listings;                         ///< Links whose listing goes on.
+    std::set<std::string> deltas;                    ///< By DeltaPathOf.
   };
-  /// Deletes what no link needs and no build is making: the files of unknown links, of generations
-  /// and listings that `needed` does not name, and what a crash left half-made. `needed` is called
-  /// while no build can begin. Blocks.
+  /// Deletes what no link needs and no build is making: the files of unknown links, of generations,
+  /// differences and listings that `needed` does not name, and what a crash left half-made.
+  /// `needed` is called while no build can begin. Blocks.
   void Prune(const std::function<Needed()>& needed);
 
  private:

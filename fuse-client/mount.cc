@@ -172,6 +172,17 @@ Status MountDaemon::Prepare() {
       std::make_unique<RingRefresher>(control_.At(0), *control_pool_, ring_, config_.coordinator);
   if (trust_) KeepTrust();
   PrepareJobs();
+  return PrepareSource();
+}
+
+/// The connections and the ring are those of `control_`.
+Status MountDaemon::PrepareSource() {
+  listing_blocks_ = std::make_unique<BlockClient>(
+      BlockClient::Parts{control_.At(0), *control_pool_, ring_, *refresher_, health_, listing_pace_,
+                         listing_stats_},
+      BlockClientOptions{.host_id = host_id_, .pauses = {}});
+  listing_metrics_ =
+      services_.metrics.AddCollector([this](MetricSamples& samples) { ReportListings(samples); });
   NamespaceOptions options;
   // The process changes to / when it goes into the background.
   options.state_dir = std::filesystem::absolute(config_.state_dir).string();
@@ -179,8 +190,32 @@ Status MountDaemon::Prepare() {
   options.call_timeout = config_.failover_timeout;
   const Status folder = MakePrivateFolder(options.state_dir);
   if (!folder) return folder;
-  source_ = std::make_unique<NamespaceSource>(*control_pool_, std::move(options));
+  SnapshotFetcher::Parts parts{.pool = *control_pool_,
+                               .offload = offload_,
+                               .counts = listing_counts_,
+                               .nodes = listing_blocks_.get(),
+                               .has_nodes = [this] { return HasNodes(); }};
+  source_ = std::make_unique<NamespaceSource>(std::move(parts), std::move(options));
   return {};
+}
+
+/// The first listing is fetched before any node was asked for anything.
+Task<bool> MountDaemon::HasNodes() {
+  if (ring_.table()->nodes().empty()) {
+    co_await refresher_->Refresh(Deadline::After(config_.failover_timeout));
+  }
+  co_return !ring_.table()->nodes().empty();
+}
+
+void MountDaemon::ReportListings(MetricSamples& samples) const {
+  for (std::size_t i = 0; i < kSnapshotWays; ++i) {
+    samples.Set(metric::kSnapshotFetches, {SnapshotWayName(static_cast<SnapshotWay>(i))},
+                static_cast<double>(listing_counts_.fetches[i].load()));
+  }
+  samples.Set(metric::kSnapshotBytes, {"coordinator"},
+              static_cast<double>(listing_counts_.coordinator_bytes.load()));
+  samples.Set(metric::kSnapshotBytes, {"nodes"},
+              static_cast<double>(listing_counts_.node_bytes.load()));
 }
 
 Status MountDaemon::StartThreads(const Uuid& cluster, const std::string& cluster_dir,
@@ -414,6 +449,7 @@ void MountDaemon::Stop(Deadline drain) {
   if (control_pool_) {
     std::promise<void> closed;
     asio::post(control_.At(0), [&] {
+      if (listing_blocks_) listing_blocks_->Stop();
       control_pool_->Close();
       closed.set_value();
     });
@@ -421,6 +457,7 @@ void MountDaemon::Stop(Deadline drain) {
   }
   control_.Stop();
   trust_metrics_ = {};
+  listing_metrics_ = {};
   if (one_) one_->LogTotals();
   if (all_) all_->LogTotals();
   one_.reset();

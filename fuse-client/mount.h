@@ -55,6 +55,9 @@ class MountDaemon final : public Daemon {
 
  private:
   Status PreparePlace();
+  Status PrepareSource();
+  Task<bool> HasNodes();
+  void ReportListings(MetricSamples& samples) const;
   void PrepareJobs();
   void SaveJobs(Deadline deadline);
   [[noreturn]] void Leave();
@@ -102,6 +105,12 @@ class MountDaemon final : public Daemon {
   std::unique_ptr<JobTable> jobs_;
   std::unique_ptr<JobKeeper> job_keeper_;
   std::unique_ptr<JobReporter> job_reporter_;
+  // Of listings, which are no reads of a link.
+  WorkerStats listing_stats_;
+  NodePace listing_pace_;
+  std::unique_ptr<BlockClient> listing_blocks_;
+  SnapshotCounts listing_counts_;
+  Metrics::Registration listing_metrics_;
   std::unique_ptr<NamespaceSource> source_;
   std::vector<std::unique_ptr<ClientPool>> pools_;  // one for each of threads_
   LocalSocket local_socket_;

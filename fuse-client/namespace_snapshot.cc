@@ -1,14 +1,9 @@
 #include "fuse-client/namespace_snapshot.h"
 
-#include <fcntl.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
-#include <optional>
-#include <span>
 #include <system_error>
 #include <utility>
 
@@ -25,12 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of a snapshot, per call: what the coordinator hands out at once.
-constexpr std::uint32_t kPieceBytes = 4 << 20;
-
-/// A transfer whose bytes are wrong is repeated this often.
-constexpr int kTransfersMax = 3;
-
 enum class LinkPhase : std::uint32_t { kListing = 0, kReady = 1, kFailed = 2 };
 
 std::vector<std::string> Lines(const std::string& text) {
@@ -43,20 +32,6 @@ std::vector<std::string> Lines(const std::string& text) {
   return lines;
 }
 
-/// The snapshot in `file` when it is exactly what `link` announces.
-Result<std::shared_ptr<const Snapshot>> OpenVerified(const std::string& file,
-                                                     const proto::LinkState& link) {
-  const proto::GenerationInfo& generation = link.generation();
-  const SnapshotId expected{UuidFromBytes(link.spec().id()), generation.generation()};
-  Result<std::shared_ptr<const Snapshot>> snapshot = Snapshot::Open(file, expected);
-  if (!snapshot) return snapshot;
-  const SnapshotDigest digest{generation.digest_high(), generation.digest_low()};
-  if ((*snapshot)->file_bytes() != generation.snapshot_bytes() || (*snapshot)->Digest() != digest) {
-    return Fail(Code::kCorrupt, file + " is not the listing that the coordinator announced");
-  }
-  return snapshot;
-}
-
 /// Older generations; a mount that still maps one keeps it, the name is free to go.
 void RemoveOtherGenerations(const std::string& folder, std::uint64_t keep) {
   std::error_code error;
@@ -66,21 +41,6 @@ void RemoveOtherGenerations(const std::string& folder, std::uint64_t keep) {
       fs::remove(path, error);
     }
   }
-}
-
-Status WriteAt(int file, ByteView bytes, std::uint64_t offset) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      return Fail(Code::kInternal,
-                  "writing the listing: " + std::generic_category().message(errno) +
-                      "; free some space in the state directory");
-    }
-    offset += static_cast<std::uint64_t>(n);
-    bytes = bytes.subspan(static_cast<std::size_t>(n));
-  }
-  return {};
 }
 
 std::string BeingListed(const std::string& link) {
@@ -110,31 +70,7 @@ Error NoSuchLink(const std::string& name) {
                "the coordinator has no link \"" + name + "\"; see `forebay links`"};
 }
 
-/// A new file that is removed unless it was committed.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& path)
-      : name_(TemporaryNameFor(path)),
-        fd_(::open(name_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) {}
-  ~TemporaryFile() {
-    if (fd_ >= 0) {
-      ::close(fd_);
-      ::unlink(name_.c_str());
-    }
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  const std::string& name() const { return name_; }
-  int fd() const { return fd_; }
-
- private:
-  std::string name_;
-  int fd_;
-};
-
 }  // namespace
-
-std::string SnapshotName(std::uint64_t generation) { return std::to_string(generation) + ".fbs"; }
 
 std::string FolderOf(const MountedNamespace& found) {
   return found.cluster_dir + "/" + UuidFromBytes(found.link.spec().id()).ToString();
@@ -243,7 +179,7 @@ Task<Result<MountedNamespace>> NamespaceSource::FromCoordinator(Answer answer) {
   const Status made = MakePrivateFolder(folder);
   if (!made) co_return Fail(made.error());
   Result<std::shared_ptr<const Snapshot>> snapshot =
-      co_await SnapshotOf(found.link, answer.coordinator, folder);
+      co_await fetcher_.Obtain(found.link, answer.coordinator, folder);
   if (!snapshot) co_return Fail(snapshot.error());
   found.snapshot = std::move(*snapshot);
   const Status written = WriteFileAtomically(folder + "/link.pb", answer.reply.SerializeAsString());
@@ -370,61 +306,6 @@ Task<Result<KnownLinks>> NamespaceSource::WaitForLinks(std::string name, Deadlin
     }
     co_await SleepFor(options_.retry_pause);
   }
-}
-
-Task<Result<std::shared_ptr<const Snapshot>>> NamespaceSource::SnapshotOf(proto::LinkState link,
-                                                                          std::string coordinator,
-                                                                          std::string folder) {
-  const std::string file = folder + "/" + SnapshotName(link.generation().generation());
-  Result<std::shared_ptr<const Snapshot>> present = OpenVerified(file, link);
-  if (present) co_return present;
-  if (present.error().code == Code::kCorrupt) {
-    spdlog::warn("{}; fetching it again", present.error().message);
-  }
-  for (int transfer = 1;; ++transfer) {
-    const Status fetched = co_await Fetch(link, coordinator, file);
-    if (fetched) co_return OpenVerified(file, link);
-    if (fetched.error().code == Code::kInternal || transfer == kTransfersMax) {
-      co_return Fail(fetched.error());
-    }
-    spdlog::warn("{}; fetching it again", fetched.error().message);
-    co_await SleepFor(options_.retry_pause);
-  }
-}
-
-// Writes the pieces to a file of its own and commits it only when all of it is what was announced.
-Task<Status> NamespaceSource::Fetch(proto::LinkState link, std::string coordinator,
-                                    std::string file) {
-  const TemporaryFile temporary(file);
-  if (temporary.fd() < 0) {
-    co_return Fail(Code::kInternal, "cannot create " + temporary.name() + ": " +
-                                        std::generic_category().message(errno));
-  }
-  const std::uint64_t total = link.generation().snapshot_bytes();
-  for (std::uint64_t offset = 0; offset < total;) {
-    proto::ReadSnapshotRequest request;
-    request.set_link(link.spec().id());
-    request.set_generation(link.generation().generation());
-    request.set_offset(offset);
-    request.set_length(
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(kPieceBytes, total - offset)));
-    // A piece may come from a disk and over a slow line: more time than for a plain answer.
-    const Deadline deadline = Deadline::After(options_.call_timeout * 10);
-    const Result<RpcReply> reply =
-        co_await pool_.Call(coordinator, Method::kReadSnapshot, request, deadline);
-    if (!reply) co_return Fail(reply.error().Within("fetching the listing from " + coordinator));
-    const ByteView bytes = reply->payload.bytes;
-    if (bytes.empty() || bytes.size() > request.length()) {
-      co_return Fail(Code::kCorrupt,
-                     "coordinator " + coordinator + " sent a listing of the wrong length");
-    }
-    const Status written = WriteAt(temporary.fd(), bytes, offset);
-    if (!written) co_return written;
-    offset += bytes.size();
-  }
-  const auto complete = OpenVerified(temporary.name(), link);
-  if (!complete) co_return Fail(complete.error());
-  co_return CommitFile(temporary.name(), file);
 }
 
 }  // namespace forebay

@@ -11,12 +11,11 @@
 #include "common/base/result.h"
 #include "common/model/object_version.h"
 #include "common/snapshot/snapshot.h"
+#include "fuse-client/snapshot_fetcher.h"
 #include "fuse-client/supervisor/owned_fd.h"
 #include "proto/coordinator.pb.h"
 
 namespace forebay {
-
-class ClientPool;
 
 struct NamespaceOptions {
   std::string state_dir;
@@ -41,9 +40,6 @@ struct MountedNamespace {
 /// <cluster>/<link> below the state directory.
 std::string FolderOf(const MountedNamespace& found);
 
-/// Of a generation's listing, in that folder.
-std::string SnapshotName(std::uint64_t generation);
-
 /// What links there are, or a set's.
 struct KnownLinks {
   Uuid cluster;
@@ -52,8 +48,9 @@ struct KnownLinks {
   bool from_disk = false;   ///< No coordinator answered; these are those mounted before.
 };
 
-/// Obtains a link's namespace: from the coordinator, fetching the snapshot unless its very bytes
-/// are on disk already, and from disk alone where no coordinator answers. On disk, under state_dir:
+/// Obtains a link's namespace: as the coordinator announces it, its snapshot brought here by a
+/// SnapshotFetcher unless its very bytes are on disk already, and from disk alone where no
+/// coordinator answers. On disk, under state_dir:
 ///
 ///     <cluster>/coordinators          addresses that this cluster was reached by, one a line
 ///     <cluster>/ring.bin              RingView's
@@ -65,8 +62,11 @@ struct KnownLinks {
 /// context of `pool`.
 class NamespaceSource {
  public:
-  NamespaceSource(ClientPool& pool, NamespaceOptions options)
-      : pool_(pool), options_(std::move(options)) {}
+  NamespaceSource(SnapshotFetcher::Parts parts, NamespaceOptions options)
+      : pool_(parts.pool),
+        options_(std::move(options)),
+        fetcher_(std::move(parts),
+                 {.call_timeout = options_.call_timeout, .retry_pause = options_.retry_pause}) {}
 
   /// Waits for a coordinator, and for the first listing of the link, until `deadline`. kNotFound:
   /// the coordinator knows no such link (its message names the nearest). kUnavailable: nobody
@@ -101,14 +101,11 @@ class NamespaceSource {
   Result<KnownLinks> LinksOnDisk(const std::string& name) const;
   Task<Result<MountedNamespace>> FromCoordinator(Answer answer);
   Result<MountedNamespace> FromDisk(const std::string& link) const;
-  Task<Result<std::shared_ptr<const Snapshot>>> SnapshotOf(proto::LinkState link,
-                                                           std::string coordinator,
-                                                           std::string folder);
-  Task<Status> Fetch(proto::LinkState link, std::string coordinator, std::string file);
   void Remember(const MountedNamespace& found) const;
 
   ClientPool& pool_;
   const NamespaceOptions options_;
+  SnapshotFetcher fetcher_;
   std::string led_;  // the coordinator that answered last
 };
 

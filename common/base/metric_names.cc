@@ -293,6 +293,40 @@ const CounterMetric kReadsNotNoted{{
             "hundred do no harm.",
 }};
 
+const CounterMetric kSnapshotFetches{{
+    .name = "forebay_snapshot_fetches_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {"how"},
+    .programs = "mount",
+    .help = "Listings that a mount obtained: by a difference (difference), or whole because none "
+            "was here before (first), no difference led from that one (not_offered), it could not "
+            "be fetched (not_served) or did not lead to the listing that was announced (wrong).",
+    .stability = MetricStability::kEvolving,
+}};
+
+const CounterMetric kSnapshotBytes{{
+    .name = "forebay_snapshot_bytes_total",
+    .kind = MetricKind::kCounter,
+    .unit = "bytes",
+    .labels = {"from"},
+    .programs = "node, mount",
+    .help = "Bytes of listings and of differences between them that came from the coordinator or "
+            "from nodes.",
+    .stability = MetricStability::kEvolving,
+}};
+
+const CounterMetric kSnapshotSentBytes{{
+    .name = "forebay_snapshot_sent_bytes_total",
+    .kind = MetricKind::kCounter,
+    .unit = "bytes",
+    .labels = {"what"},
+    .programs = "coordinator",
+    .help = "Bytes of listings (whole) and of differences between them (difference) that this "
+            "coordinator sent to mounts, nodes and other coordinators.",
+    .stability = MetricStability::kEvolving,
+}};
+
 const GaugeMetric kRpcConnections{{
     .name = "forebay_rpc_connections",
     .kind = MetricKind::kGauge,
@@ -424,6 +458,9 @@ std::span<const MetricDefinition* const> AllMetrics() {
       &metric::kStoreReads,
       &metric::kStoreLockWaits,
       &metric::kReadsNotNoted,
+      &metric::kSnapshotFetches,
+      &metric::kSnapshotBytes,
+      &metric::kSnapshotSentBytes,
       &metric::kRpcConnections,
       &metric::kRpcRequests,
       &metric::kRpcRefused,

@@ -64,6 +64,10 @@ extern const CounterMetric kStoreReads;
 extern const CounterMetric kStoreLockWaits;
 extern const CounterMetric kReadsNotNoted;
 
+extern const CounterMetric kSnapshotFetches;
+extern const CounterMetric kSnapshotBytes;
+extern const CounterMetric kSnapshotSentBytes;
+
 extern const GaugeMetric kRpcConnections;
 extern const CounterMetric kRpcRequests;
 extern const CounterMetric kRpcRefused;

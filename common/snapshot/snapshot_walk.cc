@@ -1,9 +1,8 @@
 // How the reader goes through rows in order: a directory, a subtree, the hidden keys.
-#include <algorithm>
-#include <cstddef>
-#include <vector>
+#include <cstring>
 
 #include "common/snapshot/snapshot.h"
+#include "common/snapshot/tree_cursor.h"
 
 namespace forebay {
 namespace {
@@ -46,37 +45,11 @@ DirectoryCursor Snapshot::ReadDirectory(std::uint32_t directory, std::uint64_t p
 Status Snapshot::ForEachFile(
     std::uint32_t directory,
     const std::function<bool(const SnapshotRow& row, std::string_view path)>& visit) const {
-  struct Level {
-    DirectoryCursor cursor;
-    std::uint32_t directory;
-    std::size_t path_bytes;
-  };
-  const auto top = DirectoryAt(directory);
-  if (!top) return Damaged();
-  std::string path(top->path);
-  std::vector<Level> open = {{{*this, top, 0}, directory, path.size()}};
-  while (!open.empty()) {
-    Level& level = open.back();
-    path.resize(level.path_bytes);
-    if (!level.cursor.Next()) {
-      if (level.cursor.damaged()) return Damaged();
-      open.pop_back();
-      continue;
-    }
-    const SnapshotRow row = level.cursor.row();
-    if (!path.empty()) path.push_back('/');
-    path.append(level.cursor.name());
-    if (!row.is_directory()) {
-      if (!visit(row, path)) return {};
-      continue;
-    }
-    // Every directory has one parent, before it, and one row, and is entered only from there: no
-    // damaged file makes the walk meet one twice, nor the root (its own parent) in itself.
-    const auto below = DirectoryAt(row.directory);
-    const bool entered = below && row.directory > level.directory;
-    if (!entered || below->parent != level.directory) return Damaged();
-    open.push_back({{*this, below, 0}, row.directory, path.size()});
+  TreeCursor cursor(*this, directory);
+  while (cursor.Next()) {
+    if (!cursor.row().is_directory() && !visit(cursor.row(), cursor.path())) return {};
   }
+  if (cursor.damaged()) return Damaged();
   return {};
 }
 

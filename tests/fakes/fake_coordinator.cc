@@ -57,6 +57,11 @@ void FakeCoordinator::SetLink(proto::LinkState link, std::string snapshot_bytes)
   snapshot_ = std::move(snapshot_bytes);
 }
 
+void FakeCoordinator::SetDelta(std::uint64_t before, std::uint64_t after, std::string bytes) {
+  const std::scoped_lock lock(mutex_);
+  deltas_[{before, after}] = std::move(bytes);
+}
+
 void FakeCoordinator::SetRing(RingTable table) {
   const std::scoped_lock lock(mutex_);
   epoch_ = table.epoch();
@@ -124,12 +129,16 @@ Task<Result<RpcReply>> FakeCoordinator::AnswerSnapshot(RpcCall call) {
   const Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
   const std::scoped_lock lock(mutex_);
-  if (request.link() != link_.spec().id() ||
-      request.generation() != link_.generation().generation()) {
+  const auto delta = deltas_.find({request.before(), request.generation()});
+  const bool whole = request.before() == 0;
+  if (request.link() != link_.spec().id() || (!whole && delta == deltas_.end()) ||
+      (whole && request.generation() != link_.generation().generation())) {
     co_return Fail(Code::kNotFound, "no such generation");
   }
-  std::string piece = snapshot_.substr(request.offset(), request.length());
+  std::string piece =
+      (whole ? snapshot_ : delta->second).substr(request.offset(), request.length());
   if (change_) change_(piece, request.offset());
+  snapshot_bytes_ += piece.size();
   RpcReply reply;
   reply.payload = SliceOf(piece);
   co_return reply;

@@ -3,9 +3,11 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/executors.h"
@@ -24,6 +26,8 @@ class FakeCoordinator {
 
   /// The link and the bytes of its snapshot; one without a spec: there is no link.
   void SetLink(proto::LinkState link, std::string snapshot_bytes);
+  /// The bytes of the difference from generation `before` to `after`.
+  void SetDelta(std::uint64_t before, std::uint64_t after, std::string bytes);
   void SetRing(RingTable table);
   /// Changes each piece of a snapshot on its way out (the second argument is its offset).
   void OnPiece(std::function<void(std::string&, std::uint64_t)> change);
@@ -39,6 +43,7 @@ class FakeCoordinator {
   Uuid cluster() const { return cluster_; }
   std::uint64_t link_calls() const { return link_calls_; }
   std::uint64_t snapshot_calls() const { return snapshot_calls_; }
+  std::uint64_t snapshot_bytes() const { return snapshot_bytes_; }  ///< Sent, with differences.
 
  private:
   Task<Result<RpcReply>> AnswerLinks(RpcCall call);
@@ -50,6 +55,7 @@ class FakeCoordinator {
   Uuid cluster_ = Uuid::Random();
   proto::LinkState link_;
   std::string snapshot_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::string> deltas_;
   RingTable ring_;
   std::function<void(std::string&, std::uint64_t)> change_;
   std::vector<proto::ReportJobsRequest> job_reports_;
@@ -58,6 +64,7 @@ class FakeCoordinator {
   std::atomic<std::uint64_t> epoch_{0};
   std::atomic<std::uint64_t> link_calls_{0};
   std::atomic<std::uint64_t> snapshot_calls_{0};
+  std::atomic<std::uint64_t> snapshot_bytes_{0};
   IoPool pool_{"fake-coord", 1};
   std::unique_ptr<RpcServer> server_;
   std::string address_;

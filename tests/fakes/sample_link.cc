@@ -45,7 +45,8 @@ std::string SampleLink::EtagOf(std::string_view key) {
   return fmt::format("{:016x}{:016x}", HashOf(key), HashOf(key) * 31);
 }
 
-void SampleLink::BuildSnapshot(const std::string& path, std::uint64_t generation) {
+void SampleLink::BuildSnapshot(const std::string& path, std::uint64_t generation,
+                               std::shared_ptr<const Snapshot> previous) {
   SnapshotOptions options;
   options.id = {id_, generation};
   options.domain = domain_;
@@ -53,6 +54,7 @@ void SampleLink::BuildSnapshot(const std::string& path, std::uint64_t generation
   options.bucket = "bucket";
   options.block_bytes = block_bytes_;
   options.listed_unix_s = 1'700'000'000;
+  options.previous = std::move(previous);
   SnapshotBuilder builder(options, path);
   for (const auto& [key, size] : sizes_) {
     const std::string etag = EtagOf(key);

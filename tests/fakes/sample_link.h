@@ -21,8 +21,12 @@ class SampleLink {
   SampleLink(std::string name, std::map<std::string, std::uint64_t> sizes_by_key,
              std::uint64_t block_bytes = 4 << 20);
 
-  /// Builds the snapshot file of `generation` at `path`.
-  void BuildSnapshot(const std::string& path, std::uint64_t generation = 1);
+  /// Builds the snapshot file of `generation` at `path`, behind `previous` where there is one.
+  void BuildSnapshot(const std::string& path, std::uint64_t generation = 1,
+                     std::shared_ptr<const Snapshot> previous = nullptr);
+  /// For the next generation.
+  void Put(const std::string& key, std::uint64_t size) { sizes_[key] = size; }
+  void Erase(const std::string& key) { sizes_.erase(key); }
   std::shared_ptr<const Snapshot> OpenSnapshot(const std::string& path) const;
 
   /// What a coordinator says of it, after BuildSnapshot.

@@ -7,7 +7,7 @@
 namespace forebay {
 namespace {
 
-constexpr std::array<FuzzTarget, 7> kTargets = {{
+constexpr std::array<FuzzTarget, 8> kTargets = {{
     {"wire", &RunWireInput, &WireSeeds},
     {"record_header", &RunRecordHeaderInput, &RecordHeaderSeeds},
     {"index_row", &RunIndexRowInput, &IndexRowSeeds},
@@ -15,6 +15,7 @@ constexpr std::array<FuzzTarget, 7> kTargets = {{
     {"list", &RunListInput, &ListSeeds},
     {"manifest", &RunManifestInput, &ManifestSeeds},
     {"snapshot", &RunSnapshotInput, &SnapshotSeeds},
+    {"delta", &RunDeltaInput, &DeltaSeeds},
 }};
 
 }  // namespace

@@ -64,4 +64,9 @@ Seeds ManifestSeeds();
 void RunSnapshotInput(std::string_view input);
 Seeds SnapshotSeeds();
 
+// delta_input.cc. The first byte says whether the header's lengths, ends and checksums are made
+// right (bit 0); the difference follows.
+void RunDeltaInput(std::string_view input);
+Seeds DeltaSeeds();
+
 }  // namespace forebay

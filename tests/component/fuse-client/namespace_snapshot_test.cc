@@ -43,8 +43,12 @@ class NamespaceTest : public ClientFixture {
     options.coordinators = {coordinator_->address()};
     options.call_timeout = seconds(2);
     options.retry_pause = milliseconds(10);
-    NamespaceSource source(*pool_, options);
+    NamespaceSource source(Parts(), options);
     return Run(source.Obtain(link, Deadline::After(patience)));
+  }
+
+  SnapshotFetcher::Parts Parts() {
+    return {.pool = *pool_, .offload = offload_, .counts = counts_};
   }
 
   std::vector<std::string> FilesWith(const std::string& ending) const {
@@ -56,6 +60,8 @@ class NamespaceTest : public ClientFixture {
   }
 
   fakes::TempDir dir_;
+  Offload offload_{1, 16};
+  SnapshotCounts counts_;
   std::unique_ptr<SampleLink> link_;
   std::unique_ptr<FakeCoordinator> coordinator_;
 };

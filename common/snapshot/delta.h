@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/base/result.h"
+#include "common/snapshot/snapshot.h"
+#include "common/snapshot/snapshot_builder.h"
+
+namespace forebay {
+
+/// What a difference leads from and to.
+struct DeltaEnds {
+  Uuid link;
+  std::uint64_t before = 0;  ///< Generations.
+  std::uint64_t after = 0;
+  SnapshotDigest before_digest;
+  SnapshotDigest after_digest;
+
+  bool operator==(const DeltaEnds&) const = default;
+};
+
+struct WrittenDelta {
+  std::uint64_t bytes = 0;  ///< Of the file; 0: there is none, as `why_none` says.
+  SnapshotDigest digest = {};
+  std::string_view why_none = {};
+};
+
+/// Writes at `path` what has changed from `before` to `after`, which was built with `before` as its
+/// previous: then WriteFromDelta makes `after` of it, byte for byte. None is written where it would
+/// be larger than `bytes_max`, or the listings have something that it cannot say (lines of a
+/// manifest). About 4 bytes of memory for each folder of both, and the difference itself.
+///
+/// kCorrupt: a snapshot is damaged. kInternal: the disk.
+Result<WrittenDelta> WriteDelta(const Snapshot& before, const Snapshot& after,
+                                const DeltaEnds& ends, std::uint64_t bytes_max,
+                                const std::string& path);
+
+/// Makes at `path` the generation behind `before` by the difference `delta`. The digest of the file
+/// is the one that `ends` says, or there is none. Memory as of a SnapshotBuilder.
+///
+/// kCorrupt: the difference is damaged, or is not the one between these ends, or leads to another
+/// file: fetch the whole one. kInternal: the disk.
+Result<FinishedSnapshot> WriteFromDelta(const std::shared_ptr<const Snapshot>& before,
+                                        std::string_view delta, const DeltaEnds& ends,
+                                        const std::string& path);
+
+}  // namespace forebay

@@ -1,0 +1,213 @@
+#include <xxhash.h>
+
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/snapshot/delta.h"
+#include "common/snapshot/delta_entries.h"
+#include "common/snapshot/delta_format.h"
+#include "common/snapshot/tree_cursor.h"
+
+namespace forebay {
+namespace {
+
+std::unexpected<Error> Damaged() {
+  return Fail(Code::kCorrupt, "the snapshot is damaged: list the link again");
+}
+
+/// Goes through both trees side by side.
+class TreeComparison {
+ public:
+  TreeComparison(const Snapshot& before, const FolderMarks& marks_before, const Snapshot& after,
+                 const FolderMarks& marks_after, std::uint64_t bytes_max)
+      : before_(before),
+        after_(after),
+        marks_before_(marks_before),
+        marks_after_(marks_after),
+        bytes_max_(bytes_max),
+        then_(before),
+        now_(after) {}
+
+  /// False when more than `bytes_max` have changed.
+  Result<bool> Run(std::string& out) {
+    bool has_then = then_.Next();
+    bool has_now = now_.Next();
+    while ((has_then || has_now) && out.size() <= bytes_max_) {
+      const int order = Order(has_then, has_now);
+      if (order < 0) Remove(out);
+      if (order > 0) Add(out);
+      if (order == 0) Compare(out);
+      if (order <= 0) has_then = then_.Next();
+      if (order >= 0) has_now = now_.Next();
+    }
+    if (then_.damaged() || now_.damaged()) return Damaged();
+    return out.size() <= bytes_max_;
+  }
+
+ private:
+  int Order(bool has_then, bool has_now) const {
+    if (!has_then) return 1;
+    if (!has_now) return -1;
+    return ComparePaths(then_.path(), now_.path());
+  }
+
+  void Remove(std::string& out) {
+    if (then_.row().is_directory()) then_.SkipBelow();
+    writer_.Append({.kind = DeltaEntry::Kind::kRemoved, .path = then_.path()}, out);
+  }
+
+  void AppendFile(std::string& out) {
+    const SnapshotRow& row = now_.row();
+    writer_.Append({.kind = DeltaEntry::Kind::kFile,
+                    .path = now_.path(),
+                    .size = row.size,
+                    .mtime_unix_s = row.mtime_unix_s,
+                    .archived = row.archived,
+                    .etag = after_.EtagOf(row),
+                    .posix = after_.PosixOf(row)},
+                   out);
+  }
+
+  void AppendFolder(std::optional<FolderMark> mark, std::string& out) {
+    writer_.Append(
+        {.kind = DeltaEntry::Kind::kFolder, .path = now_.path(), .mark = std::move(mark)}, out);
+  }
+
+  // A folder without a mark shows by what it holds.
+  void Add(std::string& out) {
+    if (!now_.row().is_directory()) return AppendFile(out);
+    std::optional<FolderMark> mark = marks_after_.MarkOf(now_.row());
+    if (mark) AppendFolder(std::move(mark), out);
+  }
+
+  void Compare(std::string& out) {
+    const SnapshotRow& then = then_.row();
+    const SnapshotRow& now = now_.row();
+    if (!now.is_directory()) {
+      if (then.is_directory()) then_.SkipBelow();
+      if (!IsSameFile(then, now)) AppendFile(out);
+      return;
+    }
+    std::optional<FolderMark> mark = marks_after_.MarkOf(now);
+    if (then.is_directory()) {
+      if (mark != marks_before_.MarkOf(then)) AppendFolder(std::move(mark), out);
+    } else if (mark) {
+      AppendFolder(std::move(mark), out);
+    } else {
+      writer_.Append({.kind = DeltaEntry::Kind::kRemoved, .path = then_.path()}, out);
+    }
+  }
+
+  // A row whose size and ETag did not change keeps its nodeid, and no other gets it.
+  bool IsSameFile(const SnapshotRow& then, const SnapshotRow& now) const {
+    return then.nodeid == now.nodeid && then.kind == now.kind && then.size == now.size &&
+           then.mtime_unix_s == now.mtime_unix_s && then.archived == now.archived &&
+           before_.PosixOf(then) == after_.PosixOf(now);
+  }
+
+  const Snapshot& before_;
+  const Snapshot& after_;
+  const FolderMarks& marks_before_;
+  const FolderMarks& marks_after_;
+  const std::uint64_t bytes_max_;
+  TreeCursor then_;
+  TreeCursor now_;
+  DeltaEntryWriter writer_;
+};
+
+struct HiddenView {
+  std::string_view key;
+  HiddenReason reason;
+};
+
+// They are read where they lie; what is kept is 24 bytes a key.
+Result<std::vector<HiddenView>> HiddenOf(const Snapshot& snapshot) {
+  std::vector<HiddenView> hidden;
+  Status read = snapshot.ForEachHidden([&](std::string_view key, HiddenReason reason) {
+    hidden.push_back({key, reason});
+    return true;
+  });
+  if (!read) return Fail(read.error());
+  return hidden;
+}
+
+Status CompareHidden(const Snapshot& before, const Snapshot& after, std::string& out) {
+  const auto then = HiddenOf(before);
+  if (!then) return Fail(then.error());
+  const auto now = HiddenOf(after);
+  if (!now) return Fail(now.error());
+  DeltaHiddenWriter writer;
+  auto old = then->begin();
+  for (const HiddenView& hidden : *now) {
+    for (; old != then->end() && old->key < hidden.key; ++old) {
+      writer.Append({.key = old->key, .reason = std::nullopt}, out);
+    }
+    const bool known = old != then->end() && old->key == hidden.key;
+    if (!known || old->reason != hidden.reason) {
+      writer.Append({.key = hidden.key, .reason = hidden.reason}, out);
+    }
+    if (known) ++old;
+  }
+  for (; old != then->end(); ++old) {
+    writer.Append({.key = old->key, .reason = std::nullopt}, out);
+  }
+  return {};
+}
+
+std::string HeaderOf(const Snapshot& after, const DeltaEnds& ends, std::uint64_t entries_bytes,
+                     std::string_view body) {
+  DeltaHeader header{};
+  header.magic = kDeltaMagic;
+  header.format = kDeltaFormat;
+  header.header_bytes = sizeof header;
+  header.file_bytes = sizeof header + body.size();
+  header.link = ends.link.bytes;
+  header.before = ends.before;
+  header.after = ends.after;
+  header.before_digest = {ends.before_digest.high, ends.before_digest.low};
+  header.after_digest = {ends.after_digest.high, ends.after_digest.low};
+  header.listed_unix_s = after.listed_unix_s();
+  header.block_bytes = after.block_bytes();
+  header.entries_bytes = entries_bytes;
+  header.hidden_bytes = body.size() - entries_bytes;
+  header.body_checksum = XXH3_64bits(body.data(), body.size());
+  header.checksum = XXH3_64bits(&header, offsetof(DeltaHeader, checksum));
+  return {reinterpret_cast<const char*>(&header), sizeof header};
+}
+
+}  // namespace
+
+Result<WrittenDelta> WriteDelta(const Snapshot& before, const Snapshot& after,
+                                const DeltaEnds& ends, std::uint64_t bytes_max,
+                                const std::string& path) {
+  if (before.has_lines() || after.has_lines()) {
+    return WrittenDelta{.why_none = "it has the lines of a manifest"};
+  }
+  if (before.source() != after.source() || before.domain() != after.domain()) {
+    return WrittenDelta{.why_none = "the link's source has changed"};
+  }
+  const WrittenDelta too_large{.why_none = "too much has changed"};
+  const auto marks_before = FolderMarks::Of(before);
+  if (!marks_before) return Fail(marks_before.error());
+  const auto marks_after = FolderMarks::Of(after);
+  if (!marks_after) return Fail(marks_after.error());
+  std::string body;
+  TreeComparison comparison(before, *marks_before, after, *marks_after, bytes_max);
+  const Result<bool> compared = comparison.Run(body);
+  if (!compared) return Fail(compared.error());
+  if (!*compared) return too_large;
+  const std::uint64_t entries_bytes = body.size();
+  Status hidden = CompareHidden(before, after, body);
+  if (!hidden) return Fail(hidden.error());
+  if (sizeof(DeltaHeader) + body.size() > bytes_max) return too_large;
+  const std::string file = HeaderOf(after, ends, entries_bytes, body) + body;
+  Status written = WriteFileAtomically(path, file);
+  if (!written) return Fail(written.error());
+  const XXH128_hash_t digest = XXH3_128bits(file.data(), file.size());
+  return WrittenDelta{.bytes = file.size(), .digest = {digest.high64, digest.low64}};
+}
+
+}  // namespace forebay
