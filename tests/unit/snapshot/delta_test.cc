@@ -237,7 +237,7 @@ TEST_F(DeltaTest, LeadsFromOneVersionOfASingleObjectToTheNext) {
 
 TEST_F(DeltaTest, IsNotLargerThanTwiceTheRowsThatChanged) {
   Objects before;
-  for (int i = 0; i < 400'000; ++i) {
+  for (int i = 0; i < 220'000; ++i) {
     Put(before, {.key = "train/n" + std::to_string(10'000 + i % 1'000) + "/n" +
                         std::to_string(10'000 + i % 1'000) + "_" + std::to_string(i) + ".JPEG",
                  .size = 100'000 + static_cast<std::uint64_t>(i)});
