@@ -50,8 +50,6 @@ LinkSpec SystemLinkOf(const LinkSpec& link) {
   system.domain = system.id;
   system.origin.endpoint = kSystemEndpoint;
   system.origin.bucket = link.id.ToString();
-  // It is the coordinator's to give at any time: what must be asked of S3 again stays before it.
-  system.priority = LinkPriority::kLow;
   system.background_fill = false;
   return system;
 }
