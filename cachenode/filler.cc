@@ -214,7 +214,7 @@ Task<Status> Filler::FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline dea
   pace.on_throttled = [this, link] { brakes_.NoteThrottled(link); };
   Status got = co_await origin_.Get(cold.link, cold.object, cold.block, fill, std::move(count),
                                     std::move(pace), deadline);
-  if (got) brakes_.NoteAnswered(link);
+  if (got && !IsSystemLink(*cold.link)) brakes_.NoteAnswered(link);
   // kUnavailable says "ask another node". S3 that does not answer is no reason to: another node
   // would only ask it a second time.
   const bool s3_is_away =

@@ -349,6 +349,7 @@ proto::HeartbeatRequest Heartbeat::Compose() const {
     report.set_usable_bytes(disk.usable_bytes);
   }
   for (const S3Brakes::Use& use : brakes_->Uses()) {
+    if (IsOfListings(use.link)) continue;
     proto::RequestUse& message = *request.add_request_use();
     message.set_link(BytesOf(use.link));
     message.set_requests(use.requests);
@@ -375,6 +376,11 @@ proto::HeartbeatRequest Heartbeat::Compose() const {
     counters.set_hits(job.hits);
   }
   return request;
+}
+
+bool Heartbeat::IsOfListings(const Uuid& link) const {
+  const std::shared_ptr<const LinkSpec> known = cluster_.FindLink(link);
+  return known && IsSystemLink(*known);
 }
 
 // Every link that was read, or has blocks here, or lost some.
@@ -404,8 +410,7 @@ void Heartbeat::ComposeLinks(proto::HeartbeatRequest& request) const {
   for (const auto& [link, version] : store_->PinsVersions()) links[link].set_pins_version(version);
   for (auto& [link, counters] : links) {
     // Listings are nobody's data: what they take shows in the disks' use alone.
-    const std::shared_ptr<const LinkSpec> known = cluster_.FindLink(link);
-    if (known && IsSystemLink(*known)) continue;
+    if (IsOfListings(link)) continue;
     counters.set_link(BytesOf(link));
     *request.add_links() = std::move(counters);
   }

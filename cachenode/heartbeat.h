@@ -93,6 +93,7 @@ class Heartbeat {
   Task<Status> TakeFillLimits(FillLimits limits);
   Task<void> KeepView();
   proto::HeartbeatRequest Compose() const;
+  bool IsOfListings(const Uuid& link) const;
   void ComposeLinks(proto::HeartbeatRequest& request) const;
   void TakeLeases(const proto::HeartbeatReply& reply);
   void NoteOutcome(const Status& status);

@@ -319,7 +319,7 @@ void Node::Observe() {
     samples.Set(metric::kS3BudgetRatio, {}, filler_->brakes().budget().UseRatio(Clock::now()));
     for (const S3Brakes::Use& use : filler_->brakes().Uses()) {
       const std::shared_ptr<const LinkSpec> link = cluster_.FindLink(use.link);
-      if (!link) continue;
+      if (!link || IsSystemLink(*link)) continue;
       samples.Set(metric::kS3RequestLimit, {link->name}, use.limit);
       samples.Set(metric::kS3Throttled, {link->name}, static_cast<double>(use.throttled));
     }
