@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/files.h"
+#include "common/model/system_link.h"
 #include "tests/fakes/temp_dir.h"
 #include "tests/unit/cachenode/reader_rig.h"
 
@@ -109,6 +110,24 @@ TEST_F(ClusterViewTest, LinksAreReplacedAsAWhole) {
   EXPECT_EQ(view.FindLink(old.id), nullptr);
   EXPECT_NE(view.FindLink(fresh.id), nullptr);
   EXPECT_EQ(*held, old) << "who holds a link keeps it";
+}
+
+TEST_F(ClusterViewTest, EachLinkBringsTheOneThatCarriesItsListings) {
+  const LinkSpec link = TestLink();
+  {
+    ClusterView view;
+    ASSERT_TRUE(view.KeepIn(file_).has_value());
+    view.SetLinks({link}, 1);
+    ASSERT_NE(view.FindLink(SystemLinkId(link.id)), nullptr);
+    EXPECT_EQ(*view.FindLink(SystemLinkId(link.id)), SystemLinkOf(link));
+    ASSERT_TRUE(view.Keep().has_value());
+  }
+  ClusterView view;
+  ASSERT_TRUE(view.KeepIn(file_).has_value());
+  EXPECT_NE(view.FindLink(SystemLinkId(link.id)), nullptr);
+  EXPECT_EQ(view.AllLinks().size(), 2u);
+  view.SetLinks({}, 2);
+  EXPECT_EQ(view.FindLink(SystemLinkId(link.id)), nullptr);
 }
 
 TEST_F(ClusterViewTest, AChangeThatCannotBeWrittenHoldsAllTheSame) {
