@@ -246,7 +246,6 @@ Task<FillOutcome> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill
   FullLinks& full = spare ? full_for_spare_ : full_;
   if (kept) {
     full.NoteKept(cold.link->id, cold.block.length);
-    if (IsSystemLink(*cold.link)) co_await DropOldListings(cold);
     co_return fill->is_from_peer() ? FillOutcome::kKept : FillOutcome::kFilled;
   }
   full.NoteRefused(cold.link->id, cold.block.length, Clock::now());
@@ -286,6 +285,7 @@ Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
     }
     flights_.Leave(cold.block, fill);
     fill->Land(std::move(outcome));
+    if (IsSystemLink(*cold.link)) co_await DropOldListings(cold);
   } else if (got.error().code != Code::kStale &&  // which Origin says once
              (!cold.in_background() || got.error().code != Code::kOverloaded)) {
     spdlog::warn("cannot fill {} of s3://{}/{}: {}", cold.block.ToString(),

@@ -80,13 +80,13 @@ class Filler {
   Task<Result<PeerFind>> FetchFromPeers(const ColdBlock& cold, Fill& fill, Deadline deadline);
   Task<Result<PeerFind>> FetchInPeerSlot(const ColdBlock& cold, Fill& fill, Deadline deadline);
   Task<Status> FetchFromS3(const ColdBlock& cold, Fill& fill, Deadline deadline);
+  Task<void> DropOldListings(const ColdBlock& cold);
   Task<Status> FetchInTurn(const ColdBlock& cold, Fill& fill, Deadline deadline);
   Task<Status> FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline deadline);
   bool MayHaveRoom(const ColdBlock& cold, Fill& fill);
   bool IsRefusedRoom(const ColdBlock& cold, Fill& fill);
   static bool IsAbandoned(const ColdBlock& cold, Fill& fill);
   Task<FillOutcome> Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill);
-  Task<void> DropOldListings(const ColdBlock& cold);
   void WarnNotKept(const BlockId& block, const Error& why);
 
   const FillerOptions options_;
