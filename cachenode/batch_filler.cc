@@ -65,8 +65,17 @@ Task<std::vector<BatchFiller::Outcome>> BatchFiller::Fill(std::vector<ColdBlock>
     } else if (*kept) {
       outcomes[i] = FillOutcome::kKept;
     } else {
+      // Before the fill begins: a reader who wants the block meanwhile begins one that waits not.
+      if (way.pace != nullptr) {
+        if (deadline.Expired()) {
+          outcomes[i] = Fail(Code::kTimeout, "its turn did not come in time");
+          continue;
+        }
+        co_await way.pace->Pass(blocks[i].block.length);
+      }
       blocks[i].urgency = way.urgency;
       blocks[i].peers_only = way.peers_only;
+      blocks[i].copy = way.copy;
       seats[i] = wishes.Take(i, blocks[i], true);
       // It is in memory alone, since the store had no room: it may have some now.
       const bool not_kept = !seats[i].fill && !store_.Contains(blocks[i].block);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "cachenode/byte_pace.h"
 #include "cachenode/filler.h"
 #include "cachenode/store/block_store.h"
 #include "common/base/asio.h"
@@ -19,6 +20,8 @@ struct BatchWay {
   bool verify = false;
   Urgency urgency = Urgency::kAsked;  ///< Not kReader.
   bool peers_only = false;            ///< What no other node has is kNotFound; S3 is not asked.
+  bool copy = false;                  ///< They are further copies.
+  BytePace* pace = nullptr;           ///< What is not here yet begins at this rate; null: at once.
 };
 
 /// Fills many blocks behind demand, for a preload or for the rest of a link. A reader of one of

@@ -14,6 +14,9 @@ struct PeerFind {
   bool found = false;  ///< The whole block is in the sink, verified.
   /// False: an earlier owner keeps it, this node need not, unless it is asked to (`spread`).
   bool keep = true;
+  /// What this node keeps of it is a further copy: this node is an owner behind the first, of a
+  /// link with replicas.
+  bool copy = false;
 };
 
 /// The other nodes, who are asked for a cold block before S3 is (DESIGN section 5, "One filler").
@@ -22,7 +25,7 @@ class BlockPeers {
   virtual ~BlockPeers() = default;
 
   /// False: nobody else is to be asked, S3 is next. Cheap; any thread.
-  virtual bool MayHave(const BlockId& block) const = 0;
+  virtual bool MayHave(const ColdBlock& cold) const = 0;
 
   /// Streams the block into `sink`, which lives until the task is done, and marks it when an
   /// earlier owner asks S3 because of this question. Not found: this node is the one to ask S3.

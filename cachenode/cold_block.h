@@ -22,6 +22,9 @@ struct ColdBlock {
   /// An earlier owner is slow: its block is kept here, too, where there is room that is free.
   bool spread = false;
 
+  /// Asked for as a further copy (LinkSpec::replicas), which drives nothing out that is in use.
+  bool copy = false;
+
   /// Nobody waits for it yet.
   bool in_background() const { return urgency != Urgency::kReader; }
 };

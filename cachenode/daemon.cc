@@ -56,6 +56,7 @@ NodeOptions NodeOptionsOf(const NodeConfig& config, const S3Config& s3) {
   options.filler.memory_limit = config.memory_limit;
   options.disks.scrub_bytes_per_s = config.scrub_rate;
   options.verify_bytes_per_s = config.verify_rate;
+  options.copy_bytes_per_s = config.copy_limit;
   options.max_bandwidth = config.max_bandwidth;
   options.filler.max_fills = 2 * s3.max_connections;
   return options;

@@ -94,7 +94,7 @@ Task<Result<PeerFind>> Filler::Fetch(const ColdBlock& cold, Fill& fill) {
   const Deadline deadline = Deadline::After(options_.s3_timeout);
   if (cold.peers_only && IsRefusedRoom(cold, fill))
     co_return Fail(Code::kOverloaded, "this node has no room for block " + cold.block.ToString());
-  if (peers_.MayHave(cold.block)) {
+  if (peers_.MayHave(cold)) {
     Result<PeerFind> find = co_await FetchFromPeers(cold, fill, deadline);
     if (!find || find->found) co_return find;
   }
@@ -171,8 +171,10 @@ Task<Status> Filler::FetchInTurn(const ColdBlock& cold, Fill& fill, Deadline dea
 /// that is free, beside what other spare fills are about to take.
 bool Filler::MayHaveRoom(const ColdBlock& cold, Fill& fill) {
   const Uuid& link = cold.link->id;
-  if (slots_.UrgencyOf(*fill.turn()) != Urgency::kSpare)
-    return full_.MayHaveRoom(link, cold.block.length, Clock::now());
+  if (slots_.UrgencyOf(*fill.turn()) != Urgency::kSpare) {
+    FullLinks& full = cold.copy ? full_for_copies_ : full_;
+    return full.MayHaveRoom(link, cold.block.length, Clock::now());
+  }
   const std::uint64_t bytes = RecordDiskBytes(cold.block.length);
   fill.HoldSpareRoom(spare_room_.Take(bytes));
   return store_.HasFreeRoom(link, spare_room_.taken()) &&
@@ -233,19 +235,34 @@ void Filler::WarnNotKept(const BlockId& block, const Error& why) {
       block.ToString(), why.message, kWarnEvery.count());
 }
 
-Task<FillOutcome> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill) {
+FullLinks& Filler::FullFor(Room room) {
+  switch (room) {
+    case Room::kMayEvict:
+      return full_;
+    case Room::kMayEvictIdle:
+      return full_for_copies_;
+    case Room::kFreeOnly:
+      return full_for_spare_;
+  }
+  return full_;
+}
+
+Task<FillOutcome> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill, bool copy) {
   Slice data = fill->Data();
   std::vector<std::uint64_t> checksums = fill->Checksums();
   std::string path(RelativeKey(cold.link->origin.prefix, cold.object.key).value_or(""));
   // A second copy of what a slow node keeps drives nothing out.
-  const bool copy = cold.spread && fill->is_from_peer();
-  const bool spare = copy || slots_.UrgencyOf(*fill->turn()) == Urgency::kSpare;
-  const Room room = spare ? Room::kFreeOnly : Room::kMayEvict;
+  const bool second = cold.spread && fill->is_from_peer();
+  const bool spare = second || slots_.UrgencyOf(*fill->turn()) == Urgency::kSpare;
+  Room room = spare ? Room::kFreeOnly : Room::kMayEvict;
+  if (copy) room = Room::kMayEvictIdle;
   Status kept = co_await store_.Admit(cold.link->id, cold.block, std::move(data),
                                       std::move(checksums), std::move(path), room);
-  FullLinks& full = spare ? full_for_spare_ : full_;
+  FullLinks& full = FullFor(room);
   if (kept) {
     full.NoteKept(cold.link->id, cold.block.length);
+    if (copy) copied_bytes_.fetch_add(cold.block.length, std::memory_order_relaxed);
+    if (on_kept_) on_kept_(cold, fill->is_from_peer());
     co_return fill->is_from_peer() ? FillOutcome::kKept : FillOutcome::kFilled;
   }
   full.NoteRefused(cold.link->id, cold.block.length, Clock::now());
@@ -279,7 +296,7 @@ Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
   if (got) {
     Result<FillOutcome> outcome = Fail(Code::kUnavailable, "another node keeps the block");
     if (keep) {
-      outcome = co_await Keep(cold, fill);
+      outcome = co_await Keep(cold, fill, find->copy);
     } else {
       recent_.Add(cold.link->id, fill);
     }

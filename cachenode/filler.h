@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "cachenode/block_history.h"
 #include "cachenode/block_peers.h"
@@ -65,6 +67,13 @@ class Filler {
   /// The running fill, which the caller waits for, or null: for those who must not begin one.
   std::shared_ptr<Fill> Running(const Uuid& link, const BlockId& block);
 
+  /// Called with each block that the store has taken; `from_peer`: another node had it. Set once,
+  /// before anything is filled. Called on any thread, and must not wait.
+  using OnKept = std::function<void(const ColdBlock& cold, bool from_peer)>;
+  void NotifyKept(OnKept on_kept) { on_kept_ = std::move(on_kept); }
+  /// Of further copies, since the start.
+  std::uint64_t copied_bytes() const { return copied_bytes_.load(std::memory_order_relaxed); }
+
   RecentBlocks& recent() { return recent_; }
   S3Brakes& brakes() { return brakes_; }
   std::size_t in_flight() const { return flights_.size(); }
@@ -86,7 +95,8 @@ class Filler {
   bool MayHaveRoom(const ColdBlock& cold, Fill& fill);
   bool IsRefusedRoom(const ColdBlock& cold, Fill& fill);
   static bool IsAbandoned(const ColdBlock& cold, Fill& fill);
-  Task<FillOutcome> Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill);
+  Task<FillOutcome> Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill, bool copy);
+  FullLinks& FullFor(Room room);
   void WarnNotKept(const BlockId& block, const Error& why);
 
   const FillerOptions options_;
@@ -102,7 +112,8 @@ class Filler {
   MemoryBudget memory_;
   MemoryBudget background_memory_;
   FullLinks full_;
-  FullLinks full_for_spare_;  // which may evict nothing
+  FullLinks full_for_spare_;   // which may evict nothing
+  FullLinks full_for_copies_;  // which may evict what is idle
   SpareRoom spare_room_;
   RecentBlocks recent_;
   KeptListings listings_;
@@ -110,6 +121,8 @@ class Filler {
   std::atomic<std::size_t> running_{0};
   std::atomic<Duration> warn_at_{};
   std::atomic<bool> stopping_{false};
+  std::atomic<std::uint64_t> copied_bytes_{0};
+  OnKept on_kept_;
 };
 
 }  // namespace forebay

@@ -71,6 +71,7 @@ Node::Node(NodeOptions options, NodeOrigin origin, Metrics& metrics)
             return heartbeat_->ReadListing(std::move(request));
           }),
       verify_pace_(options_.verify_bytes_per_s),
+      copy_pace_(options_.copy_bytes_per_s),
       send_pace_(options_.max_bandwidth),
       io_("node", options_.threads) {}
 
@@ -234,6 +235,12 @@ Status Node::Serve(bool restarted) {
   peers_ = std::make_unique<PeerSource>(std::move(peers), cluster_);
   filler_ = std::make_unique<Filler>(options_.filler, io_, *store_, *peers_, origin_, counters_,
                                      history_);
+  CopySenderOptions copies;
+  copies.self = id_;
+  copies.credentials = OwnCredentials();
+  copies_ = std::make_unique<CopySender>(std::move(copies), cluster_);
+  filler_->NotifyKept(
+      [this](const ColdBlock& cold, bool from_peer) { copies_->Add(cold, from_peer); });
   filler_->brakes().SetBandwidth(static_cast<double>(options_.max_bandwidth));
   filler_->brakes().OnNews([this] { heartbeat_->Hurry(); });
   cluster_.OnChange([this] { ApplyDecisions(); });
@@ -247,6 +254,7 @@ Status Node::Serve(bool restarted) {
                        .store = *store_,
                        .history = history_,
                        .verify_pace = verify_pace_,
+                       .copy_pace = copy_pace_,
                        .send_pace = send_pace_,
                        .metrics = metrics_,
                        .refresh_links = [this] { heartbeat_->Hurry(); }};
@@ -263,6 +271,7 @@ Status Node::Serve(bool restarted) {
   Spawn(io_.Next(), WatchMemoryKills());
   io_.Start();
   peers_->Start(restarted);
+  copies_->Start();
   return server_->Start();
 }
 
@@ -350,6 +359,9 @@ void Node::Observe() {
                 static_cast<double>(counters.reads_in_place.load()));
     samples.Set(metric::kStoreReads, {"disk"},
                 static_cast<double>(counters.reads_elsewhere.load()));
+    samples.Set(metric::kCopiedBytes, {}, static_cast<double>(filler_->copied_bytes()));
+    samples.Set(metric::kCopiesWaiting, {}, static_cast<double>(copies_->waiting()));
+    samples.Set(metric::kCopiesDropped, {}, static_cast<double>(copies_->dropped()));
     samples.Set(metric::kSendWaits, {}, send_pace_.waited_seconds());
     samples.Set(metric::kStoreReads, {"place"}, static_cast<double>(counters.places.load()));
     samples.Set(metric::kStoreLockWaits, {}, static_cast<double>(counters.lock_waits.load()));
@@ -385,10 +397,12 @@ void Node::Stop(Deadline drain) {
   // Fills end before the last report, so that their GETs are in it.
   if (origin_options_.interrupt) origin_options_.interrupt();
   if (peers_) peers_->Interrupt();
+  if (copies_) copies_->Interrupt();
   if (filler_ && !filler_->Stop(Deadline::After(kLastActs / 3)))
     spdlog::warn("{} blocks are still being stored and are given up", filler_->in_flight());
   if (heartbeat_) heartbeat_->Stop(Deadline::After(kLastActs / 3));
   if (peers_) peers_->Stop();
+  if (copies_) copies_->Stop();
   // From here on nobody calls the store.
   io_.Stop();
   if (store_) {

@@ -13,6 +13,7 @@
 #include "cachenode/block_reader.h"
 #include "cachenode/byte_pace.h"
 #include "cachenode/cluster_view.h"
+#include "cachenode/copy_sender.h"
 #include "cachenode/disk_keeper.h"
 #include "cachenode/filler.h"
 #include "cachenode/heartbeat.h"
@@ -53,6 +54,7 @@ struct NodeOptions {
   DiskKeeperOptions disks;
   std::uint64_t max_bandwidth = 0;       ///< Bytes a second each way; 0 = no bound.
   std::uint64_t verify_bytes_per_s = 0;  ///< For `check --verify`; 0 = no bound.
+  std::uint64_t copy_bytes_per_s = 0;    ///< Of further copies kept here; 0 = no bound.
 };
 
 /// How the node reaches S3.
@@ -125,11 +127,13 @@ class Node {
   std::unique_ptr<BlockReader> reader_;
   std::unique_ptr<BatchFiller> batches_;
   BytePace verify_pace_;
+  BytePace copy_pace_;
   SendPace send_pace_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<DiskKeeper> disks_;
   IoPool io_;  // after all that a reply or a coroutine left behind on it may refer to
   std::unique_ptr<PeerSource> peers_;  // its coroutines hold those that wait for them on io_
+  std::unique_ptr<CopySender> copies_;
   std::unique_ptr<RpcServer> server_;
   Metrics::Registration registration_;
   bool stopped_ = false;

@@ -91,18 +91,22 @@ bool PeerSource::WasAway() const {
   return Clock::now().time_since_epoch().count() < away_until_.load();
 }
 
-std::vector<PeerSource::Place> PeerSource::PlacesFor(const BlockId& block,
+std::vector<PeerSource::Place> PeerSource::PlacesFor(const ColdBlock& cold,
                                                      const RingTable& table) const {
   std::vector<Place> places;
   std::vector<Place> behind;
-  const std::uint32_t partition = PartitionOf(block);
+  const std::uint32_t partition = PartitionOf(cold.block);
   bool ahead = true;
+  std::size_t rank = 0;
   for (const std::uint16_t index : table.OwnersOf(partition)) {
     const NodeInfo& node = table.nodes()[index];
+    const bool has_copy = rank++ < cold.link->replicas;
     if (node.id == options_.self) {
       ahead = false;
-    } else {
-      (ahead ? places : behind).push_back(Place{&node, ahead});
+    } else if (ahead) {
+      places.push_back(Place{&node, ahead});
+    } else if (has_copy || cold.copy || WasAway()) {
+      behind.push_back(Place{&node, ahead});
     }
   }
   for (const PreviousOwner& owner : table.PreviousOwnersOf(partition)) {
@@ -119,7 +123,7 @@ std::vector<PeerSource::Place> PeerSource::PlacesFor(const BlockId& block,
   }
   for (const Place& place : behind) {
     const auto same = [&](const Place& other) { return other.node == place.node; };
-    if (WasAway() && !std::ranges::any_of(places, same)) places.push_back(place);
+    if (!std::ranges::any_of(places, same)) places.push_back(place);
   }
   std::erase_if(places, [this](const Place& place) { return IsOutOfReach(place); });
   return places;
@@ -136,9 +140,9 @@ bool PeerSource::MayRestart(const std::string& node) const {
   return until != restarts_.end() && Clock::now() < until->second;
 }
 
-bool PeerSource::MayHave(const BlockId& block) const {
+bool PeerSource::MayHave(const ColdBlock& cold) const {
   const std::shared_ptr<const RingTable> table = cluster_.ring();
-  return !stopped_ && !PlacesFor(block, *table).empty();
+  return !stopped_ && !PlacesFor(cold, *table).empty();
 }
 
 Task<Result<PeerFind>> PeerSource::Get(ColdBlock cold, PeerSink& sink, Deadline deadline) {
@@ -150,7 +154,7 @@ Task<Result<PeerFind>> PeerSource::Get(ColdBlock cold, PeerSink& sink, Deadline 
 
 Task<Result<PeerFind>> PeerSource::AskAll(Question question) {
   const std::shared_ptr<const RingTable> table = cluster_.ring();
-  const std::vector<Place> places = PlacesFor(question.cold.block, *table);
+  const std::vector<Place> places = PlacesFor(question.cold, *table);
   Result<PeerFind> find = PeerFind();
   for (const Place& place : places) {
     if (stopped_ || question.deadline.Expired()) break;
@@ -163,6 +167,10 @@ Task<Result<PeerFind>> PeerSource::AskAll(Question question) {
     }
     if (!find || find->found) break;
   }
+  if (!find || !find->found) co_return find;
+  const auto rank = table->RankOf(PartitionOf(question.cold.block), options_.self);
+  find->copy = rank && *rank > 0 && *rank < question.cold.link->replicas;
+  find->keep = find->keep || find->copy;
   co_return find;
 }
 

@@ -42,7 +42,8 @@ struct PeerSourceOptions {
 ///      that is being restarted is waited for a moment;
 ///   2. the partition's former owners, newest first: it moved, they may still hold its blocks; and
 ///      nodes that are being drained;
-///   3. after this node was away: the owners behind it, who filled in its place.
+///   3. the owners behind this node: those that keep a copy, where the link has replicas, and after
+///      this node was away all of them, who filled in its place.
 ///
 /// All are asked with `peer_only`: answered from a store or by joining a GET that runs, never
 /// forwarded. A node that is itself still looking says so (kOverloaded); the later owner asks
@@ -60,7 +61,7 @@ class PeerSource final : public BlockPeers {
   void Interrupt();
   void Stop();
 
-  bool MayHave(const BlockId& block) const override;
+  bool MayHave(const ColdBlock& cold) const override;
   Task<Result<PeerFind>> Get(ColdBlock cold, PeerSink& sink, Deadline deadline) override;
 
  private:
@@ -75,7 +76,7 @@ class PeerSource final : public BlockPeers {
     Deadline deadline;
   };
 
-  std::vector<Place> PlacesFor(const BlockId& block, const RingTable& table) const;
+  std::vector<Place> PlacesFor(const ColdBlock& cold, const RingTable& table) const;
   bool WasAway() const;
   bool IsOutOfReach(const Place& place) const;
   Task<Result<PeerFind>> AskAll(Question question);

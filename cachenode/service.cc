@@ -82,6 +82,8 @@ std::vector<MethodEntry> Service::Methods() {
   methods.push_back(
       {Method::kFillBlocks, [this](RpcCall call) { return FillBlocks(std::move(call)); }});
   methods.push_back(
+      {Method::kCopyBlocks, [this](RpcCall call) { return CopyBlocks(std::move(call)); }});
+  methods.push_back(
       {Method::kDescribeBlocks, [this](RpcCall call) { return DescribeBlocks(std::move(call)); }});
   methods.push_back(
       {Method::kVerifyBlocks, [this](RpcCall call) { return VerifyBlocks(std::move(call)); }});
@@ -225,14 +227,32 @@ Task<Result<RpcReply>> Service::FillBlocks(RpcCall call) {
   proto::FillBlocksRequest request;
   Status good = ParseMessage(call.message, request);
   if (!good) co_return Fail(good.error());
-  Result<std::vector<ColdBlock>> blocks = co_await BatchOf(request);
-  if (!blocks) co_return Fail(blocks.error());
   BatchWay way;
   way.verify = request.verify();
   way.peers_only = request.peers_only();
   if (request.spare()) way.urgency = Urgency::kSpare;
+  Result<RpcReply> reply = co_await FillBatch(std::move(request), way, call.deadline);
+  co_return reply;
+}
+
+Task<Result<RpcReply>> Service::CopyBlocks(RpcCall call) {
+  proto::FillBlocksRequest request;
+  Status good = ParseMessage(call.message, request);
+  if (!good) co_return Fail(good.error());
+  BatchWay way;
+  way.peers_only = true;
+  way.copy = true;
+  way.pace = &parts_.copy_pace;
+  Result<RpcReply> reply = co_await FillBatch(std::move(request), way, call.deadline);
+  co_return reply;
+}
+
+Task<Result<RpcReply>> Service::FillBatch(proto::FillBlocksRequest request, BatchWay way,
+                                          Deadline deadline) {
+  Result<std::vector<ColdBlock>> blocks = co_await BatchOf(request);
+  if (!blocks) co_return Fail(blocks.error());
   const std::vector<BatchFiller::Outcome> outcomes =
-      co_await parts_.batches.Fill(std::move(*blocks), way, call.deadline);
+      co_await parts_.batches.Fill(std::move(*blocks), way, deadline);
   proto::FillBlocksReply reply;
   for (const BatchFiller::Outcome& outcome : outcomes) {
     proto::FillResult& result = *reply.add_results();

@@ -42,6 +42,7 @@ class Service {
     BlockStore& store;
     BlockHistory& history;
     BytePace& verify_pace;
+    BytePace& copy_pace;
     SendPace& send_pace;
     Metrics& metrics;
     /// Asks the coordinator for its links now; any thread.
@@ -57,6 +58,9 @@ class Service {
   Task<Result<RpcReply>> OpenSegment(RpcCall call);
   Task<Result<RpcReply>> PrefetchBlock(RpcCall call);
   Task<Result<RpcReply>> FillBlocks(RpcCall call);
+  Task<Result<RpcReply>> CopyBlocks(RpcCall call);
+  Task<Result<RpcReply>> FillBatch(proto::FillBlocksRequest request, BatchWay way,
+                                   Deadline deadline);
   Task<Result<RpcReply>> CheckBlocks(RpcCall call);
   std::string HeatOf(const proto::CheckBlocksRequest& request) const;
   Task<Result<RpcReply>> DescribeBlocks(RpcCall call);

@@ -1,5 +1,6 @@
 #include "cli/cluster_stats.h"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <string>
 #include <utility>
@@ -151,12 +152,16 @@ boost::json::object LinkJson(const proto::LinkStats& link,
       cached_objects ? boost::json::value(*cached_objects) : boost::json::value();
   out["cached_bytes"] = link.total().cached_bytes();
   out["cached_ratio"] =
-      link.has_generation() ? Ratio(link.total().cached_bytes(), generation.bytes()) : 0.0;
+      link.has_generation()
+          ? Ratio(link.total().cached_bytes(),
+                  generation.bytes() * std::max<std::uint64_t>(link.replicas(), 1))
+          : 0.0;
   PutCounters(out, link.total());
   out["pinned_bytes"] = link.pinned_bytes();
   out["quota_bytes"] =
       link.quota_bytes() == 0 ? boost::json::value() : boost::json::value(link.quota_bytes());
   out["priority"] = LinkPriorityName(LinkPriorityOf(link.priority()));
+  out["replicas"] = std::max<std::uint64_t>(link.replicas(), 1);
   out["hidden_keys"] = generation.hidden_keys();
   boost::json::object window;
   window["seconds"] = window_seconds;

@@ -141,10 +141,11 @@ Result<json::object> SetDocument(const std::string& set,
     row->erase("source");
     if (all.empty()) all = *row;
     if (all == *row) continue;
-    return Fail(Code::kInvalid,
-                fmt::format("the links of the set '{}' have different options, which its line "
-                            "cannot say: `forebay links` shows quota and priority of each",
-                            set));
+    return Fail(
+        Code::kInvalid,
+        fmt::format("the links of the set '{}' have different options, which its line "
+                    "cannot say: `forebay links` shows quota, priority and replicas of each",
+                    set));
   }
   all["source"] = std::move(sources);
   return all;

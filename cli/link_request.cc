@@ -16,7 +16,6 @@ namespace forebay {
 namespace {
 
 constexpr std::uint32_t kPathStyleYes = 1;  // LinkRequest.path_style
-constexpr std::uint64_t kMostReplicas = 16;
 
 /// An option that is a field of the request.
 template <typename Setter>
@@ -87,7 +86,7 @@ void LinkWish::Declare(Options& options) {
                [this](const std::string& text) { return TakeRefresh(text); });
   options.Flag("--block-size", "SIZE", "the unit of caching (default 4MiB)",
                [this](const std::string& text) { return TakeBlockSize(text); });
-  options.Flag("--replicas", "N", "copies of each block (default 1)",
+  options.Flag("--replicas", "N", "copies of each block, at as many nodes (default 1, at most 3)",
                [this](const std::string& text) -> Status {
                  const Result<std::uint64_t> copies = ParseUint(text, 1, kMostReplicas);
                  if (!copies) return Fail(copies.error());

@@ -38,9 +38,14 @@ Outcome PrintDone(const Console& console, const proto::TaskState& task) {
       console.out << fmt::format("the cache has no room for {} objects with {}\n",
                                  HumanCount(task.not_kept()), HumanBytes(task.not_kept_bytes()));
     }
+    if (task.copies_missing() > 0) {
+      console.out << fmt::format(
+          "{} further copies of blocks are not there: their nodes have no room, or do not answer\n",
+          HumanCount(task.copies_missing()));
+    }
     console.out << std::flush;
   }
-  return task.not_kept() > 0 ? Exit::kPartly : Exit::kDone;
+  return task.not_kept() > 0 || task.copies_missing() > 0 ? Exit::kPartly : Exit::kDone;
 }
 
 }  // namespace

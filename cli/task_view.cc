@@ -100,6 +100,7 @@ boost::json::object TaskJson(const proto::TaskState& task) {
   document["bytes_per_second"] = Known(task.bytes_per_second());
   const std::optional<double> left = SecondsLeft(task);
   document["eta_seconds"] = left ? boost::json::value(*left) : nullptr;
+  document["copies_missing"] = task.copies_missing();
   document["verification"] = VerificationJson(task);
   document["error"] =
       task.error().empty() ? boost::json::value() : boost::json::value(task.error());
@@ -175,6 +176,7 @@ void PrintTask(const Console& console, const proto::TaskState& task) {
   count("done", task.done(), task.bytes());
   if (task.failed() > 0) count("failed", task.failed(), task.failed_bytes());
   if (task.not_kept() > 0) count("not kept", task.not_kept(), task.not_kept_bytes());
+  if (task.copies_missing() > 0) line("copies", HumanCount(task.copies_missing()) + " are missing");
   if (task.fetched_blocks() > 0) {
     line("fetched", fmt::format("{} blocks, {}", HumanCount(task.fetched_blocks()),
                                 HumanBytes(task.fetched_bytes())));

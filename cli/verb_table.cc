@@ -32,6 +32,7 @@ const std::vector<VerbRow>& VerbTable() {
       {"pins", "what is pinned, and how much of it is cached", MakePins, VerbKind::kList},
       {"quota", "bounds what is cached of a link", MakeQuota},
       {"priority", "which link's blocks a full cache keeps before others'", MakePriority},
+      {"replicas", "at how many nodes each cached block of a link is kept", MakeReplicas},
       {"limit", "bounds what the nodes ask of S3", MakeLimit},
       {"pause", "nodes ask S3 for nothing: pause fills", MakePause},
       {"resume", "ends a pause: resume fills", MakeResume},

@@ -35,6 +35,7 @@ std::unique_ptr<Verb> MakePin();
 std::unique_ptr<Verb> MakePins();
 std::unique_ptr<Verb> MakeQuota();
 std::unique_ptr<Verb> MakePriority();
+std::unique_ptr<Verb> MakeReplicas();
 std::unique_ptr<Verb> MakeRestore();
 std::unique_ptr<Verb> MakeResume();
 std::unique_ptr<Verb> MakeStats();

@@ -96,11 +96,12 @@ Status CheckMembers(const json::object& document) {
   return {};
 }
 
-/// What differs of a link that exists, beside its quota and its priority.
+/// What differs of a link that exists, beside its quota, priority and replicas.
 std::expected<void, Failure> CompareOptions(Session& session, proto::LinkRequest wanted,
                                             const proto::LinkSpec& is, WantedPlan& plan) {
   wanted.set_quota_bytes(is.quota_bytes());
   wanted.set_priority(is.priority());
+  wanted.set_replicas(is.replicas());
   wanted.set_dry_run(true);
   auto same = Ask<proto::LinkReply>(session, Method::kLink, wanted);
   if (same) return {};
@@ -136,6 +137,19 @@ void ComparePriority(const proto::LinkRequest& wanted, const proto::LinkSpec& is
                           .request = std::move(request)});
 }
 
+void CompareReplicas(const proto::LinkRequest& wanted, const proto::LinkSpec& is,
+                     WantedPlan& plan) {
+  const std::uint32_t copies = std::max<std::uint32_t>(wanted.replicas(), 1);
+  const std::uint32_t were = std::max<std::uint32_t>(is.replicas(), 1);
+  if (copies == were) return;
+  proto::SetReplicasRequest request;
+  request.set_name(is.name());
+  request.set_replicas(copies);
+  plan.changes.push_back(
+      {.text = fmt::format("link '{}': {} replicas, was {}", is.name(), copies, were),
+       .request = std::move(request)});
+}
+
 using LinksByName = std::map<std::string, proto::LinkSpec>;
 
 /// Takes the parts that are there out of `present`.
@@ -159,6 +173,7 @@ std::expected<void, Failure> PlanSet(Session& session, const proto::LinkRequest&
   for (const proto::LinkSpec& part : parts) {
     CompareQuota(wanted, part, plan);
     ComparePriority(wanted, part, plan);
+    CompareReplicas(wanted, part, plan);
   }
   return {};
 }
@@ -186,6 +201,7 @@ std::expected<void, Failure> PlanLinks(Session& session, const WantedState& want
     if (!compared) return compared;
     CompareQuota(link, is->second, plan);
     ComparePriority(link, is->second, plan);
+    CompareReplicas(link, is->second, plan);
     present.erase(is);
   }
   for (const auto& [name, spec] : present) plan.unnamed.push_back(fmt::format("link '{}'", name));
@@ -318,6 +334,8 @@ std::expected<std::string, Failure> Make(Session& session, const WantedChange& c
     reply = session.Call(Method::kSetQuota, *quota);
   } else if (const auto* priority = std::get_if<proto::SetPriorityRequest>(&change.request)) {
     reply = session.Call(Method::kSetPriority, *priority);
+  } else if (const auto* replicas = std::get_if<proto::SetReplicasRequest>(&change.request)) {
+    reply = session.Call(Method::kSetReplicas, *replicas);
   } else {
     reply = session.Call(Method::kPin, std::get<proto::PinRequest>(change.request));
   }

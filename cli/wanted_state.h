@@ -30,7 +30,7 @@ Result<WantedState> ParseWanted(const std::string& text);
 struct WantedChange {
   std::string text;  ///< "link 'a' of s3://b/p: new"
   std::variant<proto::LinkRequest, proto::SetQuotaRequest, proto::SetPriorityRequest,
-               proto::PinRequest>
+               proto::SetReplicasRequest, proto::PinRequest>
       request;
 };
 

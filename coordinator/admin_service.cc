@@ -326,6 +326,12 @@ Task<Result<RpcReply>> AdminService::Stats(RpcCall call) {
   reply.set_ring_epoch(parts_.membership.epoch());
   const std::vector<MemberView> members = parts_.membership.Members();
   parts_.stats.Describe(parts_.links.All(), members, window, reply);
+  for (proto::LinkStats& row : *reply.mutable_links()) {
+    const auto copies = parts_.copies.StateOf(UuidFromBytes(row.total().link()));
+    if (!copies) continue;
+    row.set_copies_missing(copies->missing);
+    row.set_copies_looked_unix_s(copies->looked_unix_s);
+  }
   *reply.mutable_fill_limits() = parts_.budget.record().limits();
   for (const proto::TaskState& task : parts_.tasks.All()) {
     if (task.kind() == kFillKind && task.ended_unix_s() == 0) *reply.add_fills() = task;

@@ -11,6 +11,7 @@
 #include "common/wire/server.h"
 #include "coordinator/cache_census.h"
 #include "coordinator/changed_files.h"
+#include "coordinator/copy_keeper.h"
 #include "coordinator/explainer.h"
 #include "coordinator/fill_budget.h"
 #include "coordinator/link_registry.h"
@@ -41,6 +42,7 @@ class AdminService {
     NamespaceIndex& index;
     const NodeService& nodes;
     CacheCensus& census;
+    const CopyKeeper& copies;
     Explainer& explainer;
     ClusterStats& stats;
     const TrustBook& certificates;

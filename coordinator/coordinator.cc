@@ -181,6 +181,11 @@ Status Coordinator::Serve() {
       .up_nodes = [this] { return membership_->UpNodes(); },
       .node_pins = [this](const std::string& node) { return stats_->NodePins(node); },
       .job_idle = [this](const std::string& job) { return stats_->JobIdle(job); }});
+  copy_keeper_ = std::make_unique<CopyKeeper>(CopyKeeper::Parts{.links = *links_,
+                                                                .index = *index_,
+                                                                .membership = *membership_,
+                                                                .call = call,
+                                                                .offload = offload_});
   linker_ = std::make_unique<Linker>(
       context,
       Linker::Parts{.store = origin_.store,
@@ -212,6 +217,8 @@ Status Coordinator::Serve() {
   Spawn(context, Maintain());
   keeping_pins_ = true;
   Spawn(context, KeepPins());
+  keeping_copies_ = true;
+  Spawn(context, KeepCopies());
   keeping_listings_ = true;
   Spawn(context, KeepListings());
   keeping_fills_ = true;
@@ -271,6 +278,18 @@ Task<void> Coordinator::KeepPins() {
     (void)co_await ticket.Wait(Deadline::After(std::chrono::seconds(1)));
   }
   keeping_pins_ = false;
+  maintenance_.NotifyAll();
+}
+
+/// Beside Maintain: copies take as long as the nodes take.
+Task<void> Coordinator::KeepCopies() {
+  while (!stop_maintaining_) {
+    co_await copy_keeper_->Tick();
+    Notifier::Ticket ticket = maintenance_.Enlist(io_.At(0).get_executor());
+    if (stop_maintaining_) break;
+    (void)co_await ticket.Wait(Deadline::After(std::chrono::seconds(1)));
+  }
+  keeping_copies_ = false;
   maintenance_.NotifyAll();
 }
 
@@ -334,13 +353,15 @@ Task<void> Coordinator::KeepCertificates() {
 
 Task<void> Coordinator::ClosePeers() {
   stop_maintaining_ = true;
+  copy_keeper_->Stop();
   maintenance_.NotifyAll();
   changed_->reported().NotifyAll();
   fills_->due().NotifyAll();
   peers_->Close();
   for (;;) {
     Notifier::Ticket ticket = maintenance_.Enlist(io_.At(0).get_executor());
-    if (!maintaining_ && !keeping_pins_ && !keeping_listings_ && !keeping_fills_) co_return;
+    const bool keeping = keeping_pins_ || keeping_listings_ || keeping_fills_ || keeping_copies_;
+    if (!maintaining_ && !keeping) co_return;
     (void)co_await ticket.Wait(Deadline::After(kClosePatience));
   }
 }

@@ -23,6 +23,7 @@
 #include "coordinator/cache_census.h"
 #include "coordinator/changed_files.h"
 #include "coordinator/client_service.h"
+#include "coordinator/copy_keeper.h"
 #include "coordinator/drainer.h"
 #include "coordinator/explainer.h"
 #include "coordinator/fill_budget.h"
@@ -139,6 +140,7 @@ class Coordinator {
   Status RunAndWait(Task<void> task, Duration patience);
   Task<void> Maintain();
   Task<void> KeepPins();
+  Task<void> KeepCopies();
   Task<void> KeepListings();
   Task<bool> ListAgain(LinkSpec link, std::string path);
   Task<void> KeepFills();
@@ -178,6 +180,7 @@ class Coordinator {
   std::unique_ptr<CacheCensus> census_;
   std::unique_ptr<Explainer> explainer_;
   std::unique_ptr<PinKeeper> pin_keeper_;
+  std::unique_ptr<CopyKeeper> copy_keeper_;
   std::unique_ptr<NodeService> node_service_;
   std::unique_ptr<ClientService> client_service_;
   std::unique_ptr<AdminService> admin_service_;
@@ -198,6 +201,7 @@ class Coordinator {
   bool keeping_pins_ = false;
   bool keeping_listings_ = false;
   bool keeping_fills_ = false;
+  bool keeping_copies_ = false;
   bool stop_maintaining_ = false;
   Notifier maintenance_;
 };

@@ -36,6 +36,7 @@ void Coordinator::MakeServices() {
                                                                       .index = *index_,
                                                                       .nodes = *node_service_,
                                                                       .census = *census_,
+                                                                      .copies = *copy_keeper_,
                                                                       .explainer = *explainer_,
                                                                       .stats = *stats_,
                                                                       .certificates = *members_,
@@ -106,6 +107,7 @@ void Coordinator::ServeTasks(NodeCaller call) {
                                   .origin = origin_.store,
                                   .offload = offload_,
                                   .uploads = *uploads_,
+                                  .copies = *copy_keeper_,
                                   .stats = *stats_,
                                   .patience = options_.preload_patience,
                                   .fill_bytes_per_second = options_.fill_bytes_per_second});

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "common/model/key_filter.h"
@@ -74,6 +75,12 @@ Status TakeChoice(const proto::LinkRequest& request, LinkSpec& spec) {
 
 }  // namespace
 
+Result<std::uint32_t> ReplicasOf(std::uint32_t asked) {
+  if (asked <= kMostReplicas) return std::max<std::uint32_t>(asked, 1);
+  return Fail(Code::kInvalid, fmt::format("{} copies of a block are not possible: give 1 to {}",
+                                          asked, kMostReplicas));
+}
+
 Result<LinkOptions> ValidateLinkRequest(const proto::LinkRequest& request) {
   LinkSpec chosen;
   Status choice = TakeChoice(request, chosen);
@@ -98,9 +105,8 @@ Result<LinkOptions> ValidateLinkRequest(const proto::LinkRequest& request) {
     return Fail(Code::kInvalid, fmt::format("'{}' is no account: write its twelve digits",
                                             request.expected_owner()));
   }
-  if (request.replicas() > 1) {
-    return Fail(Code::kInvalid, "this version keeps one copy of a block: give --replicas 1");
-  }
+  const Result<std::uint32_t> replicas = ReplicasOf(request.replicas());
+  if (!replicas) return Fail(replicas.error());
 
   LinkOptions options;
   options.path_style = *path_style;
@@ -117,7 +123,7 @@ Result<LinkOptions> ValidateLinkRequest(const proto::LinkRequest& request) {
                            .sign = !request.no_sign(),
                            .expected_owner = request.expected_owner()};
   spec.block_bytes = *block_bytes;
-  spec.replicas = 1;
+  spec.replicas = *replicas;
   spec.quota_bytes = request.quota_bytes();
   spec.priority = LinkPriorityOf(request.priority());
   spec.background_fill = !request.no_background_fill();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "common/base/result.h"
@@ -14,6 +15,9 @@ struct LinkOptions {
   LinkSpec spec;
   std::optional<bool> path_style;  ///< Nothing = decide by the endpoint.
 };
+
+/// How many copies a request means; 0 = the default. kInvalid: more than there are owners.
+Result<std::uint32_t> ReplicasOf(std::uint32_t asked);
 
 /// kInvalid says which option is wrong and what it may be. What this version does not do is
 /// refused rather than ignored.

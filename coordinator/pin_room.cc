@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 
 #include "common/base/units.h"
@@ -27,8 +28,10 @@ Result<std::map<std::string, std::uint64_t>> PinnedDiskBytes(
       if (blocks->empty()) break;
       for (const WalkedBlock& block : *blocks) {
         const auto owners = ring.OwnersOf(PartitionOf(block.id));
-        std::uint64_t& sum = owners.empty() ? nowhere : bytes[owners.front()];
-        sum += BlockDiskBytes(block.id.length);
+        const std::uint64_t on_disk = BlockDiskBytes(block.id.length);
+        if (owners.empty()) nowhere += on_disk;
+        const std::size_t copies = std::min<std::size_t>(target.replicas, owners.size());
+        for (const std::uint16_t owner : owners.first(copies)) bytes[owner] += on_disk;
       }
     }
   }

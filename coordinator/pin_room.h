@@ -16,6 +16,7 @@ namespace forebay {
 struct PinnedTarget {
   std::shared_ptr<const Snapshot> snapshot;
   SnapshotRow row;
+  std::uint32_t replicas = 1;  ///< Copies of each block, which are pinned as well.
 };
 
 /// What the blocks of `targets` take on the disk of each node, where `ring` puts them. A block of

@@ -11,6 +11,7 @@
 #include "common/base/wall_clock.h"
 #include "common/wire/messages.h"
 #include "coordinator/block_walk.h"
+#include "coordinator/link_options.h"
 #include "coordinator/pin_room.h"
 #include "coordinator/target.h"
 
@@ -34,6 +35,7 @@ std::vector<MethodEntry> PolicyService::Methods() {
   add(Method::kListPins, &PolicyService::ListPins);
   add(Method::kSetQuota, &PolicyService::SetQuota);
   add(Method::kSetPriority, &PolicyService::SetPriority);
+  add(Method::kSetReplicas, &PolicyService::SetReplicas);
   return methods;
 }
 
@@ -96,7 +98,7 @@ Task<Status> PolicyService::CheckRoom(LocatedTargets wanted_targets,
     const auto generation = parts_.index.Find(link->spec.id, link->generation->generation());
     if (!generation) continue;
     const std::optional<SnapshotRow> row = generation->snapshot()->Resolve(pin.path());
-    if (row) targets.push_back({generation->snapshot(), *row});
+    if (row) targets.push_back({generation->snapshot(), *row, link->spec.replicas});
   }
   auto place = [targets = std::move(targets), ring = parts_.membership.Table()] {
     return PinnedDiskBytes(targets, *ring);
@@ -339,6 +341,31 @@ Task<Result<RpcReply>> PolicyService::SetPriority(RpcCall call) {
     auto set = [this, id = link.id, priority] {
       return parts_.links.Decide(
           id, [priority](LinkSpec& spec, std::uint64_t) { spec.priority = priority; }, {});
+    };
+    Status decided = co_await parts_.offload.Run(std::move(set));
+    if (!decided) co_return Fail(decided.error());
+    reply.set_changed(true);
+  }
+  std::vector<std::string> not_told = co_await TellLinks(call.deadline);
+  for (std::string& node : not_told) reply.add_not_told(std::move(node));
+  co_return ReplyWith(reply);
+}
+
+Task<Result<RpcReply>> PolicyService::SetReplicas(RpcCall call) {
+  proto::SetReplicasRequest request;
+  Status good = ParseMessage(call.message, request);
+  if (!good) co_return Fail(good.error());
+  const Result<std::uint32_t> replicas = ReplicasOf(request.replicas());
+  if (!replicas) co_return Fail(replicas.error());
+  const Result<std::vector<LinkSpec>> links = Named(request.name());
+  if (!links) co_return Fail(links.error());
+  proto::SetReplicasReply reply;
+  reply.set_replicas(*replicas);
+  for (const LinkSpec& link : *links) {
+    if (link.replicas == *replicas) continue;
+    auto set = [this, id = link.id, copies = *replicas] {
+      return parts_.links.Decide(
+          id, [copies](LinkSpec& spec, std::uint64_t) { spec.replicas = copies; }, {});
     };
     Status decided = co_await parts_.offload.Run(std::move(set));
     if (!decided) co_return Fail(decided.error());

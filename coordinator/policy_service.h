@@ -19,7 +19,8 @@
 
 namespace forebay {
 
-/// What administrators decide about the cache: its brakes, pins, quotas and priorities.
+/// What administrators decide about the cache: its brakes, pins, quotas,
+/// priorities and copies.
 class PolicyService {
  public:
   struct Parts {
@@ -44,6 +45,7 @@ class PolicyService {
   Task<Result<RpcReply>> ListPins(RpcCall call);
   Task<Result<RpcReply>> SetQuota(RpcCall call);
   Task<Result<RpcReply>> SetPriority(RpcCall call);
+  Task<Result<RpcReply>> SetReplicas(RpcCall call);
 
   Status CheckLease(const proto::PinRequest& request) const;
   /// kInvalid with both numbers when `wanted`, a pin for each of `targets`, do not fit beside the

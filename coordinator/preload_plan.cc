@@ -182,10 +182,10 @@ Result<PreloadPlan> MakePreloadPlan(std::shared_ptr<const Snapshot> snapshot,
 
 PreloadNeed NeedOf(const PreloadPlan& plan, const CacheTally& cached, double share,
                    const PreloadRoom& room) {
-  const auto missing = [share](std::uint64_t all, std::uint64_t there) {
+  const auto missing = [share, &room](std::uint64_t all, std::uint64_t there) {
     const double part = share == 0 ? 1.0 : share;
     const auto wanted = static_cast<std::uint64_t>(std::ceil(part * static_cast<double>(all)));
-    return wanted - std::min(wanted, there);
+    return (wanted - std::min(wanted, there)) * room.replicas;
   };
   const std::uint64_t of_blocks = missing(plan.bytes, cached.cached_bytes);
   const std::uint64_t in_quota = room.quota_bytes - std::min(room.quota_bytes, room.link_bytes);

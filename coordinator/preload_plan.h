@@ -46,6 +46,7 @@ struct PreloadRoom {
   std::uint64_t disk_bytes = 0;
   std::uint64_t quota_bytes = 0;  ///< Of the link; 0 = none.
   std::uint64_t link_bytes = 0;   ///< Cached of the link.
+  std::uint32_t replicas = 1;     ///< Copies of each block.
 };
 
 /// What a preload needs of it. Bytes on disk or, where the quota is what bounds it, of blocks.

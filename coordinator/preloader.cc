@@ -158,7 +158,8 @@ Task<Result<proto::PreloadReply>> Preloader::Look(Prepared prepared, proto::Prel
   for (const LinkSpec& spec : parts_.links.Specs()) priorities[spec.id] = spec.priority;
   const PreloadRoom room{.disk_bytes = parts_.stats.RoomFor(link, priorities, up),
                          .quota_bytes = prepared.target.link.quota_bytes,
-                         .link_bytes = parts_.stats.CachedBytes(link, up)};
+                         .link_bytes = parts_.stats.CachedBytes(link, up),
+                         .replicas = prepared.target.link.replicas};
   const double share = prepared.record.until_ratio();
   CacheTally cached;
   // For a large target the count takes long: where it fits in any case nobody needs it.

@@ -14,6 +14,7 @@
 #include "common/base/result.h"
 #include "common/s3/object_store.h"
 #include "coordinator/cache_census.h"
+#include "coordinator/copy_keeper.h"
 #include "coordinator/link_registry.h"
 #include "coordinator/membership.h"
 #include "coordinator/name_uploads.h"
@@ -53,6 +54,7 @@ class Preloader {
     ObjectStore& origin;
     Offload& offload;
     NameUploads& uploads;
+    CopyKeeper& copies;
     ClusterStats& stats;
     Duration patience;                    ///< With a node or S3 that does not answer.
     std::uint64_t fill_bytes_per_second;  ///< Of each background fill; 0 = no limit.
@@ -121,6 +123,7 @@ class Preloader {
   Task<void> Drive(JobPtr job, PlanPtr plan);
   Task<Status> Work(JobPtr job, PlanPtr plan);
   Task<Status> CheckUploads(JobPtr job, PlanPtr plan);
+  Task<void> MakeCopies(JobPtr job, PlanPtr plan);
   Result<PreloadPlan> PlanOf(const proto::PreloadRecord& record);
   Task<Result<PlanPtr>> PlanAgain(JobPtr job);
   Task<PreloadOrder> OrderFor(JobPtr job, PlanPtr plan);

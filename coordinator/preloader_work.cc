@@ -18,6 +18,9 @@ namespace {
 constexpr std::chrono::seconds kWriteAgainAfter{1};
 /// Counting what is cached already, for --until.
 constexpr std::chrono::minutes kCountPatience{10};
+/// With further copies of which none can be made.
+constexpr std::chrono::seconds kCopyPatience{30};
+constexpr std::chrono::seconds kCopyAgainAfter{1};
 
 Error LinkRemoved() { return Error{Code::kNotFound, "the link was removed"}; }
 
@@ -48,8 +51,30 @@ Task<Status> Preloader::Work(JobPtr job, PlanPtr plan) {
     co_return Fail(Code::kUnavailable, "the preload was stopped");
   job->run = std::make_shared<PreloadRun>(RunParts(job, plan), std::move(order));
   Status done = co_await job->run->Run();
+  if (done) co_await MakeCopies(job, plan);
   if (done && job->record.verify()) done = co_await CheckUploads(job, plan);
   co_return done;
+}
+
+/// Of a link with replicas. What cannot be copied is said, and no reason to fail: all is cached.
+Task<void> Preloader::MakeCopies(JobPtr job, PlanPtr plan) {
+  const std::optional<Link> link = parts_.links.FindById(UuidFromBytes(job->record.link()));
+  if (!link || link->spec.replicas < 2 || job->record.spare()) co_return;
+  const std::function<bool()> stopped = [this, job] { return stopping_ || job->cancelled; };
+  TimePoint gained = Clock::now();
+  while (!stopped()) {
+    const Result<CopyCounts> counts = co_await parts_.copies.Look(link->spec, plan, stopped);
+    if (!counts) {
+      if (!stopped()) spdlog::warn("preload {}: {}", job->task.id(), counts.error().message);
+      co_return;
+    }
+    job->task.set_copies_missing(counts->left());
+    parts_.tasks.Show(job->task);
+    const TimePoint now = Clock::now();
+    if (counts->copied > 0) gained = now;
+    if (counts->failed == 0 || now - gained >= kCopyPatience) co_return;
+    co_await SleepFor(kCopyAgainAfter);
+  }
 }
 
 /// The plan of a job that goes on: of its generation where it is still there, else of the current

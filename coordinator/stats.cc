@@ -209,6 +209,7 @@ void ClusterStats::Describe(const std::vector<Link>& links, const std::vector<Me
     row.set_pinned_bytes(cached.pinned_bytes);
     row.set_quota_bytes(link.spec.quota_bytes);
     row.set_priority(static_cast<std::int32_t>(link.spec.priority));
+    row.set_replicas(link.spec.replicas);
     totals.Since(base).WriteTo(*row.mutable_window());
     row.set_name(link.spec.name);
     row.set_source(link.Source());

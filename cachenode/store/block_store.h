@@ -163,6 +163,9 @@ struct SegmentHandle {
 enum class Room : std::uint8_t {
   kMayEvict = 0,  ///< What is free, or what the evictor gives away for it.
   kFreeOnly = 1,  ///< Nothing leaves for it.
+  /// What is free, or what links of lower priority or that nobody uses hold; nothing of its own
+  /// link leaves for it.
+  kMayEvictIdle = 2,
 };
 
 /// A node's cached blocks, on its disks: segments of verified records (docs/STORE_FORMAT.md), an

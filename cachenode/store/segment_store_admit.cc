@@ -124,7 +124,9 @@ Task<Status> SegmentStore::AdmitWithinQuota(Newcomer block) {
     status = co_await AdmitWithoutEvicting(block);
     if (status || status.error().code != Code::kOverloaded) break;
     if (block->room == Room::kFreeOnly) break;
-    const LinkUse use{link.id, link.LastUse(), pinned,
+    // That a pin drives others out holds for the first copy.
+    const bool insists = pinned && block->room == Room::kMayEvict;
+    const LinkUse use{link.id, link.LastUse(), insists,
                       link.priority.load(std::memory_order_relaxed)};
     const bool made = co_await MakeRoom(use, block);
     if (!made) break;

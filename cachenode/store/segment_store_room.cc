@@ -25,7 +25,8 @@ Task<bool> SegmentStore::MakeRoom(LinkUse newcomer, Newcomer block) {
   if (HasLowerLinks(newcomer.priority))
     made = co_await MakeRoomByLinks(newcomer, bytes, Ranks::kLower);
   if (!made) made = co_await MakeRoomByLinks(newcomer, bytes, Ranks::kAll);
-  if (!made && !newcomer.pinned) made = co_await MakeRoomByWorth(std::move(block));
+  const bool by_worth = block->room == Room::kMayEvict && !newcomer.pinned;
+  if (!made && by_worth) made = co_await MakeRoomByWorth(std::move(block));
   co_return made;
 }
 

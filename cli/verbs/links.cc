@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <map>
 #include <ostream>
@@ -60,6 +61,10 @@ class LinksVerb final : public Verb {
       row["quota_bytes"] =
           link.quota_bytes() == 0 ? boost::json::value() : boost::json::value(link.quota_bytes());
       row["priority"] = LinkPriorityName(LinkPriorityOf(link.priority()));
+      row["replicas"] = Copies(link);
+      row["copies_missing"] = link.copies_looked_unix_s() == 0
+                                  ? boost::json::value()
+                                  : boost::json::value(link.copies_missing());
       row["state"] = LinkStateName(link.state());
       row["set"] = link.set().empty() ? boost::json::value() : boost::json::value(link.set());
       links.emplace_back(std::move(row));
@@ -90,6 +95,7 @@ class LinksVerb final : public Verb {
       total.set_cached_bytes(total.cached_bytes() + link.total().cached_bytes());
       sum.set_pinned_bytes(sum.pinned_bytes() + link.pinned_bytes());
       const bool is_first = set.parts.empty();
+      if (is_first) sum.set_replicas(link.replicas());
       if (is_first || !link.has_generation()) sum.set_state(link.state());
       set.parts.push_back(&link);
     }
@@ -133,7 +139,7 @@ class LinksVerb final : public Verb {
     if (console.wide()) {
       row.emplace_back(HumanBytes(sum.total().cached_bytes()));
       row.emplace_back(HumanBytes(sum.pinned_bytes()));
-      for (int i = 0; i < 4; ++i) row.emplace_back("-");
+      for (int i = 0; i < 5; ++i) row.emplace_back("-");
     }
     return row;
   }
@@ -145,9 +151,20 @@ class LinksVerb final : public Verb {
     return array;
   }
 
+  /// Of a coordinator that does not say: one.
+  static std::uint64_t Copies(const proto::LinkStats& link) {
+    return std::max<std::uint64_t>(link.replicas(), 1);
+  }
+
+  /// What is there of copies that are missing, beside their number.
+  static std::string CopiesText(const proto::LinkStats& link) {
+    if (link.copies_missing() == 0) return std::to_string(Copies(link));
+    return std::to_string(Copies(link)) + ", " + HumanCount(link.copies_missing()) + " missing";
+  }
+
   static double CachedRatio(const proto::LinkStats& link) {
     if (!link.has_generation()) return 0;
-    return Ratio(link.total().cached_bytes(), link.generation().bytes());
+    return Ratio(link.total().cached_bytes(), link.generation().bytes() * Copies(link));
   }
 
   static void PrintTable(const Console& console, const proto::StatsReply& stats) {
@@ -163,6 +180,7 @@ class LinksVerb final : public Verb {
       columns.push_back({.heading = "PINNED", .right = true});
       columns.push_back({.heading = "QUOTA", .right = true});
       columns.push_back({.heading = "PRIORITY"});
+      columns.push_back({.heading = "REPLICAS"});
       columns.push_back({.heading = "HIDDEN-KEYS", .right = true});
       columns.push_back({.heading = "LISTED"});
     }
@@ -187,6 +205,7 @@ class LinksVerb final : public Verb {
         row.emplace_back(HumanBytes(link.pinned_bytes()));
         row.emplace_back(link.quota_bytes() == 0 ? "-" : HumanBytes(link.quota_bytes()));
         row.emplace_back(std::string(LinkPriorityName(LinkPriorityOf(link.priority()))));
+        row.emplace_back(CopiesText(link));
         row.emplace_back(HumanCount(generation.hidden_keys()));
         row.emplace_back(known ? Rfc3339(generation.listed_unix_s()) : "-");
       }

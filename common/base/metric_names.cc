@@ -47,6 +47,36 @@ const CounterMetric kSendWaits{{
             "over answers.",
 }};
 
+const CounterMetric kCopiedBytes{{
+    .name = "forebay_copied_bytes_total",
+    .kind = MetricKind::kCounter,
+    .unit = "bytes",
+    .labels = {},
+    .programs = "node",
+    .help = "Blocks that this node took from other nodes to keep a further copy of them "
+            "(`--replicas` of a link).",
+}};
+
+const GaugeMetric kCopiesWaiting{{
+    .name = "forebay_copies_waiting",
+    .kind = MetricKind::kGauge,
+    .unit = "1",
+    .labels = {},
+    .programs = "node",
+    .help = "Copies of blocks fetched here of which the nodes that are to keep them have not been "
+            "told yet.",
+}};
+
+const CounterMetric kCopiesDropped{{
+    .name = "forebay_copies_dropped_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {},
+    .programs = "node",
+    .help = "Copies that were not made when their block was fetched, because the node that is to "
+            "keep one did not answer or too many waited; the coordinator has them made later.",
+}};
+
 const HistogramMetric kReadDuration{{
     .name = "forebay_read_duration_seconds",
     .kind = MetricKind::kHistogram,
@@ -434,6 +464,9 @@ std::span<const MetricDefinition* const> AllMetrics() {
       &metric::kReadBytes,
       &metric::kPlacedReads,
       &metric::kSendWaits,
+      &metric::kCopiedBytes,
+      &metric::kCopiesWaiting,
+      &metric::kCopiesDropped,
       &metric::kReadDuration,
       &metric::kFuseOps,
       &metric::kEio,

@@ -108,6 +108,11 @@ void AddCare(ConfigSection& section, NodeConfig& config) {
   section.Add("verify_rate", Size(config.verify_rate),
               "How many bytes a second `forebay check --verify` reads from a node's disks at most, "
               "so that readers are not held up. 0 sets no bound.");
+  section.Add("copy_limit", Rate(config.copy_limit),
+              "How fast the node takes the further copies of blocks that it is to keep for links "
+              "with `--replicas`, from the nodes that have them: those of blocks that were just "
+              "fetched, and those that are missing since a node was lost. What a reader waits for "
+              "is not held back by it. 0 sets no bound.");
 }
 
 void AddNetwork(ConfigSection& section, NodeConfig& config) {

@@ -45,6 +45,7 @@ struct NodeConfig {
   std::uint64_t max_bandwidth = 0;           ///< Bytes a second, each way; 0 = no bound.
   std::uint64_t scrub_rate = 16ULL << 20;    ///< A second and cache directory; 0 = no scrubs.
   std::uint64_t verify_rate = 256ULL << 20;  ///< A second; 0 = no bound.
+  std::uint64_t copy_limit = 256ULL << 20;   ///< A second; 0 = no bound.
 };
 
 /// The table of the members of `config`, which must outlive it.

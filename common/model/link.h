@@ -16,6 +16,8 @@ enum class RefreshPolicy : std::uint8_t { kImmutable = 0, kOnDemand = 1, kPeriod
 
 /// Whose blocks a full cache keeps before others' (docs/adr/0014). Greater is kept longer.
 enum class LinkPriority : std::int8_t { kLow = -1, kNormal = 0, kHigh = 1 };
+/// The most copies that a link may ask for: as many owners as the ring tabulates for a block.
+inline constexpr std::uint32_t kMostReplicas = 3;
 /// low, normal, high.
 std::string_view LinkPriorityName(LinkPriority priority);
 /// kInvalid: it is none of them.
@@ -56,7 +58,7 @@ struct LinkSpec {
   LinkOrigin origin;
   Uuid domain;  ///< Sharing domain: blocks are shared between links only where it is the same.
   std::uint64_t block_bytes = kDefaultBlockBytes;
-  std::uint32_t replicas = 1;
+  std::uint32_t replicas = 1;  ///< Copies of each block, at its first owners; 1 to kMostReplicas.
   RefreshPolicy refresh = RefreshPolicy::kOnDemand;
   std::uint64_t refresh_seconds = 0;  ///< Of kPeriodic, else 0.
   std::uint64_t quota_bytes = 0;      ///< Of all nodes together; 0 = none.

@@ -5,9 +5,13 @@
 #include <unordered_map>
 #include <utility>
 
+#include "common/model/link.h"
 #include "common/ring/placement.h"
 
 namespace forebay {
+
+static_assert(kMostReplicas <= kOwnersPerPartition);
+
 namespace {
 
 bool MayOwn(const NodeInfo& node) {
@@ -127,6 +131,15 @@ std::span<const std::uint16_t> RingTable::OwnersOf(std::uint32_t partition) cons
   const std::span<const std::uint16_t> row =
       std::span(owners_).subspan(partition * kOwnersPerPartition, kOwnersPerPartition);
   return row.first(static_cast<std::size_t>(std::ranges::find(row, kNoOwner) - row.begin()));
+}
+
+std::optional<std::size_t> RingTable::RankOf(std::uint32_t partition,
+                                             std::string_view node_id) const {
+  const std::span<const std::uint16_t> owners = OwnersOf(partition);
+  for (std::size_t rank = 0; rank < owners.size(); ++rank) {
+    if (nodes_[owners[rank]].id == node_id) return rank;
+  }
+  return std::nullopt;
 }
 
 std::span<const PreviousOwner> RingTable::PreviousOwnersOf(std::uint32_t partition) const {

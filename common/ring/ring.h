@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -66,6 +67,8 @@ class RingTable {
   /// Up to kOwnersPerPartition distinct indexes into nodes(), first owner first. Empty only when
   /// the table is. `partition` is below kPartitions.
   std::span<const std::uint16_t> OwnersOf(std::uint32_t partition) const;
+  /// The place of a node among them, 0 = first owner; nothing: it is none of them.
+  std::optional<std::size_t> RankOf(std::uint32_t partition, std::string_view node_id) const;
   /// Those that were first owner in the last 24 h and are not now, newest first. They need not be
   /// members any more.
   std::span<const PreviousOwner> PreviousOwnersOf(std::uint32_t partition) const;

@@ -68,6 +68,8 @@ constexpr auto kFields = std::to_array<Field>({
     {Method::kSetQuota, 2, "quota_bytes"},
     {Method::kSetPriority, 1, "name"},
     {Method::kSetPriority, 2, "priority", Form::kSigned},
+    {Method::kSetReplicas, 1, "name"},
+    {Method::kSetReplicas, 2, "replicas"},
     {Method::kBackup, 1, "number"},
     {Method::kRestore, 1, "upload"},
     {Method::kCancelTask, 1, "task"},

@@ -42,6 +42,7 @@ enum class Method : std::uint16_t {
   kPinBlocks = 12,
   kDescribeBlocks = 15,
   kOpenSegment = 16,
+  kCopyBlocks = 22,
   // Answered by nodes and the coordinator.
   kGetRing = 20,
   // Answered by the coordinator: to nodes…
@@ -75,6 +76,7 @@ enum class Method : std::uint16_t {
   kListPins = 73,
   kSetQuota = 74,
   kSetPriority = 75,
+  kSetReplicas = 78,
   kChangeNode = 76,
   kBackup = 82,
   kRestore = 83,

@@ -16,6 +16,7 @@ constexpr Roles kMembers = {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_CO
                             proto::ROLE_ADMIN};
 constexpr Roles kStrangers = {proto::ROLE_STRANGER};
 constexpr Roles kMasters = {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN};
+constexpr Roles kTrusted = {proto::ROLE_NODE, proto::ROLE_COORDINATOR, proto::ROLE_ADMIN};
 constexpr Roles kAsking = {proto::ROLE_CLIENT, proto::ROLE_COORDINATOR, proto::ROLE_ADMIN};
 
 constexpr Effect kLooks = Effect::kLooks;
@@ -26,6 +27,7 @@ constexpr auto kRules = std::to_array<RpcRule>({
     {Method::kCheckBlocks, "CheckBlocks", kAsking, kNode, kLooks},
     {Method::kEvictBlocks, "EvictBlocks", kMasters, kNode},
     {Method::kFillBlocks, "FillBlocks", kMasters, kNode},
+    {Method::kCopyBlocks, "CopyBlocks", kTrusted, kNode, kLooks},
     {Method::kVerifyBlocks, "VerifyBlocks", kMasters, kNode, kLooks},
     {Method::kPinBlocks, "PinBlocks", kMasters, kNode},
     {Method::kDescribeBlocks, "DescribeBlocks", kMasters, kNode, kLooks},
@@ -53,6 +55,7 @@ constexpr auto kRules = std::to_array<RpcRule>({
     {Method::kListPins, "ListPins", kAdmins, kCoordinator, kLooks},
     {Method::kSetQuota, "SetQuota", kAdmins, kCoordinator},
     {Method::kSetPriority, "SetPriority", kAdmins, kCoordinator},
+    {Method::kSetReplicas, "SetReplicas", kAdmins, kCoordinator},
     {Method::kChangeNode, "ChangeNode", kAdmins, kCoordinator, Effect::kChangesAndSays},
     {Method::kBackup, "Backup", kAdmins, kCoordinator},
     {Method::kRestore, "Restore", kAdmins, kCoordinator},

@@ -11,7 +11,7 @@ void ScriptedPeers::OnGet(Script script) {
   script_ = std::move(script);
 }
 
-bool ScriptedPeers::MayHave(const BlockId& /*block*/) const {
+bool ScriptedPeers::MayHave(const ColdBlock& /*cold*/) const {
   const std::scoped_lock lock(mutex_);
   return script_ != nullptr;
 }

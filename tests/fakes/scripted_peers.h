@@ -20,7 +20,7 @@ class ScriptedPeers final : public BlockPeers {
   void FindByGets() { by_gets_ = true; }
   std::uint64_t gets() const { return gets_; }
 
-  bool MayHave(const BlockId& block) const override;
+  bool MayHave(const ColdBlock& cold) const override;
   Task<Result<PeerFind>> Get(ColdBlock cold, PeerSink& sink, Deadline deadline) override;
 
  private:

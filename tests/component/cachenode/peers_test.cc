@@ -92,6 +92,66 @@ TEST_F(PeersTest, ACopyOfWhatASlowOwnerHasIsKept) {
   EXPECT_EQ(s3_.gets(), 0u);
 }
 
+TEST_F(PeersTest, OfALinkWithReplicasTheNextOwnerKeepsItsCopyAndTheThirdDoesNot) {
+  link_.replicas = 2;
+  coordinator_->SetLinks({link_});
+  StartNode();
+  const auto second = OwnedBy({"n1", "self", "n2"});
+  const auto third = OwnedBy({"n1", "n2", "self"});
+  EXPECT_EQ(Read(second), Tier::kPeer);
+  EXPECT_EQ(Read(third), Tier::kPeer);
+  ASSERT_TRUE(FillsEnd());
+  EXPECT_TRUE(IsCached(second.block()));
+  EXPECT_FALSE(IsCached(third.block()));
+  EXPECT_EQ(s3_.gets(), 0u);
+}
+
+TEST_F(PeersTest, TheOwnersOfCopiesAreAskedBeforeS3) {
+  link_.replicas = 2;
+  coordinator_->SetLinks({link_});
+  StartNode();
+  EXPECT_EQ(Read(OwnedBy({"self", "n1", "n2"})), Tier::kPeer);
+  EXPECT_EQ(Peer("n1").reads(), 1u);
+  EXPECT_EQ(Peer("n2").reads(), 0u) << "it keeps no copy";
+  EXPECT_EQ(s3_.gets(), 0u);
+}
+
+TEST_F(PeersTest, CopiesComeFromOtherNodesAloneAndAreKept) {
+  link_.replicas = 2;
+  coordinator_->SetLinks({link_});
+  const auto held = OwnedBy({"n1", "self", "n2"});
+  const auto lacking = OwnedBy({"n1", "self", "n2"}, 1);
+  Peer("n1").OnRead([&](proto::ReadBlockRequest request) -> FakeNode::Answer {
+    if (request.key() == held.key()) return {FakeNode::RightAnswer(request)};
+    return {Fail(Code::kNotFound, "not cached here")};
+  });
+  Peer("n2").OnRead(Lacking());
+  StartNode();
+  proto::FillBlocksRequest request;
+  request.set_link(held.link());
+  for (const proto::ReadBlockRequest& read : {held, lacking}) {
+    proto::FillObject& object = *request.add_objects();
+    object.set_key(read.key());
+    object.set_etag(read.etag());
+    object.set_size(read.object_size());
+    proto::FillBlock& block = *request.add_blocks();
+    *block.mutable_block() = read.block();
+    block.set_object(static_cast<std::uint32_t>(request.objects_size() - 1));
+  }
+  Caller peer(proto::ROLE_NODE);
+  const Result<RpcReply> answer = Call(peer, Method::kCopyBlocks, request);
+  ASSERT_TRUE(answer.has_value()) << answer.error().message;
+  proto::FillBlocksReply reply;
+  ASSERT_TRUE(ParseMessage(answer->message, reply).has_value());
+  ASSERT_EQ(reply.results_size(), 2);
+  EXPECT_EQ(reply.results(0).outcome(), static_cast<std::uint32_t>(FillOutcome::kKept));
+  EXPECT_TRUE(IsCached(held.block()));
+  EXPECT_EQ(reply.results(1).outcome(), static_cast<std::uint32_t>(FillOutcome::kFailed));
+  EXPECT_FALSE(IsCached(lacking.block()));
+  EXPECT_TRUE(Peer("n1").prefetches().empty()) << "nobody is told to ask S3";
+  EXPECT_EQ(s3_.gets(), 0u);
+}
+
 TEST_F(PeersTest, ABlockLargerThanAFrameComesInParts) {
   link_.block_bytes = 16ULL << 20;
   coordinator_->SetLinks({link_});

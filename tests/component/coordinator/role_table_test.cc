@@ -53,6 +53,8 @@ constexpr Row kTable[] = {
     {Method::kBackup, false, false, true},
     {Method::kRestore, false, false, true},
     {Method::kSetPriority, false, false, true},
+    {Method::kSetReplicas, false, false, true},
+    {Method::kCopyBlocks, false, false, false},
     {Method::kCreateToken, false, false, true},
     {Method::kListTokens, false, false, true},
     {Method::kRevokeToken, false, false, true},

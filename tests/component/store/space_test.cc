@@ -104,6 +104,32 @@ TEST_F(StoreSpaceTest, WhatTakesFreeRoomOnlyEvictsNothing) {
       << "the link is idle: it gives way to others";
 }
 
+TEST_F(StoreSpaceTest, ACopyTakesWhatIsIdleAndNothingOfItsOwnLink) {
+  TestStore store(Options(0s));
+  std::uint64_t kept = 0;
+  while (store.Admit(LinkNumber(1), BlockNumber(kept, kLength), "", Room::kFreeOnly)) ++kept;
+  const Status own =
+      store.Admit(LinkNumber(1), BlockNumber(4000, kLength), "", Room::kMayEvictIdle);
+  ASSERT_FALSE(own.has_value());
+  EXPECT_EQ(own.error().code, Code::kOverloaded);
+  EXPECT_EQ(store->BlockCount(), kept);
+  EXPECT_TRUE(
+      store.Admit(LinkNumber(2), BlockNumber(5000, kLength), "", Room::kMayEvictIdle).has_value())
+      << "the link is idle";
+}
+
+TEST_F(StoreSpaceTest, APinDrivesOthersOutForTheFirstCopyAlone) {
+  TestStore store(Options(3600s));
+  store->SetRules({{.link = LinkNumber(2), .pins = {"kept/"}}});
+  for (std::uint64_t i = 0;
+       store.Admit(LinkNumber(1), BlockNumber(i, kLength), "", Room::kFreeOnly);)
+    ++i;
+  const BlockId block = BlockNumber(5000, kLength);
+  EXPECT_FALSE(store.Admit(LinkNumber(2), block, "kept/a", Room::kMayEvictIdle).has_value());
+  EXPECT_EQ(store->counters().evicted_blocks.load(), 0U);
+  EXPECT_TRUE(store.Admit(LinkNumber(2), block, "kept/a").has_value());
+}
+
 TEST_F(StoreSpaceTest, ThereIsNoFreeRoomBeyondAQuota) {
   TestStore store(Options(0s));
   store->SetRules({{.link = LinkNumber(1), .max_bytes = 3ULL * kLength}});

@@ -38,10 +38,13 @@ TEST(Links, WideShowsMore) {
   ScriptedSession session;
   session.Answer(Method::kStats, SampleStats());
   const Ran ran = RunForebay(session, {"links", "-o", "wide"});
-  EXPECT_THAT(ran.out,
-              HasSubstr("STATE  CACHED-BYTES  PINNED  QUOTA  PRIORITY  HIDDEN-KEYS  LISTED\n"));
-  EXPECT_THAT(ran.out,
-              HasSubstr("2.00 KiB     0 B      -  normal              2  2026-01-02T02:13:20Z\n"));
+  EXPECT_THAT(
+      ran.out,
+      HasSubstr("STATE  CACHED-BYTES  PINNED  QUOTA  PRIORITY  REPLICAS  HIDDEN-KEYS  LISTED\n"));
+  EXPECT_THAT(
+      ran.out,
+      HasSubstr(
+          "2.00 KiB     0 B      -  normal    1                   2  2026-01-02T02:13:20Z\n"));
 }
 
 TEST(Links, WithoutAnySaysHowToMakeOne) {

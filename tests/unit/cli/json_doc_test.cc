@@ -99,6 +99,14 @@ TEST_F(JsonDoc, Priority) {
   Run("priority", {"priority", "imagenet", "high"});
 }
 
+TEST_F(JsonDoc, Replicas) {
+  proto::SetReplicasReply reply;
+  reply.set_changed(true);
+  reply.set_replicas(2);
+  session_.Answer(Method::kSetReplicas, reply);
+  Run("replicas", {"replicas", "imagenet", "2"});
+}
+
 TEST_F(JsonDoc, Brakes) {
   proto::SetFillLimitsReply reply;
   reply.set_changed(true);

@@ -122,5 +122,22 @@ TEST(Priority, TakesOneOfThreeWords) {
     EXPECT_EQ(RunForebay(session, {"priority", "imagenet", word}).exit, 2) << word;
 }
 
+TEST(Replicas, TakesOneToThree) {
+  ScriptedSession session;
+  proto::SetReplicasReply reply;
+  reply.set_replicas(2);
+  reply.add_not_told("n2");
+  session.Answer(Method::kSetReplicas, reply);
+  const Ran ran = RunForebay(session, {"replicas", "imagenet", "2"});
+  EXPECT_EQ(ran.exit, 3);
+  EXPECT_EQ(ran.out,
+            "each block of 'imagenet' is kept at 2 nodes\n"
+            "node n2 does not know it yet: it will when it answers again\n");
+  EXPECT_EQ(session.Asked<proto::SetReplicasRequest>(0).name(), "imagenet");
+  EXPECT_EQ(session.Asked<proto::SetReplicasRequest>(0).replicas(), 2u);
+  for (const char* number : {"0", "4", "two", "-1"})
+    EXPECT_EQ(RunForebay(session, {"replicas", "imagenet", number}).exit, 2) << number;
+}
+
 }  // namespace
 }  // namespace forebay::testing

@@ -220,6 +220,18 @@ TEST_F(Apply, ADryRunShowsTheDifferenceAndChangesNothing) {
   EXPECT_EQ(compared.priority(), 0);
 }
 
+TEST_F(Apply, ChangesTheReplicasOfALinkThatIsThere) {
+  Present(session_);
+  session_.Answer(Method::kSetReplicas, proto::SetReplicasReply());
+  const Ran ran = Run(R"({"links": [{"name": "rich", "source": "s3://bkt/p/", "quota": "1MiB",
+                                     "replicas": 2}]})");
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("link 'rich': 2 replicas, was 1\n"));
+  const auto asked = session_.Asked<proto::SetReplicasRequest>(3);
+  EXPECT_EQ(asked.name(), "rich");
+  EXPECT_EQ(asked.replicas(), 2u);
+}
+
 TEST_F(Apply, MakesTheDifferenceAndWaitsForNewLinksBeforeItPins) {
   Present(session_);
   session_.Answer(Method::kSetQuota, proto::SetQuotaReply());

@@ -89,9 +89,19 @@ TEST(LinkOptions, AsksForPosixMetadataOnlyWhereItIsWanted) {
   EXPECT_TRUE(ValidateLinkRequest(request)->spec.posix_metadata);
 }
 
+TEST(LinkOptions, ALinkHasAsManyCopiesAsThereAreOwnersAtMost) {
+  proto::LinkRequest request = Request();
+  for (std::uint32_t copies = 1; copies <= kMostReplicas; ++copies) {
+    request.set_replicas(copies);
+    const auto options = ValidateLinkRequest(request);
+    ASSERT_TRUE(options.has_value()) << copies;
+    EXPECT_EQ(options->spec.replicas, copies);
+  }
+}
+
 TEST(LinkOptions, RefusesRatherThanIgnoresWhatThisVersionDoesNotDo) {
   proto::LinkRequest request = Request();
-  request.set_replicas(2);
+  request.set_replicas(kMostReplicas + 1);
   EXPECT_FALSE(ValidateLinkRequest(request).has_value());
   request = Request();
   request.set_refresh(static_cast<std::uint32_t>(RefreshPolicy::kPeriodic));

@@ -50,6 +50,20 @@ TEST_F(PinRoomTest, EachBlockCountsWhereTheRingPutsIt) {
   EXPECT_TRUE(CheckPinsFit(*placed, nodes).has_value());
 }
 
+TEST_F(PinRoomTest, EachCopyCountsAtTheNodeThatKeepsIt) {
+  const RingTable ring = RingTable::Next(RingTable(), {Node("n1"), Node("n2"), Node("n3")}, 0);
+  const auto sum = [&](std::uint32_t replicas) {
+    const auto placed = PinnedDiskBytes({{snapshot, *snapshot->Resolve(""), replicas}}, ring);
+    std::uint64_t bytes = 0;
+    for (const auto& [node, there] : *placed) bytes += there;
+    return bytes;
+  };
+  EXPECT_EQ(sum(2), 2 * sum(1));
+  EXPECT_EQ(sum(3), 3 * sum(1));
+  const auto all = PinnedDiskBytes({{snapshot, *snapshot->Resolve(""), 3}}, ring);
+  EXPECT_EQ(all->at("n1"), sum(1)) << "every node has a copy of all";
+}
+
 TEST_F(PinRoomTest, OneNodeThatIsTooSmallRefusesThePinThoughAllTogetherAreLargeEnough) {
   const Status refused =
       CheckPinsFit({{"n1", 3 << 20}, {"n2", 1 << 20}}, {{"n1", 2 << 20}, {"n2", 64 << 20}});
