@@ -7,6 +7,7 @@
 #include "cli/json.h"
 #include "cli/text.h"
 #include "cli/verb_table.h"
+#include "common/base/units.h"
 #include "common/model/link.h"
 #include "proto/coordinator.pb.h"
 
