@@ -181,11 +181,8 @@ Status Coordinator::Serve() {
       .up_nodes = [this] { return membership_->UpNodes(); },
       .node_pins = [this](const std::string& node) { return stats_->NodePins(node); },
       .job_idle = [this](const std::string& job) { return stats_->JobIdle(job); }});
-  copy_keeper_ = std::make_unique<CopyKeeper>(CopyKeeper::Parts{.links = *links_,
-                                                                .index = *index_,
-                                                                .membership = *membership_,
-                                                                .call = call,
-                                                                .offload = offload_});
+  copy_keeper_ = std::make_unique<CopyKeeper>(
+      CopyKeeper::Parts{*links_, *index_, *membership_, call, offload_});
   linker_ = std::make_unique<Linker>(
       context,
       Linker::Parts{.store = origin_.store,
@@ -217,8 +214,6 @@ Status Coordinator::Serve() {
   Spawn(context, Maintain());
   keeping_pins_ = true;
   Spawn(context, KeepPins());
-  keeping_copies_ = true;
-  Spawn(context, KeepCopies());
   keeping_listings_ = true;
   Spawn(context, KeepListings());
   keeping_fills_ = true;
@@ -256,6 +251,8 @@ Task<void> Coordinator::ResumeTasks() {
   resumed = co_await preloader_->Resume();
   if (!resumed) spdlog::error("preloads cannot be resumed: {}", resumed.error().message);
   drainer_->Resume();
+  keeping_copies_ = true;
+  Spawn(io_.At(0), KeepCopies());
 }
 
 Task<void> Coordinator::Maintain() {

@@ -63,7 +63,7 @@ class Replicas(VerifiedTest):
         self.assertEqual((done["state"], done["copies_missing"]), ("done", 0))
         self.assertEqual(self.fetched(), self.FILES)
         self.assertIsNone(self.row()["copies_missing"])
-        self.assertEqual(self.blocks(), self.FILES)
+        eventually(lambda: self.blocks() == self.FILES, "one copy of each")
         changed = self.cluster.json("replicas", "data", "2")
         self.assertEqual((changed["changed"], changed["replicas"], changed["not_told"]), (True, 2, []))
         self.assertFalse(self.cluster.json("replicas", "data", "2")["changed"])
@@ -72,7 +72,7 @@ class Replicas(VerifiedTest):
         self.link("triple", "", "--no-background-fill", "--replicas", "3")
         done = self.cluster.json("preload", "triple")["task"]
         self.assertEqual((done["state"], done["copies_missing"]), ("done", 0))
-        self.assertEqual(self.blocks(), 5 * self.FILES)
+        eventually(lambda: self.blocks() == 5 * self.FILES, "all three copies are there")
         self.assertEqual(self.fetched(), 2 * self.FILES, "one GET for each block of each link")
         self.assertIn("replicas 3, not 2", self.link_again("triple", "2").stderr)
         # Where a node is missing, a preload says so.
