@@ -256,7 +256,9 @@ void AllLinks::ShowConfig() {
 }
 
 void AllLinks::Follow(Place& place, const proto::LinkState& link) {
-  if (place.mount == nullptr || !place.mount->IsBehind(link)) return;
+  if (place.mount == nullptr) return;
+  place.mount->Heed(link);
+  if (!place.mount->IsBehind(link)) return;
   const std::string& name = link.spec().name();
   Result<MountedNamespace> next = Obtain(name);
   if (!next) {

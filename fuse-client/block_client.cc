@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/io_context.hpp>
+#include <numeric>
 #include <utility>
 
 #include "common/base/executors.h"
@@ -111,26 +112,59 @@ bool BlockClient::IsHere(const NodeInfo& node) const {
   return !options_.host_id.empty() && node.host_id == options_.host_id;
 }
 
+// Only of those who both say where they lie.
+bool BlockClient::IsInAnotherZone(const NodeInfo& node) const {
+  return !options_.zone.empty() && !node.zone.empty() && node.zone != options_.zone;
+}
+
 // Slow ones come after the others, and those that may be silent last: they are asked only when
 // nobody else has an answer.
+std::array<std::uint8_t, kOwnersPerPartition> BlockClient::OrderOf(
+    const Directory& directory, std::span<const std::uint16_t> owners) const {
+  std::array<std::uint8_t, kOwnersPerPartition> order{};
+  std::iota(order.begin(), order.end(), std::uint8_t{0});
+  const std::uint32_t replicas =
+      options_.replicas ? options_.replicas->load(std::memory_order_relaxed) : 1;
+  const std::size_t copies = std::min<std::size_t>(replicas, owners.size());
+  const auto distance = [&](std::uint8_t place) {
+    const NodeInfo& node = directory.table->nodes()[owners[place]];
+    if (IsHere(node)) return 0;
+    return !options_.zone.empty() && node.zone == options_.zone ? 1 : 2;
+  };
+  const auto last = order.begin() + static_cast<std::ptrdiff_t>(copies);
+  if (copies > 1) {
+    std::sort(order.begin(), last, [&](std::uint8_t a, std::uint8_t b) {
+      return std::pair(distance(a), a) < std::pair(distance(b), b);
+    });
+  }
+  return order;
+}
+
 BlockClient::Routes BlockClient::RoutesFor(const Directory& directory, const BlockId& block) {
   Routes routes;
   Routes slow;
   Routes doubtful;
-  bool is_first_owner = true;
-  for (const std::uint16_t index : directory.table->OwnersOf(PartitionOf(block))) {
+  const auto owners = directory.table->OwnersOf(PartitionOf(block));
+  const auto order = OrderOf(directory, owners);
+  bool before_first =
+      !owners.empty() && !parts_.health.IsSilent(directory.table->nodes()[owners[0]].id);
+  for (const std::uint8_t place : std::span(order).first(owners.size())) {
+    const std::uint16_t index = owners[place];
     const NodeInfo& node = directory.table->nodes()[index];
+    const bool is_first_owner = place == 0;
+    before_first = before_first && !is_first_owner;
     const bool silent = parts_.health.IsSilent(node.id);
     const bool passed =
         !silent && parts_.pace.IsSlow(node.id) && !parts_.pace.TakeSample(node.id, Clock::now());
     const Route route{.node = &node,
                       .address = &directory.addresses[index],
                       .same_host = IsHere(node),
+                      .cross_zone = IsInAnotherZone(node),
                       .is_first_owner = is_first_owner,
-                      .after_slow = !silent && !passed && slow.count > 0};
+                      .after_slow = !silent && !passed && slow.count > 0,
+                      .nearer = before_first};
     Routes& where = passed ? slow : routes;
     (silent ? doubtful : where).Add(route);
-    is_first_owner = false;
   }
   routes.Add(slow);
   routes.Add(doubtful);
@@ -149,6 +183,7 @@ Result<Cells> BlockClient::CellsOf(const BlockRequest& request, const Route& rou
                                    const proto::ReadBlockReply& answer, Slice payload) {
   Result<Cells> cells = CellsOfReply(request, answer, std::move(payload));
   if (cells) {
+    if (route.cross_zone) parts_.stats.CountCrossZone(cells->bytes.bytes.size());
     if (cells->tier != Tier::kS3) cells->tier = route.same_host ? Tier::kLocal : Tier::kPeer;
     return cells;
   }

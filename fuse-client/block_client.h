@@ -1,9 +1,12 @@
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -40,6 +43,9 @@ struct BlockClientPauses {
 struct BlockClientOptions {
   std::string host_id;  ///< This machine's; "" = unknown: every node is reached by its address.
   BlockClientPauses pauses;
+  std::string zone = {};  ///< This machine's; "" = none.
+  /// At how many of its first owners a block is, as the link says now; null: at one.
+  std::shared_ptr<const std::atomic<std::uint32_t>> replicas = nullptr;
 };
 
 /// Blocks from the cache nodes that own them, in the ring's order (DESIGN section 5). Passes on to
@@ -47,6 +53,9 @@ struct BlockClientOptions {
 /// overloaded; begins again from a fresh ring table when all have failed, until the deadline. Hands
 /// out only bytes that match the checksums taken when the block was filled. One per worker, used on
 /// the context of `pool` only; `health`, `pace`, `ring` and `refresher` are shared.
+///
+/// Of a link with replicas those of its owners that keep a copy are asked in the order of their
+/// nearness: on this machine, in this zone, elsewhere.
 ///
 /// A node that is slow beside the others is asked after them, but for a sample; they take what they
 /// lack from it and keep it where they have room. A question that takes much longer than the other
@@ -97,9 +106,13 @@ class BlockClient final : public BlockSource, public BlockPrefetcher {
 
   std::shared_ptr<const Directory> CurrentDirectory();
   bool IsHere(const NodeInfo& node) const;
+  bool IsInAnotherZone(const NodeInfo& node) const;
   void ProbeSuspectsOf(const RingTable& table);
   void AvoidSocketOf(const std::string& node_id);
   Routes RoutesFor(const Directory& directory, const BlockId& block);
+  /// Of the owners of a block, places in the ring's order: in the order of asking.
+  std::array<std::uint8_t, kOwnersPerPartition> OrderOf(
+      const Directory& directory, std::span<const std::uint16_t> owners) const;
   Task<Result<Cells>> AskOwner(Question* question, Route route);
   Task<Result<Cells>> AskOnce(Question* question, Route route);
   Task<Result<Cells>> AskForCells(Question* question, Route route, Race* race);

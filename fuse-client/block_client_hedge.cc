@@ -26,8 +26,10 @@ BlockClient::Routes BlockClient::OthersFor(const Directory& directory, const Blo
     const NodeInfo& other = directory.table->nodes()[index];
     if (other.id == node || parts_.health.IsSilent(other.id) || parts_.pace.IsSlow(other.id))
       continue;
-    others.Add(
-        Route{.node = &other, .address = &directory.addresses[index], .same_host = IsHere(other)});
+    others.Add(Route{.node = &other,
+                     .address = &directory.addresses[index],
+                     .same_host = IsHere(other),
+                     .cross_zone = IsInAnotherZone(other)});
   }
   return others;
 }

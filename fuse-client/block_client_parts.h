@@ -40,14 +40,17 @@ struct BlockClient::Route {
   const NodeInfo* node = nullptr;
   const std::string* address = nullptr;
   bool same_host = false;
+  bool cross_zone = false;
   bool is_first_owner = false;
   bool after_slow = false;  ///< It is asked in place of an earlier owner that is slow.
+  bool nearer = false;      ///< It is asked before the first owner, which is well.
 
   /// Whoever is asked out of turn need not wait for those whom we have waited for. A slow owner we
-  /// have not; it has the block, or is the one to get it.
+  /// have not; it has the block, or is the one to get it. One that is
+  /// farther away than its copy likewise.
   void Describe(proto::ReadBlockRequest& message) const {
     message.set_spread(after_slow);
-    message.set_passed_over(!is_first_owner && !after_slow);
+    message.set_passed_over(!is_first_owner && !after_slow && !nearer);
   }
 };
 

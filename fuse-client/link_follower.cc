@@ -47,6 +47,7 @@ void LinkFollower::Look(const std::stop_token& stop) {
   const std::string name = parts_.mount.found().link.spec().name();
   const Result<proto::LinkState> link =
       WaitFor(parts_.control, parts_.stopping, parts_.source.Look(name));
+  if (link) parts_.mount.Heed(*link);
   if (!link || !parts_.mount.IsBehind(*link)) return;
   Result<MountedNamespace> next =
       parts_.mount.ShardOf(WaitFor(parts_.control, parts_.stopping,

@@ -151,8 +151,11 @@ Status LinkMount::MakeFilesOf(std::vector<MountedNamespace> generations) {
 }
 
 WorkerOptions LinkMount::OptionsOfWorkers() const {
+  replicas_->store(namespace_.link.spec().replicas(), std::memory_order_relaxed);
   WorkerOptions options;
   options.blocks.host_id = shares_.host_id;
+  options.blocks.zone = shares_.config.zone;
+  options.blocks.replicas = replicas_;
   options.reader.link = namespace_.snapshot->id().link;
   options.reader.block_bytes = namespace_.snapshot->block_bytes();
   options.reader.patience = shares_.config.s3_timeout;
@@ -270,6 +273,11 @@ bool LinkMount::IsBehind(const proto::LinkState& link) const {
   if (!link.has_generation() || link.spec().id() != namespace_.link.spec().id()) return false;
   const std::uint64_t offered = link.generation().generation();
   return offered != namespace_.link.generation().generation() && offered != refused_generation_;
+}
+
+void LinkMount::Heed(const proto::LinkState& link) {
+  if (link.spec().id() != namespace_.link.spec().id()) return;
+  replicas_->store(link.spec().replicas(), std::memory_order_relaxed);
 }
 
 Result<MountedNamespace> LinkMount::ShardOf(Result<MountedNamespace> found) const {

@@ -86,6 +86,8 @@ class LinkMount {
 
   /// The coordinator's `link` has another generation than the mount shows, which it could show.
   bool IsBehind(const proto::LinkState& link) const;
+  /// What the coordinator says of the link beside its generation: from where blocks are read.
+  void Heed(const proto::LinkState& link);
   /// `found` with what this mount is to show of it. Blocks; any thread.
   Result<MountedNamespace> ShardOf(Result<MountedNamespace> found) const;
   /// Shows the generation of `next`, and has the kernel forget what changed; that ends early when
@@ -145,6 +147,8 @@ class LinkMount {
   Result<Slice> Render(std::shared_ptr<LargeText> Texts::* which);
 
   const LinkMountShares shares_;
+  const std::shared_ptr<std::atomic<std::uint32_t>> replicas_ =
+      std::make_shared<std::atomic<std::uint32_t>>(1);
   mutable std::mutex mutex_;    // Follow's changes against those who render control files
   MountedNamespace namespace_;  // guarded by mutex_ but for the thread of Follow
   Texts texts_;                 // guarded by mutex_

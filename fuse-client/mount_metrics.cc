@@ -41,6 +41,7 @@ MountMetrics::MountMetrics(Metrics& metrics)
 void MountMetrics::OfLink::Add(const StatsSnapshot& sum) {
   for (std::size_t tier = 0; tier < kTiers; ++tier) bytes[tier] += sum.read_bytes[tier];
   stall_nanoseconds += sum.stall_nanoseconds;
+  cross_zone_bytes += sum.cross_zone_bytes;
 }
 
 void MountMetrics::Add(const MountStats& stats, const std::string& link) {
@@ -72,6 +73,7 @@ void MountMetrics::Report(MetricSamples& samples) {
       samples.Set(metric::kReadBytes, {link, TierName(tier)},
                   static_cast<double>(of_link.bytes[static_cast<std::size_t>(tier)]));
     }
+    samples.Set(metric::kCrossZoneBytes, {link}, static_cast<double>(of_link.cross_zone_bytes));
     samples.Set(metric::kJobStall, {link}, static_cast<double>(of_link.stall_nanoseconds) / 1e9);
   }
 }

@@ -28,6 +28,7 @@ class MountMetrics {
   struct OfLink {
     std::array<std::uint64_t, kTiers> bytes{};
     std::uint64_t stall_nanoseconds = 0;
+    std::uint64_t cross_zone_bytes = 0;
 
     void Add(const StatsSnapshot& sum);
   };

@@ -179,6 +179,7 @@ void WorkerStats::AddTo(StatsSnapshot& sum) const {
   sum.checksum_failures += Load(checksum_failures_);
   sum.owner_switches += Load(owner_switches_);
   sum.retry_rounds += Load(retry_rounds_);
+  sum.cross_zone_bytes += Load(cross_zone_bytes_);
   sum.hedges += Load(hedges_);
   sum.hedges_won += Load(hedges_won_);
   sum.prefetches += Load(prefetches_);
@@ -275,6 +276,7 @@ std::string MountStats::ToJson(boost::json::array jobs, boost::json::array order
   all["checksum_failures"] = sum.checksum_failures;
   all["owner_switches"] = sum.owner_switches;
   all["retry_rounds"] = sum.retry_rounds;
+  all["cross_zone_bytes"] = sum.cross_zone_bytes;
   all["hedges"] = sum.hedges;
   all["hedges_won"] = sum.hedges_won;
   all["prefetches"] = sum.prefetches;

@@ -86,6 +86,7 @@ struct StatsSnapshot {
   std::uint64_t checksum_failures = 0;
   std::uint64_t owner_switches = 0;
   std::uint64_t retry_rounds = 0;
+  std::uint64_t cross_zone_bytes = 0;
   std::uint64_t hedges = 0;
   std::uint64_t hedges_won = 0;  ///< Whose second answer was the one that the reader got.
   std::uint64_t prefetches = 0;
@@ -119,6 +120,7 @@ class alignas(64) WorkerStats {
   void CountChecksumFailure() { Add(checksum_failures_, 1); }
   void CountOwnerSwitch() { Add(owner_switches_, 1); }
   void CountRetryRound() { Add(retry_rounds_, 1); }
+  void CountCrossZone(std::uint64_t bytes) { Add(cross_zone_bytes_, bytes); }
   void CountHedge() { Add(hedges_, 1); }
   void CountHedgeWon() { Add(hedges_won_, 1); }
   void CountPrefetch() { Add(prefetches_, 1); }
@@ -153,6 +155,7 @@ class alignas(64) WorkerStats {
   Counter checksum_failures_{0};
   Counter owner_switches_{0};
   Counter retry_rounds_{0};
+  Counter cross_zone_bytes_{0};
   Counter hedges_{0};
   Counter hedges_won_{0};
   Counter prefetches_{0};

@@ -47,6 +47,15 @@ const CounterMetric kSendWaits{{
             "over answers.",
 }};
 
+const CounterMetric kCrossZoneBytes{{
+    .name = "forebay_cross_zone_bytes_total",
+    .kind = MetricKind::kCounter,
+    .unit = "bytes",
+    .labels = {"link"},
+    .programs = "mount",
+    .help = "Bytes of blocks that this mount read from nodes of other zones than its own (--zone).",
+}};
+
 const CounterMetric kCopiedBytes{{
     .name = "forebay_copied_bytes_total",
     .kind = MetricKind::kCounter,
@@ -464,6 +473,7 @@ std::span<const MetricDefinition* const> AllMetrics() {
       &metric::kReadBytes,
       &metric::kPlacedReads,
       &metric::kSendWaits,
+      &metric::kCrossZoneBytes,
       &metric::kCopiedBytes,
       &metric::kCopiesWaiting,
       &metric::kCopiesDropped,

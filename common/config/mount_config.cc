@@ -86,6 +86,11 @@ void AddWhat(ConfigSection& section, MountConfig& config) {
               "that the reading process belongs to by its cgroup, named by the job's number or the "
               "pod's uid, so that two jobs on one mount are two; other readers belong to job_id. "
               "With mount all reads belong to job_id: for a job that runs in many pods.");
+  section.Add(
+      "zone", Text(config.zone, "ZONE"),
+      "The zone that this machine lies in, named as with forebay-node --zone: of links with "
+      "replicas what a node of this zone keeps is read from it. What comes from another "
+      "zone is counted.");
   section
       .Add("shard", ShardValue(config.shard),
            "Show the I-th of N parts of the files, I from 0 to N-1: together the N mounts of a job "

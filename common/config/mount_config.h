@@ -40,6 +40,7 @@ struct MountConfig {
   bool foreground = false;
   std::string job_id;  ///< "" = this mount counts as a job of its own.
   JobFrom job_from = JobFrom::kCgroup;
+  std::string zone;
   Shard shard;  ///< Of the objects that the mount would show.
   MountMode mode = MountMode::kAuto;
   LocalReadsFrom local_reads = LocalReadsFrom::kFiles;

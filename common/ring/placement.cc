@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <numeric>
+#include <span>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -27,14 +30,28 @@ Placement::Placement(std::span<const NodeInfo> nodes, std::span<const std::uint6
       rendezvous_(nodes, weights),
       owners_(std::size_t{kPartitions} * kOwnersPerPartition, kNoOwner) {
   for (auto& counts : held_) counts.assign(nodes.size(), 0);
+  std::map<std::string_view, std::uint16_t> numbers;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    std::uint16_t number = 0;
+    if (weights[i] > 0) {
+      const auto next = static_cast<std::uint16_t>(numbers.size());
+      number = numbers.try_emplace(nodes[i].zone, next).first->second;
+    }
+    zones_.push_back(number);
+  }
+  zoned_ = numbers.size() > 1;
 }
 
 std::vector<std::uint16_t> Placement::Run() {
   KeepFirstOwners();
   ShedSurplus();
   GiveToThoseWhoMayHoldIt();
+  if (zoned_) {
+    FillByRendezvous(1);
+    for (std::size_t rank = 1; rank < kOwnersPerPartition; ++rank) SpreadOverZones(rank);
+  }
   KeepFallbacks();
-  FillByRendezvous();
+  FillByRendezvous(kOwnersPerPartition);
   return std::move(owners_);
 }
 
@@ -124,7 +141,8 @@ void Placement::KeepFallbacks() {
     for (std::size_t rank = 1; rank < kOwnersPerPartition; ++rank) {
       for (std::size_t i = 0; i < kPartitions; ++i) {
         const std::size_t p = rank % 2 == 1 ? i : kPartitions - 1 - i;
-        if ((history_[p].owners[0] != Owner(p, 0)) == moved) KeepFallback(p, rank);
+        const bool is_due = (history_[p].owners[0] != Owner(p, 0)) == moved;
+        if (is_due && Owner(p, rank) == kNoOwner) KeepFallback(p, rank);
       }
     }
   }
@@ -138,14 +156,50 @@ void Placement::KeepFallback(std::size_t partition, std::size_t rank) {
   }
 }
 
-void Placement::FillByRendezvous() {
+bool Placement::InNewZone(std::size_t partition, std::size_t rank, std::uint16_t node) const {
+  const auto row = std::span(owners_).subspan(partition * kOwnersPerPartition, rank);
+  return std::ranges::none_of(
+      row, [&](std::uint16_t owner) { return owner != kNoOwner && zones_[owner] == zones_[node]; });
+}
+
+// A fallback in a zone that no owner before it lies in: one that was an owner already, else the
+// cheapest; with a free seat. A partition that finds none gets its fallback like any other, so a
+// small zone takes no more than its share.
+void Placement::SpreadOverZones(std::size_t rank) {
+  const auto fits = [this, rank](std::size_t partition, std::uint16_t node) {
+    return HasSeat(rank, node) && !Owns(partition, node) && InNewZone(partition, rank, node);
+  };
+  for (std::size_t p = 0; p < kPartitions; ++p) {
+    for (const std::uint16_t node : history_[p].owners) {
+      if (!fits(p, node)) continue;
+      Take(p, rank, node);
+      break;
+    }
+  }
+  for (std::size_t p = 0; p < kPartitions; ++p) {
+    if (Owner(p, rank) != kNoOwner) continue;
+    std::uint16_t cheapest = kNoOwner;
+    std::uint64_t least = 0;
+    for (std::uint16_t node = 0; node < nodes_.size(); ++node) {
+      if (weights_[node] == 0 || !fits(p, node)) continue;
+      const std::uint64_t cost = rendezvous_.Cost(static_cast<std::uint32_t>(p), node);
+      if (cheapest != kNoOwner && cost >= least) continue;
+      cheapest = node;
+      least = cost;
+    }
+    if (cheapest != kNoOwner) Take(p, rank, cheapest);
+  }
+}
+
+void Placement::FillByRendezvous(std::size_t ranks) {
   std::vector<std::uint64_t> costs(nodes_.size());
   for (std::size_t p = 0; p < kPartitions; ++p) {
-    if (!Owns(p, kNoOwner)) continue;
+    const auto row = std::span(owners_).subspan(p * kOwnersPerPartition, ranks);
+    if (std::ranges::find(row, kNoOwner) == row.end()) continue;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       costs[i] = rendezvous_.Cost(static_cast<std::uint32_t>(p), i);
     }
-    for (std::size_t rank = 0; rank < kOwnersPerPartition; ++rank) {
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
       if (Owner(p, rank) != kNoOwner) continue;
       const std::uint16_t node = Choose(p, rank, costs);
       if (node == kNoOwner) {  // fewer nodes than ranks

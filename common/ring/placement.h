@@ -22,7 +22,8 @@ struct PartitionHistory {
   std::array<std::uint16_t, kPreviousOwners> former;  // newest first
 };
 
-/// Computes the owners of all partitions from those that they had. One use: construct, Run.
+/// Computes the owners of all partitions from those that they had. Where the nodes lie in several
+/// zones, the owners of a partition do so too, as far as shares allow. One use: construct, Run.
 class Placement {
  public:
   /// `weights[i]` is the weight of `nodes[i]`, 0 = may not own; at least one is positive. `history`
@@ -50,7 +51,9 @@ class Placement {
   void GiveToThoseWhoMayHoldIt();
   void KeepFallbacks();
   void KeepFallback(std::size_t partition, std::size_t rank);
-  void FillByRendezvous();
+  bool InNewZone(std::size_t partition, std::size_t rank, std::uint16_t node) const;
+  void SpreadOverZones(std::size_t rank);
+  void FillByRendezvous(std::size_t ranks);
   void CloseGaps(std::size_t partition);
   std::uint16_t Choose(std::size_t partition, std::size_t rank,
                        std::span<const std::uint64_t> costs) const;
@@ -60,6 +63,8 @@ class Placement {
   std::span<const std::uint64_t> weights_;
   std::span<const PartitionHistory> history_;
   Rendezvous rendezvous_;
+  std::vector<std::uint16_t> zones_;  // per node that may own: the number of its zone
+  bool zoned_ = false;                // there are several
   std::vector<std::uint16_t> owners_;
   std::array<Counts, kOwnersPerPartition> held_;   // per rank and node
   std::array<Counts, kOwnersPerPartition> seats_;  // how many it may hold

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -31,6 +32,8 @@ class BlockClientTest : public ClientFixture {
     MakeRefresher({});
     BlockClientOptions options;
     options.host_id = "this-host";
+    options.zone = "here";
+    options.replicas = replicas_;
     options.pauses.first = std::chrono::milliseconds(5);
     options.pauses.overloaded = std::chrono::milliseconds(2);
     options.pauses.longest = std::chrono::milliseconds(20);
@@ -102,6 +105,8 @@ class BlockClientTest : public ClientFixture {
   PeerHealth health_;
   NodePace pace_;
   WorkerStats stats_;
+  std::shared_ptr<std::atomic<std::uint32_t>> replicas_ =
+      std::make_shared<std::atomic<std::uint32_t>>(1);
   std::unique_ptr<BlockClient> client_;
 };
 

@@ -59,6 +59,55 @@ TEST_F(BlockClientTest, AStoppedOwnerIsPassedOverAtOnce) {
   EXPECT_EQ(Stats().owner_switches, 2u);
 }
 
+/// n1 lies elsewhere and owns the block first; the other nodes lie in this zone.
+class ZoneTest : public BlockClientTest {
+ protected:
+  ZoneTest() {
+    std::vector<NodeInfo> members;
+    for (const auto& [id, node] : nodes_) {
+      members.push_back(node->Info());
+      members.back().zone = id == "n1" ? "there" : "here";
+    }
+    table_ = RingTable::Next(table_, members, 1'700'000'001);
+    ring_.Offer(table_);
+    for (std::uint32_t number = 0; OwnersOf(request_)[0] != nodes_["n1"].get(); ++number)
+      request_ = RequestFor({0, 65'536}, number);
+    for (FakeNode* owner : OwnersOf(request_)) {
+      owner->OnRead([this](proto::ReadBlockRequest asked) -> FakeNode::Answer {
+        last_ = asked;
+        return {FakeNode::RightAnswer(asked)};
+      });
+    }
+  }
+
+  BlockRequest request_ = RequestFor({0, 65'536});
+  proto::ReadBlockRequest last_;
+};
+
+TEST_F(ZoneTest, OfALinkWithOneCopyTheFirstOwnerIsAskedAndTheBytesAreCounted) {
+  ExpectRight(request_, Read(request_));
+  EXPECT_EQ(OwnersOf(request_)[0]->reads(), 1u);
+  EXPECT_EQ(Stats().cross_zone_bytes, 65'536u);
+}
+
+TEST_F(ZoneTest, OfALinkWithReplicasTheCopyInThisZoneIsReadAndNobodyIsPassedOver) {
+  *replicas_ = 2;
+  ExpectRight(request_, Read(request_));
+  EXPECT_EQ(OwnersOf(request_)[0]->reads(), 0u);
+  EXPECT_EQ(OwnersOf(request_)[1]->reads(), 1u);
+  EXPECT_FALSE(last_.passed_over()) << "the first owner is well: it is the one to ask S3";
+  EXPECT_EQ(Stats().cross_zone_bytes, 0u);
+  EXPECT_EQ(Stats().owner_switches, 0u);
+}
+
+TEST_F(ZoneTest, WhenTheCopyInThisZoneIsGoneTheOneElsewhereIsRead) {
+  *replicas_ = 2;
+  OwnersOf(request_)[1]->Stop();
+  ExpectRight(request_, Read(request_));
+  EXPECT_EQ(OwnersOf(request_)[0]->reads(), 1u);
+  EXPECT_EQ(OwnersOf(request_)[2]->reads(), 0u) << "it keeps no copy";
+}
+
 /// Silence is longer than the gap between two pendings, as it is in production.
 class PatientBlockClientTest : public BlockClientTest {
  protected:
