@@ -468,7 +468,7 @@ const GaugeMetric kRenewalFailing{{
 }  // namespace metric
 
 std::span<const MetricDefinition* const> AllMetrics() {
-  static const std::array<const MetricDefinition*, 41> all = {
+  static const std::array<const MetricDefinition*, 42> all = {
       &metric::kBuildInfo,
       &metric::kReadBytes,
       &metric::kPlacedReads,
