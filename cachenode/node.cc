@@ -256,6 +256,7 @@ Status Node::Serve(bool restarted) {
                        .verify_pace = verify_pace_,
                        .copy_pace = copy_pace_,
                        .send_pace = send_pace_,
+                       .hot_reads = hot_reads_,
                        .metrics = metrics_,
                        .refresh_links = [this] { heartbeat_->Hurry(); }};
   service_ = std::make_unique<Service>(std::move(parts));
@@ -359,6 +360,7 @@ void Node::Observe() {
                 static_cast<double>(counters.reads_in_place.load()));
     samples.Set(metric::kStoreReads, {"disk"},
                 static_cast<double>(counters.reads_elsewhere.load()));
+    samples.Set(metric::kReadsSentOn, {}, static_cast<double>(hot_reads_.sent_on()));
     samples.Set(metric::kCopiedBytes, {}, static_cast<double>(filler_->copied_bytes()));
     samples.Set(metric::kCopiesWaiting, {}, static_cast<double>(copies_->waiting()));
     samples.Set(metric::kCopiesDropped, {}, static_cast<double>(copies_->dropped()));

@@ -17,6 +17,7 @@
 #include "cachenode/disk_keeper.h"
 #include "cachenode/filler.h"
 #include "cachenode/heartbeat.h"
+#include "cachenode/hot_reads.h"
 #include "cachenode/known_directories.h"
 #include "cachenode/last_run.h"
 #include "cachenode/link_rules.h"
@@ -129,6 +130,7 @@ class Node {
   BytePace verify_pace_;
   BytePace copy_pace_;
   SendPace send_pace_;
+  HotReads hot_reads_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<DiskKeeper> disks_;
   IoPool io_;  // after all that a reply or a coroutine left behind on it may refer to

@@ -139,6 +139,13 @@ Task<Result<RpcReply>> Service::ReadBlock(RpcCall call) {
       co_return AnswerOf(*read, *place);
     }
   }
+  const HotReads::Reader reader = parts_.hot_reads.Enter(read->request.block);
+  if (read->request.may_go_on && reader.is_one_too_many()) {
+    parts_.hot_reads.CountSentOn();
+    proto::ReadBlockReply elsewhere;
+    elsewhere.set_go_on(true);
+    co_return ReplyWith(elsewhere);
+  }
   // Over the machine's own socket nothing leaves it; nor does a block that another node asks for in
   // vain.
   const BlockRequest& request = read->request;

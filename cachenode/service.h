@@ -10,6 +10,7 @@
 #include "cachenode/byte_pace.h"
 #include "cachenode/cluster_view.h"
 #include "cachenode/filler.h"
+#include "cachenode/hot_reads.h"
 #include "cachenode/send_pace.h"
 #include "cachenode/store/block_store.h"
 #include "common/base/bucket_counts.h"
@@ -44,6 +45,7 @@ class Service {
     BytePace& verify_pace;
     BytePace& copy_pace;
     SendPace& send_pace;
+    HotReads& hot_reads;
     Metrics& metrics;
     /// Asks the coordinator for its links now; any thread.
     std::function<void()> refresh_links;

@@ -167,6 +167,7 @@ BlockClient::Routes BlockClient::RoutesFor(const Directory& directory, const Blo
     (silent ? doubtful : where).Add(route);
   }
   routes.Add(slow);
+  routes.well = routes.count;
   routes.Add(doubtful);
   return routes;
 }
@@ -205,6 +206,10 @@ Task<Result<Cells>> BlockClient::AskForCells(Question* question, Route route, Ra
   proto::ReadBlockReply answer;
   const Status parsed = ParseMessage(reply->message, answer);
   if (!parsed) co_return Fail(parsed.error().Within("answer of " + route.node->id));
+  if (answer.go_on()) {
+    question->sent_on = true;
+    co_return Fail(Code::kNotFound, "node " + route.node->id + " sends its readers on");
+  }
   if (!answer.has_place() || !question->message.by_place())
     co_return CellsOf(question->request, route, answer, std::move(reply->payload));
   std::optional<Cells> found =
@@ -276,12 +281,17 @@ Task<Result<Cells>> BlockClient::AskOwner(Question* question, Route route) {
 // One round over the owners: the first good answer, or the last failure.
 Task<Result<Cells>> BlockClient::AskAllOwners(Question* question, const Directory* directory) {
   const Routes routes = RoutesFor(*directory, question->request.block);
+  question->sent_on = false;
   Error last{Code::kUnavailable,
              "no cache node has joined the ring; start forebay-node or see `forebay nodes`"};
   for (std::size_t i = 0; i < routes.count; ++i) {
-    if (i > 0) parts_.stats.CountOwnerSwitch();
-    Result<Cells> cells = co_await AskOwner(question, routes.list[i]);
+    Route route = routes.list[i];
+    route.after_hot = std::exchange(question->sent_on, false);
+    route.may_go_on = !question->stays && i + 1 < routes.well;
+    if (i > 0 && !route.after_hot) parts_.stats.CountOwnerSwitch();
+    Result<Cells> cells = co_await AskOwner(question, route);
     if (cells) co_return cells;
+    if (route.after_hot && !question->sent_on) question->stays = true;
     last = std::move(cells.error());
     if (stopped_ || question->deadline.Expired()) break;
     if (AfterFailure(last.code) != Next::kNextOwner) break;

@@ -33,6 +33,9 @@ struct BlockClient::Question {
   proto::ReadBlockRequest message;
   Deadline deadline;
   TimePoint began = Clock::now();
+  /// No owner is to send us on any more: one that did had a next owner that could not answer.
+  bool stays = false;
+  bool sent_on = false;  ///< By the owner that was asked last.
 };
 
 /// A node to ask, and how to reach it; both in the directory that the round holds.
@@ -43,14 +46,17 @@ struct BlockClient::Route {
   bool cross_zone = false;
   bool is_first_owner = false;
   bool after_slow = false;  ///< It is asked in place of an earlier owner that is slow.
+  bool after_hot = false;   ///< An owner has sent us on: many read the block there.
+  bool may_go_on = false;   ///< There is a further one that is well.
   bool nearer = false;      ///< It is asked before the first owner, which is well.
 
   /// Whoever is asked out of turn need not wait for those whom we have waited for. A slow owner we
   /// have not; it has the block, or is the one to get it. One that is
   /// farther away than its copy likewise.
   void Describe(proto::ReadBlockRequest& message) const {
-    message.set_spread(after_slow);
-    message.set_passed_over(!is_first_owner && !after_slow && !nearer);
+    message.set_spread(after_slow || after_hot);
+    message.set_passed_over(!is_first_owner && !after_slow && !after_hot && !nearer);
+    message.set_may_go_on(may_go_on);
   }
 };
 
@@ -62,6 +68,7 @@ struct BlockClient::Routes {
 
   std::array<Route, kOwnersPerPartition> list;
   std::size_t count = 0;
+  std::size_t well = 0;  ///< Of them, the first ones: not silent.
 };
 
 /// A question that a node works on, while its coroutine waits: whoever else has the block may

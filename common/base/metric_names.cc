@@ -47,6 +47,15 @@ const CounterMetric kSendWaits{{
             "over answers.",
 }};
 
+const CounterMetric kReadsSentOn{{
+    .name = "forebay_reads_sent_on_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {},
+    .programs = "node",
+    .help = "Readers that were sent to a block's next owner because many read the block here.",
+}};
+
 const CounterMetric kCrossZoneBytes{{
     .name = "forebay_cross_zone_bytes_total",
     .kind = MetricKind::kCounter,
@@ -468,11 +477,12 @@ const GaugeMetric kRenewalFailing{{
 }  // namespace metric
 
 std::span<const MetricDefinition* const> AllMetrics() {
-  static const std::array<const MetricDefinition*, 42> all = {
+  static const std::array<const MetricDefinition*, 43> all = {
       &metric::kBuildInfo,
       &metric::kReadBytes,
       &metric::kPlacedReads,
       &metric::kSendWaits,
+      &metric::kReadsSentOn,
       &metric::kCrossZoneBytes,
       &metric::kCopiedBytes,
       &metric::kCopiesWaiting,

@@ -37,6 +37,7 @@ extern const GaugeMetric kBuildInfo;
 extern const CounterMetric kReadBytes;
 extern const CounterMetric kPlacedReads;
 extern const CounterMetric kSendWaits;
+extern const CounterMetric kReadsSentOn;
 extern const CounterMetric kCrossZoneBytes;
 extern const CounterMetric kCopiedBytes;
 extern const GaugeMetric kCopiesWaiting;

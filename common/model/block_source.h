@@ -36,6 +36,7 @@ struct BlockRequest {
   bool passed_over = false;  ///< The reader had no answer from an earlier owner of the block.
   bool spread = false;       ///< An earlier owner is slow: what comes from it is worth keeping.
   bool by_place = false;     ///< The reader can read a segment itself.
+  bool may_go_on = false;    ///< The reader would rather ask the next owner than wait with many.
   bool counted = false;      ///< This read was counted when it was told a place.
 };
 

@@ -21,6 +21,7 @@ proto::ReadBlockRequest ToProto(const BlockRequest& request) {
   message.set_spread(request.spread);
   message.set_by_place(request.by_place);
   message.set_counted(request.counted);
+  message.set_may_go_on(request.may_go_on);
   return message;
 }
 
@@ -36,6 +37,7 @@ BlockRequest FromProto(const proto::ReadBlockRequest& message) {
   request.spread = message.spread();
   request.by_place = message.by_place();
   request.counted = message.counted();
+  request.may_go_on = message.may_go_on();
   return request;
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -94,6 +95,24 @@ TEST_F(HerdTest, ReadersThatGoAwayDoNotEndTheFillOfThoseWhoStay) {
   EXPECT_EQ(Answered(), kReaders / kMounts);
   ASSERT_TRUE(FillsEnd());
   EXPECT_TRUE(IsCached(request.block()));
+  EXPECT_EQ(s3_.gets(), 1u);
+}
+
+TEST_F(HerdTest, OfManyReadersOfOneBlockThoseWhoMayGoOnAreSentOn) {
+  StartNode();
+  proto::ReadBlockRequest request = RequestFor("data/cold", kSize);
+  request.set_may_go_on(true);
+  Begin(request);
+  const auto sent_on = [this] {
+    return std::ranges::count_if(reads_, [](const std::future<bool>& read) {
+      return read.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    });
+  };
+  EXPECT_TRUE(Eventually([&] {
+    return sent_on() == static_cast<std::ptrdiff_t>(kReaders - HotReads::kMany);
+  })) << sent_on();
+  s3_.Release();
+  EXPECT_EQ(Answered(), HotReads::kMany);
   EXPECT_EQ(s3_.gets(), 1u);
 }
 

@@ -108,6 +108,48 @@ TEST_F(ZoneTest, WhenTheCopyInThisZoneIsGoneTheOneElsewhereIsRead) {
   EXPECT_EQ(OwnersOf(request_)[2]->reads(), 0u) << "it keeps no copy";
 }
 
+FakeNode::Read SendsOn() {
+  return [](proto::ReadBlockRequest asked) -> FakeNode::Answer {
+    if (!asked.may_go_on()) return {FakeNode::RightAnswer(asked)};
+    proto::ReadBlockReply reply;
+    reply.set_go_on(true);
+    return {ReplyWith(reply)};
+  };
+}
+
+TEST_F(BlockClientTest, AnOwnerWithManyReadersOfABlockSendsThemToTheNext) {
+  const BlockRequest request = RequestFor({0, 4096});
+  const auto owners = OwnersOf(request);
+  proto::ReadBlockRequest second;
+  owners[0]->OnRead(SendsOn());
+  owners[1]->OnRead([&](proto::ReadBlockRequest asked) -> FakeNode::Answer {
+    second = asked;
+    return {FakeNode::RightAnswer(asked)};
+  });
+  ExpectRight(request, Read(request));
+  EXPECT_EQ(owners[0]->reads(), 1u);
+  EXPECT_EQ(owners[1]->reads(), 1u);
+  EXPECT_TRUE(second.spread()) << "it takes the block from the first, and keeps it";
+  EXPECT_FALSE(second.passed_over());
+  EXPECT_EQ(Stats().owner_switches, 0u);
+}
+
+TEST_F(BlockClientTest, ReadersAreSentOnToThoseAloneWhoCanAnswer) {
+  const BlockRequest request = RequestFor({0, 4096});
+  const auto owners = OwnersOf(request);
+  owners[0]->OnRead(SendsOn());
+  owners[1]->OnRead(Always(Code::kInternal));
+  owners[2]->OnRead(SendsOn());
+  ExpectRight(request, Read(request));
+  EXPECT_EQ(owners[2]->reads(), 1u) << "the last one answers";
+  owners[1]->Stop();
+  owners[2]->Stop();
+  ExpectRight(request, Read(request));
+  const std::uint64_t before = owners[0]->reads();
+  ExpectRight(request, Read(request));
+  EXPECT_EQ(owners[0]->reads(), before + 1) << "nobody else is well: it is not to send us on";
+}
+
 /// Silence is longer than the gap between two pendings, as it is in production.
 class PatientBlockClientTest : public BlockClientTest {
  protected:
