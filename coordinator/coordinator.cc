@@ -14,6 +14,7 @@
 #include "common/wire/rpc_metrics.h"
 #include "coordinator/preload_records.h"
 #include "coordinator/rocksdb_state_store.h"
+#include "coordinator/state_format.h"
 
 namespace forebay {
 namespace {
@@ -87,6 +88,11 @@ Status Coordinator::Load() {
     if (!store) return Fail(store.error());
     store_ = std::move(*store);
   }
+  // Before the claim: the coordinator that reads this state goes on.
+  Result<std::optional<std::string>> format = store_->Get(kStateFormatKey);
+  if (!format) return Fail(format.error());
+  Status readable = CheckStateFormat(*format, "the coordinator's state");
+  if (!readable) return readable;
   Result<std::uint64_t> fence = store_->Claim();
   if (!fence) return Fail(fence.error());
   fence_ = *fence;
@@ -136,6 +142,7 @@ Status Coordinator::LoadCluster() {
   cluster_ = options_.trust ? options_.trust->self().cluster : Uuid::Random();
   StateBatch batch;
   batch.Put(kClusterKey, cluster_.ToString());
+  batch.Put(kStateFormatKey, StateFormatRow());
   return store_->Write(batch, fence_);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/ring/ring.h"
+#include "coordinator/state_format.h"
 #include "proto/coordinator_state.pb.h"
 
 namespace forebay {
@@ -46,9 +47,13 @@ Result<proto::StateBackup> Parse(std::string_view bytes) {
                           backup.format(), kFormat));
 }
 
-Status CheckCluster(const proto::StateBackup& backup, const Uuid& cluster, Uuid& found) {
+/// A state that this version reads, of the right cluster.
+Status CheckState(const proto::StateBackup& backup, const Uuid& cluster, Uuid& found) {
   for (const proto::StateBackup::Row& row : backup.rows()) {
     if (row.key() == kClusterKey) found = Uuid::Parse(row.value());
+    if (row.key() != kStateFormatKey) continue;
+    Status readable = CheckStateFormat(row.value(), "the state in the backup");
+    if (!readable) return readable;
   }
   if (found.IsZero()) return Fail(Code::kInvalid, "the backup names no cluster: take another one");
   if (cluster.IsZero() || cluster == found) return {};
@@ -120,7 +125,7 @@ Result<RestoredBackup> RestoreBackup(StateStore& store, std::string_view bytes, 
   if (!backup) return Fail(backup.error());
   RestoredBackup restored;
   restored.taken_unix_s = backup->taken_unix_s();
-  Status fits = CheckCluster(*backup, cluster, restored.cluster);
+  Status fits = CheckState(*backup, cluster, restored.cluster);
   if (!fits) return Fail(fits.error());
   auto present = store.Scan("");
   if (!present) return Fail(present.error());

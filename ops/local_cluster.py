@@ -168,13 +168,14 @@ def free_port():
 
 
 class Etcd(Daemon):
-    """One etcd on loopback with its data in the folder; the same again after kill()."""
+    """One etcd on loopback with its data in the folder; the same again after kill(). FOREBAY_ETCD names another program than
+    the machine's: a newer version."""
 
     def __init__(self, folder):
         self.url = f"http://127.0.0.1:{free_port()}"
         peer = f"http://127.0.0.1:{free_port()}"
         super().__init__("etcd", [
-            "etcd", "--name=only", f"--data-dir={folder}/etcd", f"--listen-client-urls={self.url}",
+            os.environ.get("FOREBAY_ETCD", "etcd"), "--name=only", f"--data-dir={folder}/etcd", f"--listen-client-urls={self.url}",
             f"--advertise-client-urls={self.url}", f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=only={peer}", "--log-level=error"],
             without_settings(os.environ), pathlib.Path(folder) / "etcd.log")

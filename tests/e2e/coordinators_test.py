@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Three coordinators behind a real etcd: one leads, and when it is lost another one goes on where it was."""
 
+import shutil
 import signal
 import sys
 import time
@@ -193,6 +194,41 @@ class Coordinators(VerifiedTest):
         self.leader()
         self.finish(warm, "etcd back", rate=0)
         self.cluster.cli("quota", "data", "100MB")
+
+    def test_a_backup_goes_into_an_empty_etcd(self):
+        self.start()
+        self.link()
+        self.cluster.cli("quota", "data", "1GB")
+        mount = self.cluster.mount("data", "m1")
+        self.finish(self.load(mount, passes=1, readers=2), "cold epoch", rate=0)
+        backup = self.folder / "state.backup"
+        self.cluster.cli("backup", backup)
+        refused = self.cluster.cli("restore", backup, check=False)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("empty --etcd-prefix", refused.stderr)
+        load = self.load(mount)
+        for name in NAMES:
+            self.cluster.coordinators[name].stop()
+        self.cluster.etcd.kill()
+        shutil.rmtree(self.folder / "etcd")
+        self.cluster.etcd.start()
+        for name in NAMES:
+            shutil.rmtree(self.folder / name)
+            self.cluster.start_standby(name)
+        self.leader()
+        self.assertEqual(self.cluster.json("links")["links"], [])
+        self.assertEqual(self.cluster.json("restore", backup)["links"], 1)
+        states = lambda: {node["id"]: node["state"] for node in self.cluster.json("stats")["nodes"]}  # noqa: E731
+        eventually(lambda: states() == {"n1": "up", "n2": "up"}, "the nodes follow")
+        eventually(lambda: self.cluster.json("links")["links"][0]["state"] == "ready", "the link is listed again")
+        self.assertEqual(self.quota(), 1_000_000_000)
+        # Whoever takes over has it, too.
+        first = self.leader()
+        self.cluster.coordinators[first].kill()
+        self.leader(other_than=first)
+        self.assertEqual(self.quota(), 1_000_000_000)
+        self.finish(load, "etcd and all state folders lost, restored", rate=0)
+        self.assertEqual(self.since("gets"), FILES, "what the nodes had cached is theirs still")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 #include "coordinator/etcd_client.h"
@@ -18,7 +19,11 @@
 namespace forebay::fakes {
 namespace {
 
-constexpr const char* kProgram = "/usr/bin/etcd";
+/// The machine's, or another version that the environment names.
+const char* Program() {
+  const char* given = std::getenv("FOREBAY_ETCD");
+  return given != nullptr ? given : "/usr/bin/etcd";
+}
 constexpr std::chrono::seconds kPatience{30};
 
 /// A port that was free a moment ago.
@@ -37,11 +42,11 @@ int FreePort() {
 }  // namespace
 
 std::unique_ptr<EtcdServer> EtcdServer::Start(std::vector<std::string> options) {
-  if (::access(kProgram, X_OK) != 0) return nullptr;
+  if (::access(Program(), X_OK) != 0) return nullptr;
   std::unique_ptr<EtcdServer> server(new EtcdServer());
   server->endpoint_ = "http://127.0.0.1:" + std::to_string(FreePort());
   const std::string peer = "http://127.0.0.1:" + std::to_string(FreePort());
-  server->command_ = {kProgram,
+  server->command_ = {Program(),
                       "--name=only",
                       "--data-dir=" + server->dir_ / "data",
                       "--listen-client-urls=" + server->endpoint_,
@@ -68,7 +73,7 @@ bool EtcdServer::StartAgain() {
     const int fd = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     ::dup2(fd, STDOUT_FILENO);
     ::dup2(fd, STDERR_FILENO);
-    ::execv(kProgram, words.data());
+    ::execv(words.front(), words.data());
     ::_exit(127);
   }
   return pid_ > 0 && WaitUntilItAnswers();

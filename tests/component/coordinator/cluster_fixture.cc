@@ -223,7 +223,7 @@ ClusterTest::~ClusterTest() {
   std::filesystem::remove_all(dir, ignored);
 }
 
-void ClusterTest::StartCoordinator() {
+Result<std::unique_ptr<Coordinator>> ClusterTest::TryToStart() {
   CoordinatorOptions options;
   options.begin_again = [this] { ++begun_again; };
   options.state_dir = dir / state_name;
@@ -244,8 +244,11 @@ void ClusterTest::StartCoordinator() {
         return partial;
       },
       .interrupt = [this] { store.Interrupt(); }};
-  Result<std::unique_ptr<Coordinator>> started =
-      Coordinator::Start(std::move(options), std::move(origin));
+  return Coordinator::Start(std::move(options), std::move(origin));
+}
+
+void ClusterTest::StartCoordinator() {
+  Result<std::unique_ptr<Coordinator>> started = TryToStart();
   ASSERT_TRUE(started.has_value()) << started.error().message;
   coordinator = std::move(*started);
 }

@@ -132,6 +132,7 @@ class ClusterTest : public testing::Test {
   ~ClusterTest() override;
 
   void StartCoordinator();
+  Result<std::unique_ptr<Coordinator>> TryToStart();
   void StopCoordinator();
   const std::string& address() const { return coordinator->address(); }
 

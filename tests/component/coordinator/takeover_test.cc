@@ -320,5 +320,23 @@ TEST_F(TakeoverTest, EveryListLeadsToTheLeader) {
   }
 }
 
+// Another one may serve it, and goes on: nothing was claimed.
+TEST_F(TakeoverTest, AStateOfANewerVersionIsLeftAlone) {
+  Lead("a");
+  StopCoordinator();
+  const std::uint64_t fence = *shared_->Claim();
+  EXPECT_EQ(**shared_->Get("state/format"), "1") << "a new state has a format";
+  StateBatch raised;
+  raised.Put("state/format", "2");
+  ASSERT_TRUE(shared_->Write(raised, fence).has_value());
+  const Result<std::unique_ptr<Coordinator>> refused = TryToStart();
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kInvalid);
+  EXPECT_EQ(refused.error().message,
+            "the coordinator's state has format 2, and this version reads 1: use the version that "
+            "wrote it, or a newer one");
+  EXPECT_TRUE(shared_->Write(raised, fence).has_value());
+}
+
 }  // namespace
 }  // namespace forebay

@@ -90,9 +90,14 @@ TEST_F(Crowd, ThereAreNeverMoreConnectionsThanAllowed) {
   EXPECT_EQ(OpenOf(peers), 2u);
 }
 
-/// What a server answers to a hello that `change` has made wrong: its code, or 0 when it went on.
-int RefusalOf(const std::string& address, const Credentials& credentials,
-              const std::function<void(proto::ClientHello&)>& change) {
+struct Refusal {
+  int code = 0;  ///< 0: the server went on.
+  std::string why;
+};
+
+/// What a server answers to a hello that `change` has made wrong.
+Refusal RefusedFor(const std::string& address, const Credentials& credentials,
+                   const std::function<void(proto::ClientHello&)>& change) {
   const RawPeer peer = RawPeer::ConnectTo(address);
   proto::ClientHello hello;
   hello.set_version_min(kWireVersion);
@@ -103,12 +108,17 @@ int RefusalOf(const std::string& address, const Credentials& credentials,
   change(hello);
   peer.Send(FrameBytes(HeaderOf(FrameKind::kHandshake), hello.SerializeAsString()));
   const std::optional<RawFrame> answer = peer.Read();
-  if (!answer || answer->header.kind == FrameKind::kHandshake) return 0;
+  if (!answer || answer->header.kind == FrameKind::kHandshake) return {};
   proto::ErrorDetail detail;
   EXPECT_TRUE(ParseMessage(answer->message, detail).has_value());
   EXPECT_FALSE(detail.message().empty());
   EXPECT_TRUE(peer.Ends());
-  return answer->header.code;
+  return {.code = answer->header.code, .why = detail.message()};
+}
+
+int RefusalOf(const std::string& address, const Credentials& credentials,
+              const std::function<void(proto::ClientHello&)>& change) {
+  return RefusedFor(address, credentials, change).code;
 }
 
 TEST_F(Crowd, AWrongHelloIsRefusedWithAReason) {
@@ -133,6 +143,22 @@ TEST_F(Crowd, AWrongHelloIsRefusedWithAReason) {
             kInvalidCode);
   EXPECT_EQ(RefusalOf(address_, client, [](Hello& h) { h.set_peer_id(std::string(2000, 'x')); }),
             kInvalidCode);
+}
+
+// What a newer release does here: it says which versions it speaks, and the older server chooses
+// the one that both do.
+TEST_F(Crowd, ANewerProgramIsLetInWhereOneOfItsVersionsIsOurs) {
+  Serve(EchoCall);
+  const Credentials client = Who(proto::ROLE_CLIENT);
+  using Hello = proto::ClientHello;
+  EXPECT_EQ(RefusalOf(address_, client, [](Hello& h) { h.set_version_max(kWireVersion + 1); }), 0);
+  const Refusal refusal = RefusedFor(address_, client, [](Hello& h) {
+    h.set_version_min(kWireVersion + 1);
+    h.set_version_max(kWireVersion + 2);
+  });
+  EXPECT_NE(refusal.why.find("speaks wire versions 2 to 3, "), std::string::npos) << refusal.why;
+  EXPECT_NE(refusal.why.find("speaks 1: install matching versions"), std::string::npos)
+      << refusal.why;
 }
 
 TEST_F(Crowd, AProofOfOtherWordsIsNoProof) {

@@ -94,6 +94,22 @@ TEST(StateBackup, AnotherClustersBackupIsRefused) {
   EXPECT_TRUE(RestoreBackup(fresh, bytes, kCluster, kNow).has_value());
 }
 
+TEST(StateBackup, AStateOfANewerVersionIsRefusedAndNothingChanges) {
+  MemoryStateStore newer;
+  const std::uint64_t fence = Fill(newer);
+  StateBatch raised;
+  raised.Put("state/format", "2");
+  ASSERT_TRUE(newer.Write(raised, fence).has_value());
+  MemoryStateStore fresh;
+  const Result<RestoredBackup> refused =
+      RestoreBackup(fresh, *MakeBackup(newer, fence, kNow), {}, kNow);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().message,
+            "the state in the backup has format 2, and this version reads 1: use the version that "
+            "wrote it, or a newer one");
+  EXPECT_TRUE(fresh.Scan("")->empty());
+}
+
 TEST(StateBackup, WhatIsNotWholeChangesNothing) {
   MemoryStateStore old;
   const std::string bytes = *MakeBackup(old, Fill(old), kNow);

@@ -122,6 +122,16 @@ TEST(RingFormat, EveryFlippedByteIsCorrupt) {
   EXPECT_TRUE(RingTable::Parse(large).has_value());
 }
 
+TEST(RingFormat, ATableOfANewerReleaseIsRefusedByName) {
+  std::string newer = RingTable().Serialize();
+  newer[8] = 2;  // behind the magic
+  Reseal(newer);
+  const auto parsed = RingTable::Parse(newer);
+  ASSERT_FALSE(parsed.has_value());
+  EXPECT_NE(parsed.error().message.find("has a format of another release"), std::string::npos)
+      << parsed.error().message;
+}
+
 TEST(RingFormat, ARightChecksumDoesNotExcuseAWrongTable) {
   // The wire and the disk are not trusted to have been written by this program.
   const std::string good = RingTable::Next(RingTable(), Members(2), kNow).Serialize();
