@@ -7,6 +7,7 @@ What a unit may say is listed here; a new word fails, so that nobody believes th
 import os
 import pathlib
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -119,6 +120,11 @@ class Service:
                     found[name.strip()] = "".join(shlex.split(value))
         return found
 
+    def bounded(self, key, which):
+        """Where even root may not raise a limit, what there is must do."""
+        hard = resource.getrlimit(which)[1]
+        return self.one(key) if hard == resource.RLIM_INFINITY else min(int(self.one(key)), hard)
+
     def command(self, env):
         words = []
         for word in self.one("ExecStart").split():
@@ -128,8 +134,9 @@ class Service:
             run += ["--no-new-privs"]
         if self.one("CapabilityBoundingSet") == "":
             run += ["--bounding-set=-all", "--inh-caps=-all"]
-        limits = [f"--{name}={self.one(key)}" for key, name in (("LimitNOFILE", "nofile"), ("LimitCORE", "core"))
-                  if self.one(key) is not None]
+        limits = [f"--{name}={self.bounded(key, which)}" for key, name, which in (
+            ("LimitNOFILE", "nofile", resource.RLIMIT_NOFILE), ("LimitCORE", "core", resource.RLIMIT_CORE))
+            if self.one(key) is not None]
         run = ["prlimit", *limits, *run, *words] if limits else [*run, *words]
         writable = self.folders()
         if self.one("ProtectSystem") == "strict":
