@@ -20,6 +20,10 @@ namespace {
 constexpr std::chrono::milliseconds kLook{250};
 /// A port that our own last role has just left.
 constexpr std::chrono::seconds kBindPatience{5};
+/// Who starts this program asks it something next. An election takes as long as etcd's answer, or
+/// as the lease of a leader that died.
+constexpr std::chrono::seconds kSettlePatience{5};
+constexpr std::chrono::milliseconds kSettleLook{20};
 /// As of a coordinator that leads.
 constexpr std::chrono::seconds kKeepTrustEvery{5};
 constexpr const char* kClusterKey = "cluster/uuid";
@@ -45,6 +49,7 @@ Result<std::unique_ptr<RoleKeeper>> RoleKeeper::Start(Parts parts) {
     pthread_setname_np(pthread_self(), "role");
     self->Run();
   });
+  keeper->AwaitLeader();
   return keeper;
 }
 
@@ -55,6 +60,18 @@ RoleKeeper::RoleKeeper(Parts parts, StateDirectory directory)
       election_(client_) {}
 
 RoleKeeper::~RoleKeeper() { Stop(); }
+
+void RoleKeeper::AwaitLeader() {
+  const auto known = [this] {
+    const std::scoped_lock lock(mutex_);
+    if (serving_) return true;
+    const std::string leader = election_.Leader();
+    return !leader.empty() && leader != parts_.options.advertise;
+  };
+  const Deadline deadline = Deadline::After(kSettlePatience);
+  while (!known() && !deadline.Expired() && !parts_.services.stopping.stop_requested())
+    std::this_thread::sleep_for(kSettleLook);
+}
 
 StandbyOptions RoleKeeper::OptionsOfStandby() const {
   StandbyOptions options;

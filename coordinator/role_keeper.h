@@ -29,7 +29,8 @@ class RoleKeeper {
     const S3Config& s3;
     ProgramServices& services;
   };
-  /// Becomes a standby. Blocks. kInvalid, kInternal: the address or the state directory cannot be
+  /// Becomes a standby, and waits a little until it leads or knows who does: a verb that follows is
+  /// answered. Blocks. kInvalid, kInternal: the address or the state directory cannot be
   /// had. That etcd does not answer is no failure: it is said in /readyz, and waited for.
   static Result<std::unique_ptr<RoleKeeper>> Start(Parts parts);
   ~RoleKeeper();  ///< Calls Stop().
@@ -46,6 +47,7 @@ class RoleKeeper {
   RoleKeeper(Parts parts, StateDirectory directory);
   Status BecomeStandby();
   Status BeginTerm(std::int64_t term);
+  void AwaitLeader();
   void Run();
   void ServeTerm(std::int64_t term);
   void StandBy();

@@ -6,6 +6,7 @@ past this network. What systemd does is done by played_systemctl.py, which says 
 The commands are the page's. Put in are only what the page leaves open: the tokens for "…" that an earlier command printed,
 and the bucket. `scp` is played by a tar file."""
 
+import concurrent.futures
 import contextlib
 import os
 import pathlib
@@ -35,8 +36,8 @@ for top in etc var usr root; do
 done
 mkdir -p "$1/packages" /var/lib/etcd
 mount --bind "$2" "$1/packages"
-mount -t tmpfs tmpfs /run
-mount -t tmpfs tmpfs /mnt
+mount -t tmpfs -o mode=0755 tmpfs /run
+mount -t tmpfs -o mode=0755 tmpfs /mnt
 mount --move "$1/packages" /mnt
 mkdir -p /root/build/release
 cp /mnt/*.deb /root/build/release
@@ -87,7 +88,8 @@ class Host:
         with self.machine.inside(), contextlib.nullcontext(stdin or subprocess.DEVNULL) as given:
             result = subprocess.run(
                 ["nsenter", f"--mount=/proc/{self.first}/ns/mnt", f"--pid=/proc/{self.first}/ns/pid",
-                 f"--uts=/proc/{self.first}/ns/uts", "--wd=/root", "bash", "-euo", "pipefail", "-c", script],
+                 f"--uts=/proc/{self.first}/ns/uts", "bash", "-euo", "pipefail", "-c",
+                 f"cd /root\n{script}"],
                 env={"PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "DEBIAN_FRONTEND": "noninteractive"},
                 stdin=given, capture_output=True, text=True, timeout=300, check=False)
         if check and result.returncode:
@@ -147,7 +149,8 @@ class DeployPage(VerifiedTest):
         cls.rgw.upload(cls.home / "source", cls.shared_bucket, "train/")
         cls.packages = cls.home / "packages"
         cls.packages.mkdir()
-        made = subprocess.run(["cpack", "--config", PROGRAMS.parent / "CPackConfig.cmake", "-B", cls.packages],
+        made = subprocess.run(["cpack", "--config", PROGRAMS.parent / "CPackConfig.cmake", "-B", cls.packages,
+                               "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=none"],
                               cwd=cls.packages, capture_output=True, text=True, check=False)
         if made.returncode:
             raise AssertionError(made.stdout + made.stderr)
@@ -164,7 +167,8 @@ class DeployPage(VerifiedTest):
         page = PAGE.read_text(encoding="utf-8")
         install = re.search(r"^apt install \./build/release/.*$", page, re.MULTILINE)[0].split()
         self.hosts = {}
-        for name in MACHINES:
+
+        def set_up(name):
             self.hosts[name] = host = Host(self.network[name], self.folder / f"{name}.machine", self.packages)
             self.addCleanup(host.end)
             host.put("/usr/local/bin/systemctl", SYSTEMCTL.read_text(encoding="utf-8"), "0755")
@@ -177,6 +181,9 @@ class DeployPage(VerifiedTest):
                          "aws_secret_access_key = {AWS_SECRET_ACCESS_KEY}\n".format(**self.rgw.env), "0600")
                 host.put("/etc/default/forebay", "AWS_REGION={AWS_REGION}\nAWS_ENDPOINT_URL={AWS_ENDPOINT_URL}\n".format(
                     **self.rgw.env))
+
+        with concurrent.futures.ThreadPoolExecutor(len(MACHINES)) as machines:
+            list(machines.map(set_up, MACHINES))
 
     def type_in(self, name, block):
         """One command after the other, on that machine."""

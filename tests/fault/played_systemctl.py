@@ -41,6 +41,7 @@ for line in "${mounts[@]}"; do
     continue 2
   done
   case "$rest" in *"- fuse"*) continue ;; esac
+  mountpoint -q "$place" || continue  # another mount hides it
   mount -o remount,bind,ro "$place"
 done
 shift
