@@ -56,12 +56,17 @@ void Election::Resign() { resign_ = true; }
 
 std::string Election::Leader() const {
   const std::scoped_lock lock(mutex_);
-  return leader_;
+  return LostTouch() ? "" : leader_;
 }
 
 std::string Election::Trouble() const {
   const std::scoped_lock lock(mutex_);
-  return trouble_;
+  if (!trouble_.empty() || !LostTouch()) return trouble_;
+  return "etcd has not answered for as long as this coordinator may lead without it";
+}
+
+bool Election::LostTouch() const {
+  return !leader_.empty() && leader_ == address_ && Clock::now() >= leads_until_;
 }
 
 Result<std::vector<std::string>> Election::Others() {

@@ -63,6 +63,9 @@ class Election {
   Result<std::vector<std::string>> Others();
 
  private:
+  /// This coordinator led until its lease was over, while it waits for etcd to say so. Under
+  /// mutex_.
+  bool LostTouch() const;
   void Run();
   Status Renew();
   Status Campaign();

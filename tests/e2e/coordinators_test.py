@@ -227,6 +227,7 @@ class Coordinators(VerifiedTest):
         self.cluster.coordinators[first].kill()
         self.leader(other_than=first)
         self.assertEqual(self.quota(), 1_000_000_000)
+        self.cluster.start_standby(first)
         self.finish(load, "etcd and all state folders lost, restored", rate=0)
         self.assertEqual(self.since("gets"), FILES, "what the nodes had cached is theirs still")
 

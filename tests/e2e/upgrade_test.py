@@ -126,7 +126,7 @@ class Mixed(UpgradeTest):
         mount = self.begin(cluster)
         self.cluster.programs = mounts
         other = self.cluster.mount("data", "m2")
-        self.cluster.cli("evict", "data", "--yes")
+        self.cluster.cli("evict", "data", "--force", "--yes")
         drop_page_cache()
         before = self.fetched()
         self.finish(self.load(other, passes=1, readers=2), "a cold epoch through the other", rate=0)
