@@ -4,8 +4,10 @@
 
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <thread>
 
+#include "coordinator/election.h"
 #include "tests/fakes/etcd_server.h"
 #include "tests/fakes/temp_dir.h"
 
@@ -191,6 +193,27 @@ TEST_F(EtcdStateStoreTest, AWatchHearsOfAChangeBeforeItsTimeIsOver) {
   EXPECT_TRUE(client.WaitForChange("/w/", before->revision, std::chrono::seconds(60)));
   EXPECT_LT(Clock::now() - waiting, std::chrono::seconds(30));
   writer.join();
+}
+
+// Others would send administrators in a circle.
+TEST_F(EtcdStateStoreTest, ALeaderThatEtcdNoLongerAnswersDoesNotNameItself) {
+  EtcdClient client(Options());
+  Election election(client);
+  election.Start("127.0.0.1:1");
+  const auto reached = [](const std::function<bool()>& condition) {
+    const Deadline deadline = Deadline::After(std::chrono::seconds(30));
+    while (!condition() && !deadline.Expired())
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return condition();
+  };
+  ASSERT_TRUE(reached([&] { return election.Leads(); }));
+  EXPECT_EQ(election.Leader(), "127.0.0.1:1");
+  EXPECT_EQ(election.Trouble(), "");
+  server_->Pause();
+  ASSERT_TRUE(reached([&] { return !election.Leads(); }));
+  EXPECT_EQ(election.Leader(), "");
+  EXPECT_NE(election.Trouble().find("etcd"), std::string::npos) << election.Trouble();
+  server_->Continue();
 }
 
 }  // namespace
