@@ -220,7 +220,7 @@ class DeployPage(VerifiedTest):
     def leader(self, names=CACHES):
         """Of the coordinators on these machines."""
         for name in names:
-            said = self.hosts[name].run("curl -s --max-time 5 http://127.0.0.1:7442/metrics", check=False).stdout
+            said = self.hosts[name].run("curl -s --max-time 5 http://127.0.0.1:7450/metrics", check=False).stdout
             if re.search(r"^forebay_coordinator_is_leader 1$", said, re.MULTILINE):
                 return name
         return None
