@@ -156,14 +156,16 @@ void Election::Run() {
   while (!stopping_) {
     if (resign_.exchange(false)) {
       SetTerm(0);
-      (void)client_.EndLease(std::exchange(lease_, 0));
+      const Status ended = client_.EndLease(std::exchange(lease_, 0));
+      (void)ended;  // it ends by itself
       stand_after_ = Clock::now() + kStandAside;
     }
     Status status = Renew();
     if (status && !Leads()) status = Campaign();
     Note(status);
     if (status && !Leads()) {
-      (void)client_.WaitForChange(LeaderKey(), revision_, kRenewEvery);
+      const Status waited = client_.WaitForChange(LeaderKey(), revision_, kRenewEvery);
+      (void)waited;  // what the next look finds counts
       continue;
     }
     std::unique_lock lock(mutex_);
@@ -171,7 +173,9 @@ void Election::Run() {
     changed_.wait_for(lock, status ? Duration(kRenewEvery) : Duration(kPause), over);
   }
   SetTerm(0);
-  if (lease_ != 0) (void)client_.EndLease(lease_);
+  if (lease_ == 0) return;
+  const Status ended = client_.EndLease(lease_);
+  (void)ended;
 }
 
 }  // namespace forebay
