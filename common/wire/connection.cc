@@ -5,14 +5,12 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -23,17 +21,12 @@
 namespace forebay {
 namespace {
 
-constexpr std::size_t kInboxBytes = std::size_t{64} * 1024;
+// Where large payloads come, what is received at once where a frame begins: all of a frame but its
+// payload, which then goes straight to its own buffer.
+constexpr std::size_t kHeadBytes = 1024;
 // Frames of one connection that are taken in one turn of the event loop. The inbox holds hundreds
 // of requests; the answers to these few are counted before more are begun.
 constexpr int kFramesPerTurn = 8;
-// One gathered write takes at most this many frames: two buffers each, and Asio gathers 64 at a
-// time.
-constexpr std::size_t kFramesPerWrite = 32;
-// … and about so many bytes: the payloads of a write are let go of together.
-constexpr std::size_t kBytesPerWrite = std::size_t{8} << 20;
-// What one system call offers to the socket; Asio's own 64 KiB would be 64 calls for a block.
-constexpr std::size_t kBytesPerCall = 1 << 20;
 // A peer in the middle of a frame brings this many bytes in this time, and one that asked takes as
 // many of its answers, or is cut off (FAULTS.md: 64 KiB/s over 2 s).
 constexpr std::uint64_t kMinBytesPerWindow = std::uint64_t{128} * 1024;
@@ -48,11 +41,11 @@ bool IsUnix(StreamSocket& socket) {
   return socket.local_endpoint(error).protocol().family() == AF_UNIX && !error;
 }
 
-Error LostConnection(const boost::system::error_code& error) {
+}  // namespace
+
+Error Connection::Lost(const boost::system::error_code& error) {
   return Error{Code::kUnavailable, "the connection was lost: " + error.message()};
 }
-
-}  // namespace
 
 Connection::Connection(std::unique_ptr<WireStream> stream, Side side, Duration first_frame)
     : stream_(std::move(stream)),
@@ -64,7 +57,6 @@ Connection::Connection(std::unique_ptr<WireStream> stream, Side side, Duration f
       opened_(Clock::now()),
       passes_files_(IsUnix(socket_) && !stream_->secured()),
       last_tick_(opened_),
-      inbox_(kInboxBytes),
       rate_mark_(opened_),
       last_received_(opened_),
       last_sent_(opened_),
@@ -74,139 +66,11 @@ Connection::~Connection() = default;
 
 void Connection::Start(Events events) {
   events_ = std::move(events);
+  boost::system::error_code error;
+  if (!stream_->secured()) socket_.non_blocking(true, error);
+  writes_at_once_ = !stream_->secured() && !error;
   Spawn(socket_.get_executor(), ReadFrames());
   ScheduleTick();
-}
-
-void Connection::Send(OutFrame frame) {
-  if (closed_ || finishing_) return;
-  frame.header.ring_epoch = events_.epoch();
-  frame.header.message_bytes = static_cast<std::uint32_t>(frame.message.size());
-  frame.header.payload_bytes = static_cast<std::uint32_t>(frame.payload.bytes.size());
-  if (!passes_files_) frame.file.reset();
-  frame.header.files = frame.file ? 1 : 0;
-  const auto fixed = EncodeFrameHeader(frame.header, frame.message);
-  Outgoing out;
-  out.head.reserve(fixed.size() + frame.message.size());
-  out.head.append(reinterpret_cast<const char*>(fixed.data()), fixed.size());
-  out.head.append(frame.message);
-  out.payload = std::move(frame.payload);
-  out.file = std::move(frame.file);
-  unsent_bytes_ += out.head.size() + out.payload.bytes.size();
-  queue_.push_back(std::move(out));
-  ScheduleWrite();
-}
-
-void Connection::ScheduleWrite() {
-  if (write_scheduled_) return;
-  write_scheduled_ = true;
-  taken_marked_ = false;
-  // Posted, not written at once: frames of other requests that are handled in this turn join.
-  asio::post(socket_.get_executor(), [self = shared_from_this()] { self->WriteQueued(); });
-}
-
-void Connection::WriteQueued() {
-  if (closed_) return;
-  writing_.clear();
-  write_bytes_ = 0;
-  ++writes_;
-  last_sent_ = Clock::now();
-  const bool with_file = queue_.front().file != nullptr;
-  for (std::size_t bytes = 0;
-       !queue_.empty() && writing_.size() < kFramesPerWrite && bytes < kBytesPerWrite;) {
-    // A file goes with the first byte of its frame, so that its write begins there.
-    if (!writing_.empty() && queue_.front().file) break;
-    bytes += queue_.front().head.size() + queue_.front().payload.bytes.size();
-    writing_.push_back(std::move(queue_.front()));
-    queue_.pop_front();
-  }
-  if (with_file) {
-    WriteWithFile();
-  } else {
-    Write(0);
-  }
-}
-
-/// The beginning of what is being written, with its file; then the rest as ever.
-void Connection::WriteWithFile() {
-  const Outgoing& first = writing_.front();
-  const std::ptrdiff_t sent = SendWithFile(socket_.native_handle(), first.head, *first.file);
-  if (sent > 0) {
-    OnTaken(static_cast<std::size_t>(sent));
-    writing_.front().file.reset();
-    Write(static_cast<std::size_t>(sent));
-    return;
-  }
-  if (sent < 0 && errno != EAGAIN) {
-    Close(LostConnection({errno, boost::system::system_category()}));
-    return;
-  }
-  socket_.async_wait(StreamSocket::wait_write,
-                     [self = shared_from_this()](boost::system::error_code error) {
-                       if (!error && !self->closed_) self->WriteWithFile();
-                     });
-}
-
-/// What is being written but for its first `skip` bytes, which are less than a frame's head or all
-/// of it.
-void Connection::Write(std::size_t skip) {
-  std::vector<asio::const_buffer> buffers;
-  buffers.reserve(2 * writing_.size());
-  for (const Outgoing& out : writing_) {
-    buffers.emplace_back(out.head.data(), out.head.size());
-    if (!out.payload.bytes.empty()) {
-      buffers.emplace_back(out.payload.bytes.data(), out.payload.bytes.size());
-    }
-  }
-  buffers.front() += skip;
-  // Asio asks after each system call how much the next may take; the write's own handler keeps
-  // `this` alive.
-  const auto progress = [this, skip](const boost::system::error_code& error, std::size_t taken) {
-    OnTaken(skip + taken);
-    return error ? 0 : kBytesPerCall;
-  };
-  asio::async_write(
-      *stream_, buffers, progress,
-      [self = shared_from_this(), skip](boost::system::error_code error, std::size_t taken) {
-        self->OnTaken(skip + taken);
-        self->OnWritten(error);
-      });
-}
-
-void Connection::OnTaken(std::size_t of_this_write) {
-  const std::size_t more = of_this_write - write_bytes_;
-  if (more == 0) return;
-  write_bytes_ = of_this_write;
-  sent_bytes_ += more;
-  unsent_bytes_ -= more;
-  if (unsent_bytes_ <= kMaxInFlightBytesPerConnection) room_.cancel();
-}
-
-void Connection::OnWritten(boost::system::error_code error) {
-  writing_.clear();
-  if (error) {
-    Close(LostConnection(error));
-    return;
-  }
-  if (!queue_.empty()) {
-    WriteQueued();
-    return;
-  }
-  write_scheduled_ = false;
-  if (finishing_) EndSending();
-}
-
-void Connection::Finish() {
-  if (closed_ || finishing_) return;
-  finishing_ = true;
-  if (!write_scheduled_) EndSending();
-}
-
-// The peer closes when it has read everything; closing here at once could reset the connection
-// under its last answers. That of a peer that does not is closed by who asked for the end.
-void Connection::EndSending() {
-  boost::system::error_code ignored;
-  if (!closed_) socket_.shutdown(asio::socket_base::shutdown_send, ignored);
 }
 
 void Connection::Close(Error why) {
@@ -224,22 +88,14 @@ void Connection::Close(Error why) {
   });
 }
 
-void Connection::EmptyInbox() {
-  inbox_begin_ = inbox_end_ = 0;
-  // A long message must not cost its megabyte for as long as the connection lives.
-  if (inbox_.size() > kInboxBytes) std::vector<char>(kInboxBytes).swap(inbox_);
-}
-
 Task<Status> Connection::Gather(std::size_t count) {
-  if (inbox_begin_ + count > inbox_.size()) {
-    std::memmove(inbox_.data(), inbox_.data() + inbox_begin_, inbox_end_ - inbox_begin_);
-    inbox_end_ -= inbox_begin_;
-    inbox_begin_ = 0;
-    if (count > inbox_.size()) inbox_.resize(count);
-  }
-  while (inbox_end_ - inbox_begin_ < count) {
+  while (inbox_.size() < count) {
+    Flush();
     boost::system::error_code error;
-    const asio::mutable_buffer room(inbox_.data() + inbox_end_, inbox_.size() - inbox_end_);
+    ByteSpan free = inbox_.Room(count);
+    const bool at_head = inbox_.size() == 0 && large_payloads_;
+    if (at_head) free = free.first(std::min(free.size(), std::max(count, kHeadBytes)));
+    const asio::mutable_buffer room(free.data(), free.size());
     std::size_t got = 0;
     if (takes_files_) {
       got = co_await ReceiveFiles(room, &error);
@@ -247,8 +103,8 @@ Task<Status> Connection::Gather(std::size_t count) {
       got =
           co_await stream_->async_read_some(room, asio::redirect_error(asio::use_awaitable, error));
     }
-    if (error) co_return Fail(LostConnection(error));
-    inbox_end_ += got;
+    if (error) co_return Fail(Lost(error));
+    inbox_.Came(got);
     received_bytes_ += got;
     last_received_ = Clock::now();
   }
@@ -282,17 +138,24 @@ Status Connection::TakeFileOf(InFrame& frame) {
 
 Task<Result<Slice>> Connection::ReadPayload(std::size_t size) {
   if (size == 0) co_return Slice();
+  large_payloads_ = size > Inbox::kLentAtMost;
+  if (Inbox::Lends(size)) {
+    Status filled = co_await Gather(size);
+    if (!filled) co_return Fail(filled.error());
+    co_return inbox_.Lend(size);
+  }
   auto buffer = std::make_shared<Buffer>(size);
-  const std::size_t here = std::min(size, inbox_end_ - inbox_begin_);
-  std::memcpy(buffer->data(), inbox_.data() + inbox_begin_, here);
-  inbox_begin_ += here;
+  const std::size_t here = std::min(size, inbox_.size());
+  std::memcpy(buffer->data(), inbox_.data(), here);
+  inbox_.Take(here);
   std::size_t have = here;
+  Flush();
   while (have < size) {
     boost::system::error_code error;
     asio::mutable_buffer room(buffer->data() + have, size - have);
     const std::size_t got =
         co_await stream_->async_read_some(room, asio::redirect_error(asio::use_awaitable, error));
-    if (error) co_return Fail(LostConnection(error));
+    if (error) co_return Fail(Lost(error));
     have += got;
     received_bytes_ += got;
     last_received_ = Clock::now();
@@ -303,6 +166,7 @@ Task<Result<Slice>> Connection::ReadPayload(std::size_t size) {
 // A client that asks for more than it takes is not read from until it has taken some. A client
 // itself always reads, or both could wait for each other.
 Task<Status> Connection::WaitForRoom() {
+  if (unsent_bytes_ > kMaxInFlightBytesPerConnection) Flush();
   while (side_ == Side::kServer && unsent_bytes_ > kMaxInFlightBytesPerConnection && !closed_) {
     room_.expires_after(kIdleTimeout);
     boost::system::error_code error;
@@ -332,9 +196,8 @@ Status Connection::CheckDirection(FrameKind kind) const {
 }
 
 Task<Result<InFrame>> Connection::ReadFrame() {
-  in_frame_ = inbox_end_ != inbox_begin_;
+  in_frame_ = inbox_.size() > 0;
   if (!in_frame_) {
-    EmptyInbox();
     Status first = co_await Gather(1);
     if (!first) co_return Fail(first.error());
     in_frame_ = true;
@@ -344,7 +207,7 @@ Task<Result<InFrame>> Connection::ReadFrame() {
   Status filled = co_await Gather(kFrameHeaderBytes);
   if (!filled) co_return Fail(filled.error());
   std::array<std::byte, kFrameHeaderBytes> fixed;
-  std::memcpy(fixed.data(), inbox_.data() + inbox_begin_, fixed.size());
+  std::memcpy(fixed.data(), inbox_.data(), fixed.size());
   Result<FrameHeader> header = DecodeFrameHeader(fixed);
   if (!header) co_return Fail(header.error());
   Status expected = CheckDirection(header->kind);
@@ -353,8 +216,9 @@ Task<Result<InFrame>> Connection::ReadFrame() {
   if (!filled) co_return Fail(filled.error());
   InFrame frame;
   frame.header = *header;
-  frame.message.assign(inbox_.data() + inbox_begin_ + kFrameHeaderBytes, header->message_bytes);
-  inbox_begin_ += kFrameHeaderBytes + header->message_bytes;
+  frame.message.assign(reinterpret_cast<const char*>(inbox_.data()) + kFrameHeaderBytes,
+                       header->message_bytes);
+  inbox_.Take(kFrameHeaderBytes + header->message_bytes);
   if (!FrameChecksumMatches(fixed, frame.message)) {
     co_return Fail(Code::kCorrupt, "a frame's checksum does not match");
   }
@@ -371,8 +235,10 @@ Task<Result<InFrame>> Connection::ReadFrame() {
 Task<void> Connection::ReadFrames() {
   const std::shared_ptr<Connection> self = shared_from_this();
   for (int taken = 1; !closed_; ++taken) {
-    if (taken % kFramesPerTurn == 0)
+    if (taken % kFramesPerTurn == 0) {
+      Flush();
       co_await asio::post(socket_.get_executor(), asio::use_awaitable);
+    }
     Status room = co_await WaitForRoom();
     if (!room) {
       Close(room.error());
@@ -392,7 +258,9 @@ void Connection::Dispatch(InFrame frame) {
   if (frame.header.kind == FrameKind::kPing) {
     SendControl(FrameKind::kPong);
   } else if (frame.header.kind != FrameKind::kPong) {
+    dispatching_ = true;
     events_.on_frame(std::move(frame));
+    dispatching_ = false;
   }
 }
 

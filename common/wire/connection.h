@@ -17,6 +17,7 @@
 #include "common/base/result.h"
 #include "common/model/limits.h"
 #include "common/wire/frame.h"
+#include "common/wire/inbox.h"
 #include "common/wire/passed_file.h"
 
 namespace forebay {
@@ -73,7 +74,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void TakeFiles() { takes_files_ = passes_files_; }
 
   /// Queues a frame. All frames that are queued before the next turn of the event loop leave in one
-  /// write.
+  /// write; of those that answer what came together at once, all do, and before that turn.
   void Send(OutFrame frame);
 
   /// Closes the socket and reports `why` through on_closed. Idempotent.
@@ -97,9 +98,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     PassedFile file;
   };
 
+  static Error Lost(const boost::system::error_code& error);
   Task<void> ReadFrames();
   Task<Result<InFrame>> ReadFrame();
-  void EmptyInbox();
   /// Makes at least `count` bytes available in inbox_, or says why that failed.
   Task<Status> Gather(std::size_t count);
   Task<std::size_t> ReceiveFiles(asio::mutable_buffer room, boost::system::error_code* error);
@@ -109,9 +110,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Status CheckDirection(FrameKind kind) const;
   void Dispatch(InFrame frame);
   void ScheduleWrite();
+  void Flush();
   void WriteQueued();
   void WriteWithFile();
-  void Write(std::size_t skip);
+  std::vector<asio::const_buffer> Unwritten() const;
+  void Write();
   void OnTaken(std::size_t of_this_write);
   void OnWritten(boost::system::error_code error);
   void EndSending();
@@ -137,10 +140,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool finishing_ = false;
   TimePoint last_tick_;
 
-  // Incoming: [begin, end) of inbox_ holds what has been read and not yet consumed.
-  std::vector<char> inbox_;
-  std::size_t inbox_begin_ = 0;
-  std::size_t inbox_end_ = 0;
+  // Incoming.
+  Inbox inbox_;
+  bool large_payloads_ = false;        // the last one was too large for the inbox
   bool in_frame_ = false;              // part of a frame has come
   std::uint64_t frames_ = 0;           // ever
   std::uint64_t received_bytes_ = 0;   // ever
@@ -161,6 +163,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool taken_marked_ = false;  // since this write began
   std::uint64_t writes_ = 0;
   bool write_scheduled_ = false;
+  bool writes_at_once_ = false;  // the socket says so when it takes no more
+  bool dispatching_ = false;     // a frame is being handled: ReadFrames flushes behind it
 };
 
 }  // namespace forebay

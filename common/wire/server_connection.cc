@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
 #include <exception>
@@ -171,12 +172,22 @@ void ServerConnection::OnRequest(InFrame frame) {
   call->next_pending = Clock::now() + kPendingAfter;
   calls_.emplace(id, call);
   connection_->Wake();
-  asio::co_spawn(executor_, std::move(handling),
-                 asio::bind_cancellation_slot(
-                     call->cancel.slot(), [self = shared_from_this(), id, call](
-                                              std::exception_ptr escaped, Result<RpcReply> result) {
-                       self->OnEnd(id, *call, std::move(escaped), std::move(result));
-                     }));
+  asio::co_spawn(executor_, Run(shared_from_this(), id, call, std::move(handling)),
+                 asio::bind_cancellation_slot(call->cancel.slot(), asio::detached));
+}
+
+/// The call until its answer is on its way: for a hit that is before OnRequest returns.
+Task<void> ServerConnection::Run(std::shared_ptr<ServerConnection> self, std::uint64_t id,
+                                 std::shared_ptr<ActiveCall> call,
+                                 Task<Result<RpcReply>> handling) {
+  std::exception_ptr escaped;
+  Result<RpcReply> result = Fail(Code::kInternal, "the call has no answer");
+  try {
+    result = co_await std::move(handling);
+  } catch (...) {
+    escaped = std::current_exception();
+  }
+  self->OnEnd(id, *call, std::move(escaped), std::move(result));
 }
 
 void ServerConnection::Audit(const ActiveCall& call, const Result<RpcReply>& result) {

@@ -48,6 +48,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
 
   void OnFrame(InFrame frame);
   void OnRequest(InFrame frame);
+  static Task<void> Run(std::shared_ptr<ServerConnection> self, std::uint64_t id,
+                        std::shared_ptr<ActiveCall> call, Task<Result<RpcReply>> handling);
   void Answer(std::uint64_t id, const Result<RpcReply>& result);
   void Audit(const ActiveCall& call, const Result<RpcReply>& result);
   void OnEnd(std::uint64_t id, const ActiveCall& call, std::exception_ptr escaped,

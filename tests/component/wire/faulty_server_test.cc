@@ -2,6 +2,7 @@
 // documented, and the next one gets its answer over a new connection.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "tests/component/wire/raw_peer.h"
@@ -71,6 +72,31 @@ TEST_F(FaultyServer, AResetInMidReplyFailsTheCallAndTheNextReconnects) {
     }
     EXPECT_EQ(Await(std::move(call)).error().code, Code::kUnavailable);
   }
+  ExpectTheNextCallSucceeds();
+}
+
+TEST_F(FaultyServer, AResetAmongSeveralAnswersCostsOnlyThoseThatHaveNotCome) {
+  Connect();
+  const std::string payload(40'000, 'p');
+  std::vector<std::future<Result<RpcReply>>> calls;
+  for (std::uint32_t i = 0; i < 3; ++i) calls.push_back(Start(Ask(i)));
+  {
+    RawPeer peer = Accepted();
+    std::string replies;
+    for (std::uint32_t i = 0; i < 3; ++i)
+      replies += ReplyBytes(IdOfNextRequest(peer), 10 + i, payload);
+    // The first whole, the second in part, nothing of the third. A reset takes away what has not
+    // been read: it comes once the first answer has arrived.
+    EXPECT_TRUE(peer.Send(replies.substr(0, replies.size() / 2)));
+    const Result<RpcReply> whole = Await(std::move(calls[0]));
+    EXPECT_EQ(AnswerOf(whole), 10u);
+    const ByteView bytes = whole->payload.bytes;
+    EXPECT_TRUE(std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{'p'}; }));
+    EXPECT_EQ(bytes.size(), payload.size());
+    peer.Reset();
+  }
+  for (std::size_t i = 1; i < 3; ++i)
+    EXPECT_EQ(Await(std::move(calls[i])).error().code, Code::kUnavailable);
   ExpectTheNextCallSucceeds();
 }
 

@@ -43,6 +43,30 @@ TEST_F(Rpc, TheLargestPayloadArrivesWhole) {
   }
 }
 
+// Some lie in the memory that they came in, some in their own: none may change under its reader
+// while the next ones come.
+TEST_F(Rpc, PayloadsOfAllSizesArriveWholeAndStayAsTheyCame) {
+  Serve([](RpcCall call) -> Task<Result<RpcReply>> {
+    const std::uint32_t number = NumberOf(call);
+    co_return Echo(number, number * 611);
+  });
+  Connect();
+  constexpr std::uint32_t kCalls = 400;  // up to 244 KB
+  std::vector<std::future<Result<RpcReply>>> calls;
+  for (std::uint32_t i = 1; i <= kCalls; ++i) calls.push_back(Start(Ask(i)));
+  std::vector<Result<RpcReply>> replies;
+  replies.reserve(kCalls);
+  for (auto& call : calls) replies.push_back(Await(std::move(call)));
+  for (std::uint32_t i = 1; i <= kCalls; ++i) {
+    const Result<RpcReply>& reply = replies[i - 1];
+    ASSERT_EQ(AnswerOf(reply), i);
+    const ByteView bytes = reply->payload.bytes;
+    ASSERT_EQ(bytes.size(), i * 611);
+    for (std::size_t at = 0; at < bytes.size(); ++at)
+      ASSERT_EQ(bytes[at], static_cast<std::byte>(at * 31 + i)) << i << " at " << at;
+  }
+}
+
 TEST_F(Rpc, AUnixSocketIsPrivateAndReplacesAStaleOne) {
   const std::string path =
       ::testing::TempDir() + "/forebay-rpc-" + std::to_string(getpid()) + ".sock";
@@ -75,6 +99,24 @@ TEST_F(Rpc, PendingKeepsASlowCallAliveBeyondTheSilence) {
   EXPECT_EQ(reply.wait_for(std::chrono::milliseconds(2400)), std::future_status::timeout);
   release->NotifyAll();
   EXPECT_EQ(AnswerOf(reply.get()), 3u);
+}
+
+// They leave in one write, and are taken off the socket together.
+TEST_F(Rpc, ASlowAnswerHoldsUpNoneOfThoseThatWereAskedForWithIt) {
+  auto release = std::make_shared<Notifier>();
+  auto entered = std::make_shared<std::promise<void>>();
+  Serve([release, entered](RpcCall call) {
+    return NumberOf(call) == 1 ? Wait(release, entered, std::move(call))
+                               : EchoCall(std::move(call));
+  });
+  Connect();
+  std::vector<std::future<Result<RpcReply>>> calls;
+  for (std::uint32_t i = 1; i <= 16; ++i) calls.push_back(Start(Ask(i)));
+  for (std::uint32_t i = 2; i <= 16; ++i) EXPECT_EQ(AnswerOf(Await(std::move(calls[i - 1]))), i);
+  entered->get_future().wait();
+  EXPECT_EQ(calls[0].wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  release->NotifyAll();
+  EXPECT_EQ(AnswerOf(Await(std::move(calls[0]))), 1u);
 }
 
 Task<Result<RpcReply>> WaitAnHour(std::shared_ptr<std::promise<void>> ended) {
