@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
 #include <exception>
@@ -172,8 +171,12 @@ void ServerConnection::OnRequest(InFrame frame) {
   call->next_pending = Clock::now() + kPendingAfter;
   calls_.emplace(id, call);
   connection_->Wake();
+  // The signal, which the coroutine refers to until its very end, is a part of `call`.
+  const auto ended = [call](const std::exception_ptr& escaped) {
+    if (escaped) std::rethrow_exception(escaped);
+  };
   asio::co_spawn(executor_, Run(shared_from_this(), id, call, std::move(handling)),
-                 asio::bind_cancellation_slot(call->cancel.slot(), asio::detached));
+                 asio::bind_cancellation_slot(call->cancel.slot(), ended));
 }
 
 /// The call until its answer is on its way: for a hit that is before OnRequest returns.
