@@ -6,6 +6,8 @@ namespace forebay {
 
 namespace metric {
 
+// Those of mounts alone: metric_names_mount.cc.
+
 const GaugeMetric kBuildInfo{{
     .name = "forebay_build_info",
     .kind = MetricKind::kGauge,
@@ -25,18 +27,6 @@ const CounterMetric kReadBytes{{
             "machine), peer (another machine's cache), s3 (filled for this read).",
 }};
 
-const CounterMetric kPlacedReads{{
-    .name = "forebay_placed_reads_total",
-    .kind = MetricKind::kCounter,
-    .unit = "1",
-    .labels = {"result"},
-    .programs = "mount",
-    .help = "Reads of which a node of this machine said where their bytes lie: read (by the mount "
-            "itself, out of the page cache), and those whose bytes came over the socket after all: "
-            "no_file (the first of a segment), not_in_memory (the node asks the disk), gone "
-            "(evicted meanwhile, or damaged: the node looks).",
-}};
-
 const CounterMetric kSendWaits{{
     .name = "forebay_send_wait_seconds_total",
     .kind = MetricKind::kCounter,
@@ -54,15 +44,6 @@ const CounterMetric kReadsSentOn{{
     .labels = {},
     .programs = "node",
     .help = "Readers that were sent to a block's next owner because many read the block here.",
-}};
-
-const CounterMetric kCrossZoneBytes{{
-    .name = "forebay_cross_zone_bytes_total",
-    .kind = MetricKind::kCounter,
-    .unit = "bytes",
-    .labels = {"link"},
-    .programs = "mount",
-    .help = "Bytes of blocks that this mount read from nodes of other zones than its own (--zone).",
 }};
 
 const CounterMetric kCopiedBytes{{
@@ -105,49 +86,6 @@ const HistogramMetric kReadDuration{{
     // From a hit in memory (some 20 us) to the patience with S3 (300 s), about three in a decade.
     .buckets = {0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05,
                 0.1,     0.2,     0.5,    1,      2,      5,     10,    30,    100,  300},
-}};
-
-const CounterMetric kFuseOps{{
-    .name = "forebay_fuse_ops_total",
-    .kind = MetricKind::kCounter,
-    .unit = "1",
-    .labels = {"op", "errno"},
-    .programs = "mount",
-    .help = "Requests of the kernel that were answered, by operation and result (OK, ENOENT, …).",
-}};
-
-const CounterMetric kEio{{
-    .name = "forebay_eio_total",
-    .kind = MetricKind::kCounter,
-    .unit = "1",
-    .labels = {"reason"},
-    .programs = "mount",
-    .help =
-        "Reads that ended in an I/O error for the application, by reason (Unavailable, Timeout, "
-        "Denied and so on). Alert on any rise.",
-}};
-
-const CounterMetric kHedges{{
-    .name = "forebay_hedged_reads_total",
-    .kind = MetricKind::kCounter,
-    .unit = "1",
-    .labels = {"result"},
-    .programs = "mount",
-    .help =
-        "Reads for which a second cache node was asked because the first took much longer than "
-        "nodes take: won (the second answered first), in_vain (the first did, or the second does "
-        "not have the block). Zero where all nodes are equally fast.",
-}};
-
-const CounterMetric kJobStall{{
-    .name = "forebay_job_stall_seconds_total",
-    .kind = MetricKind::kCounter,
-    .unit = "seconds",
-    .labels = {"link"},
-    .programs = "mount",
-    .help =
-        "Time that reads of jobs waited for S3, for cache nodes that did not answer, or in vain, "
-        "summed over reads. What each job waited for is in `forebay explain --job`.",
 }};
 
 const CounterMetric kS3Requests{{
@@ -341,18 +279,6 @@ const CounterMetric kReadsNotNoted{{
             "hundred do no harm.",
 }};
 
-const CounterMetric kSnapshotFetches{{
-    .name = "forebay_snapshot_fetches_total",
-    .kind = MetricKind::kCounter,
-    .unit = "1",
-    .labels = {"how"},
-    .programs = "mount",
-    .help = "Listings that a mount obtained: by a difference (difference), or whole because none "
-            "was here before (first), no difference led from that one (not_offered), it could not "
-            "be fetched (not_served) or did not lead to the listing that was announced (wrong).",
-    .stability = MetricStability::kEvolving,
-}};
-
 const CounterMetric kSnapshotBytes{{
     .name = "forebay_snapshot_bytes_total",
     .kind = MetricKind::kCounter,
@@ -477,7 +403,7 @@ const GaugeMetric kRenewalFailing{{
 }  // namespace metric
 
 std::span<const MetricDefinition* const> AllMetrics() {
-  static const std::array<const MetricDefinition*, 43> all = {
+  static const std::array<const MetricDefinition*, 46> all = {
       &metric::kBuildInfo,
       &metric::kReadBytes,
       &metric::kPlacedReads,

@@ -1,0 +1,81 @@
+#include "common/base/metric_names.h"
+
+namespace forebay::metric {
+
+const CounterMetric kPlacedReads{{
+    .name = "forebay_placed_reads_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {"result"},
+    .programs = "mount",
+    .help = "Reads of which a node of this machine said where their bytes lie: read (by the mount "
+            "itself, out of the page cache), and those whose bytes came over the socket after all: "
+            "no_file (the first of a segment), not_in_memory (the node asks the disk), gone "
+            "(evicted meanwhile, or damaged: the node looks).",
+}};
+
+const CounterMetric kCrossZoneBytes{{
+    .name = "forebay_cross_zone_bytes_total",
+    .kind = MetricKind::kCounter,
+    .unit = "bytes",
+    .labels = {"link"},
+    .programs = "mount",
+    .help = "Bytes of blocks that this mount read from nodes of other zones than its own (--zone).",
+}};
+
+const CounterMetric kFuseOps{{
+    .name = "forebay_fuse_ops_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {"op", "errno"},
+    .programs = "mount",
+    .help = "Requests of the kernel that were answered, by operation and result (OK, ENOENT, …).",
+}};
+
+const CounterMetric kEio{{
+    .name = "forebay_eio_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {"reason"},
+    .programs = "mount",
+    .help =
+        "Reads that ended in an I/O error for the application, by reason (Unavailable, Timeout, "
+        "Denied and so on). Alert on any rise.",
+}};
+
+const CounterMetric kHedges{{
+    .name = "forebay_hedged_reads_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {"result"},
+    .programs = "mount",
+    .help =
+        "Reads for which a second cache node was asked because the first took much longer than "
+        "nodes take: won (the second answered first), in_vain (the first did, or the second does "
+        "not have the block). Zero where all nodes are equally fast.",
+}};
+
+const CounterMetric kJobStall{{
+    .name = "forebay_job_stall_seconds_total",
+    .kind = MetricKind::kCounter,
+    .unit = "seconds",
+    .labels = {"link"},
+    .programs = "mount",
+    .help =
+        "Time that reads of jobs waited for S3, for cache nodes that did not answer, or in vain, "
+        "summed over reads. What each job waited for is in `forebay explain --job`.",
+}};
+
+const CounterMetric kSnapshotFetches{{
+    .name = "forebay_snapshot_fetches_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {"how"},
+    .programs = "mount",
+    .help = "Listings that a mount obtained: by a difference (difference), or whole because none "
+            "was here before (first), no difference led from that one (not_offered), it could not "
+            "be fetched (not_served) or did not lead to the listing that was announced (wrong).",
+    .stability = MetricStability::kEvolving,
+}};
+
+}  // namespace forebay::metric
