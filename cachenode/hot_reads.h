@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cachenode/store/block_hash.h"
 #include "common/model/block_id.h"
 
 namespace forebay {
@@ -36,7 +37,7 @@ class HotReads {
 
   /// To be kept while the block is being answered.
   [[nodiscard]] Reader Enter(const BlockId& block) {
-    return Reader(readers_[std::hash<BlockId>{}(block) % kCounters]);
+    return Reader(readers_[MixedHash(block) % kCounters]);
   }
   void CountSentOn() { sent_on_.fetch_add(1, std::memory_order_relaxed); }
   /// Readers that were told to go to another owner, since the start.

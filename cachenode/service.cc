@@ -21,6 +21,9 @@ namespace {
 // A link that was made a moment ago comes with the next heartbeat; this is how long its first
 // reader waits for that.
 constexpr std::chrono::seconds kNewLinkPatience{2};
+// A table comes with the answer to a question that has been asked already.
+constexpr std::chrono::milliseconds kNewRingPatience{500};
+constexpr std::chrono::milliseconds kNewRingLook{10};
 
 Status CheckBlock(const LinkSpec& link, const BlockRequest& request) {
   const BlockId& block = request.block;
@@ -126,6 +129,20 @@ Task<Result<CheckedRead>> Service::Checked(const std::string& message, const Pee
   co_return read;
 }
 
+// A reader that goes by a newer ring may come for a block that is not this node's any more, or not
+// its alone: before S3 is asked, the newer table, which is on its way, has a moment to come. Once
+// for each table: without a coordinator none comes.
+Task<void> Service::AwaitRing(std::uint64_t epoch) {
+  const Deadline deadline = Deadline::After(kNewRingPatience);
+  while (parts_.cluster.ring_epoch() < epoch && waited_for_ring_.load() < epoch) {
+    if (deadline.Expired()) {
+      waited_for_ring_.store(epoch);
+    } else {
+      co_await SleepFor(kNewRingLook);
+    }
+  }
+}
+
 Task<Result<RpcReply>> Service::ReadBlock(RpcCall call) {
   const TimePoint begin = Clock::now();
   Result<CheckedRead> read = co_await Checked(call.message, call.peer);
@@ -139,6 +156,8 @@ Task<Result<RpcReply>> Service::ReadBlock(RpcCall call) {
       co_return AnswerOf(*read, *place);
     }
   }
+  const bool is_behind = call.ring_epoch > parts_.cluster.ring_epoch();
+  if (is_behind && !parts_.store.Contains(read->request.block)) co_await AwaitRing(call.ring_epoch);
   const HotReads::Reader reader = parts_.hot_reads.Enter(read->request.block);
   if (read->request.may_go_on && reader.is_one_too_many()) {
     parts_.hot_reads.CountSentOn();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -80,8 +82,10 @@ class Service {
   Task<Result<std::vector<ColdBlock>>> BatchOf(const proto::FillBlocksRequest& request);
   Task<Result<CheckedRead>> Checked(const std::string& message, const PeerIdentity& peer);
   Task<Result<std::shared_ptr<const LinkSpec>>> FindLink(Uuid id);
+  Task<void> AwaitRing(std::uint64_t epoch);
 
   Parts parts_;
+  std::atomic<std::uint64_t> waited_for_ring_{0};  // in vain
   const std::uint64_t store_number_;  // names the store's segments for others, with their own names
   BucketCounts read_durations_;
   Metrics::Registration registration_;  // Last: its collector uses the above.

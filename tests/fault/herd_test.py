@@ -60,13 +60,12 @@ class Herd(scripted_s3.ScriptedS3Test):
             herds.append(herd)
         for herd in herds:
             self.assertEqual(herd.stdout.readline(), b"asked\n")
-        eventually(lambda: self.filling() is not None and self.gets() > 0, "somebody asks S3")
+        eventually(lambda: self.gets() > 0, "somebody asks S3")
         return herds
 
-    def filling(self):
-        """The node that fetches."""
-        return next((name for name, node in self.cluster.nodes.items()
-                     if node.metrics().get(("forebay_fills_in_flight", ""), 0) > 0), None)
+    def owner(self):
+        """The node that asks S3; the others take the block from it, since so many want it."""
+        return self.cluster.json("explain", "data/cold")["described"][0]["owners"][0]
 
     def assert_right(self, herds):
         for number, herd in herds:
@@ -88,7 +87,7 @@ class Herd(scripted_s3.ScriptedS3Test):
     def test_the_owners_death_costs_one_more(self):
         self.begin()
         herds = self.start_readers()
-        owner = self.filling()
+        owner = self.owner()
         self.assertEqual(self.gets(), 1)
         self.cluster.nodes[owner].kill()
         self.assert_right(enumerate(herds))
@@ -109,7 +108,7 @@ class Herd(scripted_s3.ScriptedS3Test):
             herd.kill()
         for name in self.MOUNTS:
             self.cluster.unmount(name)
-        eventually(lambda: self.cached() == 1, "the block is kept")
+        eventually(lambda: self.cached() >= 1, "the block is kept")
         mount = self.cluster.mount("data", "m1")
         self.assertTrue((mount / "cold").read_bytes() == self.block)
         self.assertEqual(self.gets(), 1)
