@@ -117,8 +117,6 @@ bool BlockClient::IsInAnotherZone(const NodeInfo& node) const {
   return !options_.zone.empty() && !node.zone.empty() && node.zone != options_.zone;
 }
 
-// Slow ones come after the others, and those that may be silent last: they are asked only when
-// nobody else has an answer.
 std::array<std::uint8_t, kOwnersPerPartition> BlockClient::OrderOf(
     const Directory& directory, std::span<const std::uint16_t> owners) const {
   std::array<std::uint8_t, kOwnersPerPartition> order{};
@@ -140,6 +138,8 @@ std::array<std::uint8_t, kOwnersPerPartition> BlockClient::OrderOf(
   return order;
 }
 
+// Slow ones come after the others, and those that may be silent last: they are asked only when
+// nobody else has an answer.
 BlockClient::Routes BlockClient::RoutesFor(const Directory& directory, const BlockId& block) {
   Routes routes;
   Routes slow;

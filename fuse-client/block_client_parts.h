@@ -51,8 +51,8 @@ struct BlockClient::Route {
   bool nearer = false;      ///< It is asked before the first owner, which is well.
 
   /// Whoever is asked out of turn need not wait for those whom we have waited for. A slow owner we
-  /// have not; it has the block, or is the one to get it. One that is
-  /// farther away than its copy likewise.
+  /// have not; it has the block, or is the one to get it. One that is farther away than its copy
+  /// likewise.
   void Describe(proto::ReadBlockRequest& message) const {
     message.set_spread(after_slow || after_hot);
     message.set_passed_over(!is_first_owner && !after_slow && !after_hot && !nearer);
