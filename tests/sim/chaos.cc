@@ -20,6 +20,7 @@ constexpr seconds kCalmAfter{20};
 constexpr seconds kPatience{150};
 constexpr milliseconds kLongest{6000};
 constexpr std::size_t kReadersOfMount = 3;
+constexpr std::size_t kHerd = 1000;
 constexpr std::size_t kReadsOfReader = 40;
 constexpr milliseconds kPauseOfReader{400};
 /// Silence and what the next owner takes: what one fault may cost a read (DESIGN section 2).
@@ -38,7 +39,7 @@ MembershipTimes Times() {
 
 std::string_view StoryName(Story story) {
   constexpr std::array<std::string_view, kStories> kNames = {
-      "calm", "killed", "stopped", "lost", "cut off", "no coordinator", "chaos"};
+      "calm", "killed", "stopped", "lost", "cut off", "no coordinator", "herd", "chaos"};
   return kNames[static_cast<std::size_t>(story)];
 }
 
@@ -248,6 +249,7 @@ void Chaos::DoOne(Machine& machine) {
   constexpr seconds kAway{5};
   switch (story_) {
     case Story::kCalm:
+    case Story::kHerd:
     case Story::kChaos:
       return;
     case Story::kKilled:
@@ -274,6 +276,14 @@ void Chaos::BeginReading() {
     for (std::size_t i = 0; i < kReadersOfMount; ++i) {
       mount->Read(kReadsOfReader, [this] { return world_.Random(data_.size()); }, kPauseOfReader);
     }
+  }
+}
+
+void Chaos::BeginHerd() {
+  const std::size_t object = world_.Random(data_.size());
+  for (const auto& mount : mounts_) {
+    for (std::size_t i = 0; i < kHerd / mounts_.size(); ++i)
+      mount->Read(1, [object] { return object; }, milliseconds(0));
   }
 }
 
@@ -353,6 +363,13 @@ void Chaos::JudgeGets() {
   }
 }
 
+// It is too much for one node alone.
+void Chaos::JudgeHerd() {
+  std::uint64_t sent_on = 0;
+  for (const auto& machine : machines_) sent_on += machine->node->sent_on();
+  if (sent_on == 0) Broken("one node answered a thousand readers alone");
+}
+
 void Chaos::Judge() {
   if (tally_.wrong > 0) Broken(fmt::format("{} reads had wrong bytes", tally_.wrong));
   if (tally_.failed > 0)
@@ -383,7 +400,11 @@ Outcome Chaos::Run() {
   } else {
     world_.After(seconds(1), [this] { DoOne(AnyNode()); });
   }
-  BeginReading();
+  if (story_ == Story::kHerd) {
+    BeginHerd();
+  } else {
+    BeginReading();
+  }
   world_.RunUntil(begin + kFaultsFor);
   MakeWell();
   FinishReading("of a job");
@@ -392,6 +413,7 @@ Outcome Chaos::Run() {
   ReadAll();
   FinishReading("of all objects");
   if (story_ != Story::kChaos && story_ != Story::kLost) JudgeGets();
+  if (story_ == Story::kHerd) JudgeHerd();
   const std::uint64_t before = s3_.gets();
   ReadAll();
   FinishReading("of all objects once more");

@@ -24,9 +24,10 @@ enum class Story : std::uint8_t {
   kLost = 3,     ///< One machine is gone, and says nothing.
   kCutOff = 4,   ///< One node is cut off from all others, and comes back.
   kAlone = 5,    ///< There is no coordinator any more, and nodes restart.
-  kChaos = 6,    ///< Everything, at random, and messages are lost, late, reset and damaged.
+  kHerd = 6,     ///< A thousand readers at the same moment want one block that nobody has yet.
+  kChaos = 7,    ///< Everything, at random, and messages are lost, late, reset and damaged.
 };
-inline constexpr std::size_t kStories = 7;
+inline constexpr std::size_t kStories = 8;
 std::string_view StoryName(Story story);
 
 /// What one run, or many, came to.
@@ -87,11 +88,13 @@ class Chaos {
   void ScheduleFaults();
   void DoOne(Machine& machine);
   void BeginReading();
+  void BeginHerd();
   void MakeWell();
   void ReadAll();
   void FinishReading(const char* when);
   void Judge();
   void JudgeGets();
+  void JudgeHerd();
   void NoteGet(std::size_t object, const std::string& node);
   bool SomebodyReads() const;
   void Broken(std::string sentence);

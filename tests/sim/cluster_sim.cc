@@ -39,11 +39,13 @@ class Runs {
 
   void Work() {
     const forebay::sim::Beginnings beginnings;
-    const forebay::sim::Dataset data(kObjects);
+    const forebay::sim::Dataset single(kObjects, 1);
+    const forebay::sim::Dataset twice(kObjects, 2);
     forebay::sim::NodeShared shared;
     for (;;) {
       const std::uint64_t seed = next_++;
       if (seed >= options_.first + options_.count) return;
+      const forebay::sim::Dataset& data = seed / 12 % 2 == 0 ? single : twice;
       forebay::sim::Chaos chaos(seed, StoryOf(seed), beginnings, data, shared);
       const Outcome outcome = chaos.Run();
       const std::scoped_lock lock(mutex_);

@@ -18,13 +18,14 @@ const std::string kPrefix = "data/";
 
 }  // namespace
 
-Dataset::Dataset(std::size_t objects) {
+Dataset::Dataset(std::size_t objects, std::uint32_t replicas) {
   link_.id.bytes.fill(1);
   link_.name = "data";
   link_.origin.bucket = "bucket";
   link_.origin.prefix = kPrefix;
   link_.origin.endpoint = "http://127.0.0.1:7480";
   link_.domain.bytes.fill(2);
+  link_.replicas = replicas;
   for (std::size_t i = 0; i < objects; ++i) {
     BlockRequest request;
     request.link = link_.id;

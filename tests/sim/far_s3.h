@@ -17,7 +17,7 @@ namespace forebay::sim {
 /// number.
 class Dataset {
  public:
-  explicit Dataset(std::size_t objects);
+  Dataset(std::size_t objects, std::uint32_t replicas);
 
   const LinkSpec& link() const { return link_; }
   std::size_t size() const { return requests_.size(); }

@@ -148,9 +148,14 @@ SimNode::SimNode(World& world, Network& network, FarS3& s3, const Dataset& data,
   PeerSourceOptions peers;
   peers.self = options_.id;
   peers_ = std::make_unique<PeerSource>(std::move(peers), cluster_);
+  CopySenderOptions copies;
+  copies.self = options_.id;
+  copies_ = std::make_unique<CopySender>(std::move(copies), cluster_);
   world_.SetBuilder(nullptr);
   filler_ = std::make_unique<Filler>(FillerOptions(), io_, *disk.blocks, *peers_, origin_,
                                      counters_, shared.history);
+  filler_->NotifyKept(
+      [this](const ColdBlock& cold, bool from_peer) { copies_->Add(cold, from_peer); });
   reader_ = std::make_unique<BlockReader>(*disk.blocks, *filler_, counters_, shared.history);
   batches_ = std::make_unique<BatchFiller>(*disk.blocks, *filler_);
   service_ = std::make_unique<Service>(Service::Parts{.cluster = cluster_,
@@ -160,7 +165,9 @@ SimNode::SimNode(World& world, Network& network, FarS3& s3, const Dataset& data,
                                                       .store = *disk.blocks,
                                                       .history = shared.history,
                                                       .verify_pace = verify_pace_,
+                                                      .copy_pace = copy_pace_,
                                                       .send_pace = send_pace_,
+                                                      .hot_reads = hot_reads_,
                                                       .metrics = shared.metrics,
                                                       .refresh_links = [] {}});
   ClientPoolOptions pool;
@@ -175,6 +182,7 @@ SimNode::SimNode(World& world, Network& network, FarS3& s3, const Dataset& data,
   server.on_newer_epoch = [](std::uint64_t) {};
   network_.Listen(address_, std::move(server));
   peers_->Start(options_.restarted);
+  copies_->Start();
   Spawn(io_.At(0), Beat());
   process_.RunReady();
 }

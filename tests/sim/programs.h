@@ -12,7 +12,9 @@
 #include "cachenode/block_reader.h"
 #include "cachenode/byte_pace.h"
 #include "cachenode/cluster_view.h"
+#include "cachenode/copy_sender.h"
 #include "cachenode/filler.h"
+#include "cachenode/hot_reads.h"
 #include "cachenode/node_counters.h"
 #include "cachenode/origin.h"
 #include "cachenode/peer_source.h"
@@ -106,7 +108,8 @@ struct NodeShared {
   Metrics metrics;
 };
 
-/// A cache node: the real Service, BlockReader, Filler and PeerSource, over blocks in memory.
+/// A cache node: the real Service, BlockReader, Filler, PeerSource and CopySender, over blocks in
+/// memory.
 class SimNode : private Program {
  public:
   struct Options {
@@ -125,6 +128,7 @@ class SimNode : private Program {
   const std::string& address() const { return address_; }
   std::uint64_t ring_epoch() const { return cluster_.ring_epoch(); }
   std::size_t fills() const { return filler_->in_flight(); }
+  std::uint64_t sent_on() const { return hot_reads_.sent_on(); }
   bool Has(const BlockId& block) const { return disk_.blocks->Contains(block); }
 
  private:
@@ -141,7 +145,9 @@ class SimNode : private Program {
   NodesS3 s3_;
   Origin origin_;
   BytePace verify_pace_{0};
+  BytePace copy_pace_{0};
   SendPace send_pace_{0};
+  HotReads hot_reads_;
   std::unique_ptr<Filler> filler_;
   std::unique_ptr<BlockReader> reader_;
   std::unique_ptr<BatchFiller> batches_;
@@ -149,6 +155,7 @@ class SimNode : private Program {
   IoPool io_{"node", 1};
   std::unique_ptr<ClientPool> coordinator_;
   std::unique_ptr<PeerSource> peers_;
+  std::unique_ptr<CopySender> copies_;
 };
 
 /// What all reads of a run have come to.
