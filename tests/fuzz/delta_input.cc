@@ -23,12 +23,13 @@ class TwoGenerations {
  public:
   TwoGenerations() {
     const std::string md5 = "d41d8cd98f00b204e9800998ecf8427e";
+    const std::string multipart = md5 + "-2";
     const std::vector<ListedKey> before = {{.key = "a/b/c", .size = 9, .etag = md5},
                                            {.key = "a/b/d", .size = 8, .etag = "opaque"},
                                            {.key = "a//x", .size = 1, .etag = md5},
                                            {.key = "e/", .etag = md5, .mtime_unix_s = 5},
                                            {.key = "f/g", .size = 1, .etag = md5}};
-    const std::vector<ListedKey> after = {{.key = "a/b", .size = 7, .etag = md5 + "-2"},
+    const std::vector<ListedKey> after = {{.key = "a/b", .size = 7, .etag = multipart},
                                           {.key = "a/c/d", .size = 8, .etag = "other"},
                                           {.key = "b//x", .size = 1, .etag = md5},
                                           {.key = "e/", .etag = md5, .mtime_unix_s = 6},

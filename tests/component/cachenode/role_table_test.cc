@@ -42,6 +42,7 @@ TEST_F(NodeTest, EachMethodIsForItsRolesAlone) {
       {Method::kOpenSegment, {proto::ROLE_CLIENT}},
       {Method::kCheckBlocks, {proto::ROLE_CLIENT, proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},
       {Method::kFillBlocks, {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},
+      {Method::kCopyBlocks, {proto::ROLE_NODE, proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},
       {Method::kDescribeBlocks, {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},
       {Method::kEvictBlocks, {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},
       {Method::kVerifyBlocks, {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},

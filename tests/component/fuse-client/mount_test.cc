@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <thread>
 
@@ -27,6 +28,7 @@
 #include "fuse-client/mountpoint.h"
 #include "tests/fakes/fake_coordinator.h"
 #include "tests/fakes/fake_node.h"
+#include "tests/fakes/held_pages.h"
 #include "tests/fakes/sample_link.h"
 #include "tests/fakes/temp_dir.h"
 
@@ -197,9 +199,17 @@ TEST_F(MountTest, AfterAWalkASmallFileCostsOneReadAndWithTheCacheWarmNothing) {
   EXPECT_LE(Count("open"), 1u);
   EXPECT_LE(Count("opendir"), 1u);
   EXPECT_LE(Count("flush"), 1u);
+  // A kernel that is short of memory, or reclaims ahead, may have taken some pages by now.
+  std::vector<std::unique_ptr<fakes::HeldPages>> pages;
+  pages.reserve(paths.size());
+  for (const std::string& path : paths) {
+    pages.push_back(std::make_unique<fakes::HeldPages>(mnt_ + "/" + path));
+    ASSERT_TRUE(pages.back()->held());
+  }
+  const std::uint64_t reads = Count("read");
   for (const std::string& path : paths) ReadAll(mnt_ + "/" + path);
   Walk();
-  EXPECT_EQ(Count("read"), static_cast<std::uint64_t>(kSmallFiles));
+  EXPECT_EQ(Count("read"), reads);
   EXPECT_EQ(Count("lookup"), 0u);
   EXPECT_LE(Count("readdirplus"), 20u);
 }

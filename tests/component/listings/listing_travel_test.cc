@@ -164,11 +164,12 @@ class ListingTravelTest : public ClusterTest {
   }
 
   static std::uint64_t Value(const Metrics& metrics, const std::string& series) {
+    // Behind a newline: the lines that describe it begin with a hash.
     const std::string text = const_cast<Metrics&>(metrics).Render();
-    const std::size_t at = text.find(series + " ");
+    const std::size_t at = text.find("\n" + series + " ");
     return at == std::string::npos
                ? 0
-               : static_cast<std::uint64_t>(std::stod(text.substr(at + series.size() + 1)));
+               : static_cast<std::uint64_t>(std::stod(text.substr(at + series.size() + 2)));
   }
   std::uint64_t Sent(const std::string& what) const {
     return Value(metrics_, "forebay_snapshot_sent_bytes_total{what=\"" + what + "\"}");
