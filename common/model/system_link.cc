@@ -19,9 +19,8 @@ constexpr std::size_t kHalfDigits = 16;
 template <typename Number>
 std::optional<Number> ParseAll(std::string_view text, int base) {
   Number number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number, base);
-  if (error != std::errc() || stop != end) return std::nullopt;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+  if (error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
   return number;
 }
 

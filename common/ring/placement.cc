@@ -176,11 +176,12 @@ void Placement::SpreadOverZones(std::size_t rank) {
       break;
     }
   }
+  const auto nodes = static_cast<std::uint16_t>(nodes_.size());  // at most kMaxRingNodes
   for (std::size_t p = 0; p < kPartitions; ++p) {
     if (Owner(p, rank) != kNoOwner) continue;
     std::uint16_t cheapest = kNoOwner;
     std::uint64_t least = 0;
-    for (std::uint16_t node = 0; node < nodes_.size(); ++node) {
+    for (std::uint16_t node = 0; node < nodes; ++node) {
       if (weights_[node] == 0 || !fits(p, node)) continue;
       const std::uint64_t cost = rendezvous_.Cost(static_cast<std::uint32_t>(p), node);
       if (cheapest != kNoOwner && cost >= least) continue;

@@ -107,7 +107,7 @@ template <typename T>
 bool DeltaReader::Take(T& value) {
   std::string_view bytes;
   if (!TakeBytes(sizeof value, bytes)) return false;
-  std::memcpy(&value, bytes.data(), sizeof value);
+  std::memcpy(&value, bytes.data(), bytes.size());
   return true;
 }
 
@@ -160,7 +160,7 @@ bool DeltaReader::TakeMark(std::uint8_t bits, DeltaEntry& entry) {
   if ((bits & Bits::kMarked) == 0) return (bits & Bits::kPosix) == 0;
   FolderMark mark;
   if (!Take(mark.mtime_unix_s) || !TakePosix(bits, mark.posix)) return false;
-  entry.mark = std::move(mark);
+  entry.mark = mark;
   return true;
 }
 

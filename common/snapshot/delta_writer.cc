@@ -72,15 +72,14 @@ class TreeComparison {
   }
 
   void AppendFolder(std::optional<FolderMark> mark, std::string& out) {
-    writer_.Append(
-        {.kind = DeltaEntry::Kind::kFolder, .path = now_.path(), .mark = std::move(mark)}, out);
+    writer_.Append({.kind = DeltaEntry::Kind::kFolder, .path = now_.path(), .mark = mark}, out);
   }
 
   // A folder without a mark shows by what it holds.
   void Add(std::string& out) {
     if (!now_.row().is_directory()) return AppendFile(out);
     std::optional<FolderMark> mark = marks_after_.MarkOf(now_.row());
-    if (mark) AppendFolder(std::move(mark), out);
+    if (mark) AppendFolder(mark, out);
   }
 
   void Compare(std::string& out) {
@@ -93,9 +92,9 @@ class TreeComparison {
     }
     std::optional<FolderMark> mark = marks_after_.MarkOf(now);
     if (then.is_directory()) {
-      if (mark != marks_before_.MarkOf(then)) AppendFolder(std::move(mark), out);
+      if (mark != marks_before_.MarkOf(then)) AppendFolder(mark, out);
     } else if (mark) {
-      AppendFolder(std::move(mark), out);
+      AppendFolder(mark, out);
     } else {
       writer_.Append({.kind = DeltaEntry::Kind::kRemoved, .path = then_.path()}, out);
     }

@@ -263,6 +263,7 @@ void ServerConnection::OnClosed(const Error& why) {
   }
   // Cancelling may end calls, which changes the map.
   std::vector<std::shared_ptr<ActiveCall>> calls;
+  calls.reserve(calls_.size());
   for (const auto& [id, call] : calls_) calls.push_back(call);
   for (const auto& call : calls) call->cancel.emit(asio::cancellation_type::terminal);
 }
