@@ -106,7 +106,13 @@ Chaos::Chaos(std::uint64_t seed, Story story, const Beginnings& beginnings, cons
   }
 }
 
-Chaos::~Chaos() { SetNetwork(nullptr); }
+Chaos::~Chaos() {
+  // What still waits for an answer gives it up as it ends.
+  mounts_.clear();
+  machines_.clear();
+  coordinator_.reset();
+  SetNetwork(nullptr);
+}
 
 void Chaos::StartNode(Machine& machine, bool restarted) {
   SimNode::Options options;
