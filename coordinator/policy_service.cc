@@ -287,6 +287,15 @@ Task<Result<RpcReply>> PolicyService::ListPins(RpcCall call) {
 
 // --- Quotas and priorities
 
+/// Persists what `change` makes of the link.
+Task<Status> PolicyService::Decide(Uuid id, LinkChange change) {
+  auto decide = [this, id, change = std::move(change)] {
+    return parts_.links.Decide(id, change, {});
+  };
+  Status decided = co_await parts_.offload.Run(std::move(decide));
+  co_return decided;
+}
+
 Task<Result<RpcReply>> PolicyService::SetQuota(RpcCall call) {
   proto::SetQuotaRequest request;
   Status good = ParseMessage(call.message, request);
@@ -306,11 +315,8 @@ Task<Result<RpcReply>> PolicyService::SetQuota(RpcCall call) {
   reply.set_quota_bytes(quota);
   reply.set_changed(link->spec.quota_bytes != quota);
   if (reply.changed()) {
-    auto set = [this, id, quota] {
-      return parts_.links.Decide(
-          id, [quota](LinkSpec& spec, std::uint64_t) { spec.quota_bytes = quota; }, {});
-    };
-    Status decided = co_await parts_.offload.Run(std::move(set));
+    auto change = [quota](LinkSpec& spec, std::uint64_t) { spec.quota_bytes = quota; };
+    Status decided = co_await Decide(id, std::move(change));
     if (!decided) co_return Fail(decided.error());
   }
   std::vector<std::string> not_told = co_await TellLinks(call.deadline);
@@ -338,11 +344,8 @@ Task<Result<RpcReply>> PolicyService::SetPriority(RpcCall call) {
   proto::SetPriorityReply reply;
   for (const LinkSpec& link : *links) {
     if (link.priority == priority) continue;
-    auto set = [this, id = link.id, priority] {
-      return parts_.links.Decide(
-          id, [priority](LinkSpec& spec, std::uint64_t) { spec.priority = priority; }, {});
-    };
-    Status decided = co_await parts_.offload.Run(std::move(set));
+    auto change = [priority](LinkSpec& spec, std::uint64_t) { spec.priority = priority; };
+    Status decided = co_await Decide(link.id, std::move(change));
     if (!decided) co_return Fail(decided.error());
     reply.set_changed(true);
   }
@@ -363,11 +366,8 @@ Task<Result<RpcReply>> PolicyService::SetReplicas(RpcCall call) {
   reply.set_replicas(*replicas);
   for (const LinkSpec& link : *links) {
     if (link.replicas == *replicas) continue;
-    auto set = [this, id = link.id, copies = *replicas] {
-      return parts_.links.Decide(
-          id, [copies](LinkSpec& spec, std::uint64_t) { spec.replicas = copies; }, {});
-    };
-    Status decided = co_await parts_.offload.Run(std::move(set));
+    auto change = [copies = *replicas](LinkSpec& spec, std::uint64_t) { spec.replicas = copies; };
+    Status decided = co_await Decide(link.id, std::move(change));
     if (!decided) co_return Fail(decided.error());
     reply.set_changed(true);
   }

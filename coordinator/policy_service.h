@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -56,6 +57,8 @@ class PolicyService {
                                           std::vector<proto::PinRecord> wanted, Deadline deadline);
   /// The links that a name means: itself, or the parts of a set.
   Result<std::vector<LinkSpec>> Named(const std::string& name) const;
+  using LinkChange = std::function<void(LinkSpec& spec, std::uint64_t version)>;
+  Task<Status> Decide(Uuid id, LinkChange change);
   Status CheckQuota(const LinkSpec& link, std::vector<proto::PinRecord> pins) const;
   std::uint64_t PinnedBytesOf(const Uuid& link) const;
   /// Tells the nodes what was decided about links; those that do not know it yet.
