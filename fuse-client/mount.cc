@@ -74,7 +74,7 @@ MountDaemon::MountDaemon(const MountConfig& config, std::string device, ProgramS
       trust_dir_(std::move(trust_dir)),
       services_(services),
       keeper_(keeper),
-      host_id_(MachineId()),
+      host_id_(config.local_reads == LocalReadsFrom::kNetwork ? "" : MachineId()),
       memory_(config.memory_limit),
       metrics_(services.metrics),
       control_("mount-ctl", 1),

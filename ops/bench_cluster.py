@@ -1,5 +1,5 @@
-"""The cluster that ops/bench measures: nodes as on machines of their own, reached over TCP, with certificates and TLS or
-without; and what may be left out of it, to see what it costs."""
+"""The cluster that ops/bench measures, with certificates and TLS or without; and what may be left out of it, to see what it
+costs."""
 
 import json
 import pathlib
@@ -9,12 +9,13 @@ import tempfile
 from local_cluster import Cluster, ClusterError, remove
 
 MEMORY_DISK = "/dev/shm"
+OVER_NETWORK = ("--local-reads", "network")
 NO_FUSE = ("there is no way to read through Forebay without FUSE: the mount is its only client, and a reader made for this bench "
            "would say nothing about one. `ops/bench store` measures a node's store alone")
 WITHOUT = {
     "s3": "no S3: everything is preloaded before epoch 1",
     "disk": "no disk: the caches are in memory (tmpfs)",
-    "network": "no network: nodes of this machine are reached through their UNIX sockets",
+    "network": "no network: every mount reads the nodes of this machine as such, out of their files",
 }
 
 
@@ -44,10 +45,13 @@ class BenchCluster(Cluster):
             trust = self.folder / f"{name}.trust"
             self._join("node", trust, name)
             options = (*options, "--trust-dir", trust)
-        node = super().start_node(name, size, *options, wait=wait, directories=directories)
-        if "network" not in self.without:
-            (self.folder / "run" / f"node-{name}.sock").unlink()  # a mount then finds TCP alone
-        return node
+        return super().start_node(name, size, *options, wait=wait, directories=directories)
+
+    def mount(self, source, name, *options, wait=True):
+        """Nodes are reached over TCP, as those of other machines, where `options` do not say how."""
+        if "--local-reads" not in options and "network" not in self.without:
+            options = (*options, *OVER_NETWORK)
+        return super().mount(source, name, *options, wait=wait)
 
     def _join(self, role, trust, name):
         if role not in self.tokens:

@@ -1,5 +1,5 @@
-"""The parts of ops/bench that read one data set with a number of readers: small files and shards whole, and pieces of
-shards at random."""
+"""The parts of ops/bench that read one data set with a number of readers: small files, files of a few MB and shards whole, and
+pieces of shards at random."""
 
 import dataclasses
 import json
@@ -16,6 +16,7 @@ from sample_data import SHARD_BYTES, SampleData
 SHARDS, BIG_SHARDS, BIG_BYTES = 4, 2, 3 << 29
 PIECE = 150_000        # bytes of a sample in a shard; never at a block's edge
 SPARSE_SHARE = 0.02
+MIDDLE_MB, MIDDLE_BYTES = (1, 4, 8), 400_000_000  # between the two modes
 # The big shards are in S3's memory, and on the disk themselves and in each subject's cache.
 BIG_MEMORY, BIG_DISK = 4 * BIG_SHARDS * BIG_BYTES, 8 * BIG_SHARDS * BIG_BYTES
 READERS = {"files": (1, 2, 8), "shards": (1, 2)}
@@ -33,6 +34,7 @@ class Kind:
     data: str             # kinds of one name share the files and the bucket
     words: tuple = ()     # read_files reads pieces in place of whole files
     same: bool = False    # each read takes the same pieces in the same order
+    rows: tuple = ("large",)  # of bench_subjects.Forebay, beside those that every kind has
 
     def make(self, folder):
         if self.unit == "files":
@@ -42,14 +44,19 @@ class Kind:
 
 
 def kinds(wanted, options, free_memory, free_disk):
-    """Those of the workloads `small` and `shards`."""
+    """Those of the workloads `small`, `middle` and `shards`."""
     found = []
     if "small" in wanted:
         for kilobytes in options.file_kb or (39, 5, 150):
             name = "small" if kilobytes == 39 else f"small-{kilobytes}k"
             # No more bytes than the files of 39 KB have.
             count = max(1, min(options.files, options.files * 39 // kilobytes))
-            found.append(Kind(name, "files", count, 1000 * kilobytes, name))
+            found.append(Kind(name, "files", count, 1000 * kilobytes, name, rows=("local", "socket")))
+    if "middle" in wanted:
+        for megabytes in MIDDLE_MB:
+            name = f"middle-{megabytes}m"
+            found.append(Kind(name, "files", MIDDLE_BYTES // (megabytes * 1_000_000), megabytes * 1_000_000, name,
+                              rows=("local", "large")))
     if "shards" in wanted:
         size = options.shard_mb * 1_000_000 if options.shard_mb else SHARD_BYTES
         found.append(Kind("shards", "shards", SHARDS, size, "shards"))
@@ -90,7 +97,7 @@ class Workload:
     def prepare(self):
         self.folder.mkdir()
         self.bench.start()
-        self.forebays = [bench_subjects.Forebay(cluster, self.name) for cluster in self.bench.clusters]
+        self.forebays = [bench_subjects.Forebay(cluster, self.name, self.kind.rows) for cluster in self.bench.clusters]
         if self.fresh:
             with step(f"{self.name}: making the files and uploading them", self.bench.out):
                 self.kind.make(self.source)

@@ -162,7 +162,7 @@ def print_tables(figures, say):
 
 
 def to_hold(figures):
-    """As bench_report.to_hold has it: what no machine's speed decides."""
+    """As bench_report.to_hold has it: what no machine's speed decides, and the figures to reach."""
     entry, lists = figures["snapshot"]["bytes"] / figures["snapshot"]["objects"], figures["lists_per_page"]
     most_lists = 1.3 + 300_000 / figures["keys"]  # 300 more find out where to divide, however few the keys
     memory = figures["coordinator_peak_mib"]
@@ -171,3 +171,15 @@ def to_hold(figures):
             ("LISTs a page of 1,000 keys", f"{lists:.3f}", f"<= {most_lists:.3f}", lists <= most_lists),
             ("MiB of memory of the coordinator", f"{memory:,.0f}", "< 1,024", memory < 1024)):
         yield {"workload": "namespace", "what": what, "measured": measured, "wanted": wanted, "holds": holds, "decides": True}
+    median, mounts, walks = statistics.median, figures["mount_seconds"], figures["walks"]
+    link, lookups = median(figures["rates"]["forebay link"]), figures["snapshot"]["lookups_per_second"]
+    find = {walk: median(ours / native for ours, native in zip(walks["forebay"][walk], walks["native"][walk]))
+            for walk in ("first", "second")}
+    for what, measured, wanted, holds in (
+            ("objects/s until the link is ready", f"{link:,.0f}", ">= 400,000", link >= 400_000),
+            ("lookups/s of one core", f"{lookups:,.0f}", ">= 1,500,000", lookups >= 1_500_000),
+            ("s to mount, its snapshot to fetch", f"{mounts['first']:.2f}", "< 0.2", mounts["first"] < 0.2),
+            ("s to mount, its snapshot on the disk", f"{mounts['again']:.2f}", "< 0.2", mounts["again"] < 0.2),
+            ("first find against the local file system", f"{find['first']:.2f}x", ">= 0.35x", find["first"] >= 0.35),
+            ("second find against the local file system", f"{find['second']:.2f}x", ">= 0.95x", find["second"] >= 0.95)):
+        yield {"workload": "namespace", "what": what, "measured": measured, "wanted": wanted, "holds": holds, "decides": False}

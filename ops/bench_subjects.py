@@ -67,37 +67,42 @@ def native(source):
 SMALL_MODE = ("--mode", "small")
 LARGE_MODE = ("--mode", "large")
 BY_SOCKET = ("--local-reads", "socket")
+FROM_FILES = ("--local-reads", "files")
 
 
 class Forebay:
-    """One link of a cluster: a mount that stays, and others that are made anew for each read."""
+    """One link of a cluster: a mount that stays, and others that are made anew for each read. `rows` says which."""
 
-    def __init__(self, cluster, link):
-        self.cluster, self.link = cluster, link
+    def __init__(self, cluster, link, rows):
+        self.cluster, self.link, self.rows = cluster, link, rows
         self.stays, self.fresh = f"{link}-mnt", []
 
     def start(self, source):
         self.cluster.cli("link", source, "--as", self.link)
         self.cluster.mount(self.link, self.stays, *SMALL_MODE)
         if self.cluster.tls:
-            return [self._dropped("forebay_tls_dropped", "forebay over TLS, page cache dropped", slow=True),
-                    self._new_mount("forebay_tls_new_mount", "forebay over TLS, new mount, warm nodes", slow=True)]
-        large = []
-        if self.link == "shards":
-            large = [
-                self._new_mount("forebay_large", "forebay, large mode, new mount", *LARGE_MODE),
-                self._new_mount("forebay_large_by_socket", "the same, all bytes over sockets", *LARGE_MODE, *BY_SOCKET)]
-        return [
+            found = [self._dropped("forebay_tls_dropped", "forebay over TLS, page cache dropped", slow=True),
+                     self._new_mount("forebay_tls_new_mount", "forebay over TLS, new mount, warm nodes", slow=True)]
+            if "large" in self.rows:
+                found.append(self._new_mount("forebay_tls_large", "the same, large mode", *LARGE_MODE, slow=True))
+            return found
+        found = [
             self._subject("forebay_epoch1", "forebay, epoch 1, " + (
                 "preloaded" if "s3" in self.cluster.without else "nothing cached"), self.stays, self._empty,
                 cold=True, slow=True),
             self._dropped("forebay_dropped", "forebay, epoch 2, page cache dropped"),
             self._new_mount("forebay_new_mount", "forebay, new mount, nodes' memory warm"),
-            self._new_mount("forebay_by_socket", "the same, all bytes over sockets", *SMALL_MODE, *BY_SOCKET),
-            *large,
-            self._subject("forebay_hot", "forebay, page cache warm", self.stays, nothing, warm=True,
-                          peer="s3fs_warm_allowed"),
         ]
+        if "local" in self.rows:
+            found.append(self._new_mount("forebay_local", "the same, nodes on this machine", *SMALL_MODE, *FROM_FILES))
+        if "socket" in self.rows:
+            found.append(self._new_mount("forebay_by_socket", "the same, bytes over their sockets", *SMALL_MODE, *BY_SOCKET))
+        if "large" in self.rows:
+            found += [
+                self._new_mount("forebay_large", "forebay, large mode, new mount", *LARGE_MODE),
+                self._new_mount("forebay_large_local", "the same, nodes on this machine", *LARGE_MODE, *FROM_FILES)]
+        return found + [self._subject("forebay_hot", "forebay, page cache warm", self.stays, nothing, warm=True,
+                                      peer="s3fs_warm_allowed")]
 
     def _dropped(self, key, title, **more):
         return self._subject(key, title, self.stays, drop_page_cache, **more)

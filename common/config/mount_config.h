@@ -24,8 +24,9 @@ enum class JobFrom : std::uint8_t {
 
 /// Where a mount reads what a node of its machine holds.
 enum class LocalReadsFrom : std::uint8_t {
-  kFiles,   ///< Out of the node's files, where the node says.
-  kSocket,  ///< Over the node's socket.
+  kFiles,    ///< Out of the node's files, where the node says.
+  kSocket,   ///< Over the node's socket.
+  kNetwork,  ///< As of a node of another machine.
 };
 
 /// How the kernel reads files (docs/SEMANTICS.md).

@@ -14,8 +14,9 @@ from bench_page import check_page
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = pathlib.Path(os.environ.get("FOREBAY_BIN", "")).resolve()
 FILES, SECONDS = 200, 300
-OURS = {"forebay_epoch1", "forebay_dropped", "forebay_new_mount", "forebay_by_socket", "forebay_hot"}
-LARGE = {"forebay_large", "forebay_large_by_socket"}  # of whole shards
+OF_ALL = {"forebay_epoch1", "forebay_dropped", "forebay_new_mount", "forebay_hot"}
+OURS = OF_ALL | {"forebay_local", "forebay_by_socket"}
+LARGE = {"forebay_large", "forebay_large_local"}
 OVER_TLS = {"forebay_tls_dropped", "forebay_tls_new_mount"}
 EVERY = {"native_hot", "native_cold", *OURS} - {"forebay_epoch1"}  # read with each number of readers
 
@@ -91,8 +92,7 @@ class BenchTest(unittest.TestCase):
         self.assertEqual([(part["name"], part["reads"], part["blocks"], part["failed"]) for part in (whole, pieces)],
                          [("shards", 4, 12, []), ("random", 4 * 80, 12, [])])
         for part in (whole, pieces):
-            large = LARGE if part is whole else set()
-            self.assertEqual({subject["key"] for subject in part["subjects"]}, OURS | large | {"native_hot", "native_cold"})
+            self.assertEqual({subject["key"] for subject in part["subjects"]}, OF_ALL | LARGE | {"native_hot", "native_cold"})
             cold, = (visit for visit in part["visits"] if visit["subject"] == "forebay_epoch1")
             self.assertTrue(12 <= cold["gets"] <= 24, cold)
             self.assertEqual((cold["gets_of_nodes"], cold["get_bytes"]), (cold["gets"], 48_000_000))

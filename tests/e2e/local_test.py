@@ -105,6 +105,13 @@ class Local(E2eTest):
         self.assertEqual(sum(self.stats()["placed_reads"].values()), 0)
         self.assertGreater(self.stats()["read_bytes"]["local"], 0)
 
+    def test_as_of_another_machine_where_it_is_asked_for(self):
+        self.begin("--local-reads", "network")
+        self.read_all()
+        self.assertEqual(sum(self.stats()["placed_reads"].values()), 0)
+        self.assertEqual(self.stats()["read_bytes"]["local"], 0)
+        self.assertGreater(self.stats()["read_bytes"]["peer"], 0)
+
     def test_nodes_die_under_their_readers(self):
         self.begin()
         self.read_out_of_files()
