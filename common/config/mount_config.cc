@@ -146,15 +146,15 @@ void AddResources(ConfigSection& section, MountConfig& config) {
               "large: past the page cache, in pieces of up to 1 MiB, for a quarter of the CPU time "
               "a byte; for shards, on kernels from Linux 6.6 on (others do as with small). auto: "
               "large where half of the link's bytes are in objects of at least 8 MiB.");
-  section.Add("local_reads",
-              Choice(config.local_reads,
-                     {{"files", LocalReadsFrom::kFiles},
-                      {"socket", LocalReadsFrom::kSocket},
-                      {"network", LocalReadsFrom::kNetwork}}),
-              "How what a node of this machine holds is read. files: the node passes its files, "
-              "open for reading, and says where the bytes lie; the mount reads and verifies them "
-              "itself. socket: the node sends them over its UNIX socket. network: no node counts as one of "
-              "this machine; for measurements.");
+  section.Add(
+      "local_reads",
+      Choice(config.local_reads, {{"files", LocalReadsFrom::kFiles},
+                                  {"socket", LocalReadsFrom::kSocket},
+                                  {"network", LocalReadsFrom::kNetwork}}),
+      "How what a node of this machine holds is read. files: the node passes its files, "
+      "open for reading, and says where the bytes lie; the mount reads and verifies them "
+      "itself. socket: the node sends them over its UNIX socket. network: no node counts as one of "
+      "this machine; for measurements.");
   section.Add("metrics_listen", LoopbackAddress(config.metrics_listen),
               "Where Prometheus finds /metrics, with /livez and /readyz beside it. Each mount of a "
               "machine needs a port of its own.");
