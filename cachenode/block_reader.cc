@@ -86,6 +86,7 @@ Task<Result<Cells>> BlockReader::Decide(const CheckedRead& read, Tally& tally, D
     // 4. Join the running fill, or begin one. No seat: it has landed since step 1, look again.
     ColdBlock cold{read.link, request.object, request.block, request.passed_over};
     cold.spread = request.spread;
+    cold.wanted = request.range;
     const Filler::Seat seat = filler_.JoinOrStart(cold, look < kLooks && !hangs);
     if (!seat.fill) continue;
     if (seat.leads) tally.Began(seat.fill);

@@ -25,6 +25,10 @@ struct ColdBlock {
   /// Asked for as a further copy (LinkSpec::replicas), which drives nothing out that is in use.
   bool copy = false;
 
+  /// What the reader wants of it, or empty: nobody in particular. Says where the fill begins
+  /// (fill_order.h), never what it brings.
+  BlockRange wanted = {};
+
   /// Nobody waits for it yet.
   bool in_background() const { return urgency != Urgency::kReader; }
 };

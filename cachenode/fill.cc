@@ -21,6 +21,16 @@ bool Fill::GiveUp() {
          wishes == kGivenUp;
 }
 
+void Fill::Want(BlockRange cells) {
+  const std::scoped_lock lock(mutex_);
+  if (!first_cells_ || cells.begin < first_cells_->begin) first_cells_ = cells;
+}
+
+BlockRange Fill::first_cells() const {
+  const std::scoped_lock lock(mutex_);
+  return first_cells_.value_or(Whole());
+}
+
 void Fill::Hold(MemoryBudget::Reservation memory) {
   const std::scoped_lock lock(mutex_);
   unused_memory_ = std::move(memory);
@@ -30,8 +40,9 @@ void Fill::StartOver() {
   const std::scoped_lock lock(mutex_);
   unused_memory_.Release();
   memory_.reset();
+  part_ = Whole();
   received_ = 0;
-  checksums_.clear();
+  std::ranges::fill(cells_, CellState::kUntouched);
 }
 
 void Fill::MarkGet() {
@@ -55,17 +66,41 @@ bool Fill::is_from_peer() const {
   return !costs_get_ && memory_;
 }
 
+void Fill::BeginPart(BlockRange part) {
+  const std::scoped_lock lock(mutex_);
+  part_ = part;
+}
+
 void Fill::OnAttempt() {
   const std::scoped_lock lock(mutex_);
+  held_back_ = false;
+  received_ = 0;
+  const auto first = static_cast<std::ptrdiff_t>(part_.begin / kCellBytes);
+  const auto last = static_cast<std::ptrdiff_t>((part_.end + kCellBytes - 1) / kCellBytes);
+  const bool is_used = std::any_of(cells_.begin() + first, cells_.begin() + last,
+                                   [](CellState cell) { return cell != CellState::kUntouched; });
+  if (memory_ && !is_used) return;
+  std::fill(cells_.begin() + first, cells_.begin() + last, CellState::kUntouched);
+  TakeFreshBuffer();
+}
+
+/// With the cells that are there.
+void Fill::TakeFreshBuffer() {
   auto fresh = std::make_shared<Memory>();
   // A second attempt takes over the first one's reservation; readers that still hold the first
   // buffer are few and brief.
   fresh->reservation = memory_ ? std::move(memory_->reservation) : std::move(unused_memory_);
   fresh->bytes = Buffer(block_.length);
+  for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
+    if (cells_[cell] != CellState::kThere) {
+      cells_[cell] = CellState::kUntouched;
+      continue;
+    }
+    const std::uint64_t begin = cell * kCellBytes;
+    const std::uint64_t size = std::min<std::uint64_t>(kCellBytes, block_.length - begin);
+    std::memcpy(fresh->bytes.data() + begin, memory_->bytes.data() + begin, size);
+  }
   memory_ = std::move(fresh);
-  held_back_ = false;
-  received_ = 0;
-  checksums_.clear();
 }
 
 void Fill::HoldBack() {
@@ -78,22 +113,29 @@ void Fill::OnData(ByteView bytes) {
   {
     const std::scoped_lock lock(mutex_);
     std::byte* data = memory_->bytes.data();
-    std::memcpy(data + received_, bytes.data(), bytes.size());
+    const std::uint64_t from = part_.begin + received_;
+    std::memcpy(data + from, bytes.data(), bytes.size());
     received_ += static_cast<std::uint32_t>(bytes.size());
-    for (;;) {
-      const std::uint64_t begin = checksums_.size() * kCellBytes;
+    const std::uint64_t until = part_.begin + received_;
+    for (std::size_t cell = from / kCellBytes; cell * kCellBytes < until; ++cell) {
+      const std::uint64_t begin = cell * kCellBytes;
       const std::uint64_t end = std::min<std::uint64_t>(begin + kCellBytes, block_.length);
-      if (begin >= block_.length || end > received_) break;
-      checksums_.push_back(CellChecksum(data + begin, end - begin));
+      cells_[cell] = end <= until ? CellState::kThere : CellState::kBegun;
+      if (end > until) break;
+      checksums_[cell] = CellChecksum(data + begin, end - begin);
       cell_ended = true;
     }
   }
   if (cell_ended) progress_.NotifyAll();
 }
 
+bool Fill::IsWhole() const {
+  return std::ranges::all_of(cells_, [](CellState cell) { return cell == CellState::kThere; });
+}
+
 Status Fill::Verdict(Status status) const {
   const std::scoped_lock lock(mutex_);
-  if (!status || (memory_ && received_ == block_.length)) return status;
+  if (!status || (memory_ && IsWhole())) return status;
   return Fail(Code::kCorrupt, "block " + block_.ToString() + " ended early");
 }
 
@@ -143,7 +185,8 @@ std::optional<Result<Cells>> Fill::TryRead(BlockRange range) const {
   if (held_back_ && !ended_) return std::nullopt;
   const std::size_t first = cells.begin / kCellBytes;
   const std::size_t last = (cells.end + kCellBytes - 1) / kCellBytes;
-  if (checksums_.size() < last) return std::nullopt;
+  for (std::size_t cell = first; cell < last; ++cell)
+    if (cells_[cell] != CellState::kThere) return std::nullopt;
   Cells answer;
   answer.begin = cells.begin;
   answer.bytes = Slice{memory_, memory_->bytes.view().subspan(cells.begin, cells.size())};

@@ -22,13 +22,26 @@
 namespace forebay {
 
 /// One block on its way from S3 or from another node, and those who wait for it. A reader gets its
-/// answer as soon as its cells are there, and never ends the fill for the others by giving up. Each
-/// attempt has a buffer of its own: bytes that were handed out are never written again.
+/// answer as soon as its cells are there, and never ends the fill for the others by giving up.
+///
+/// A block comes in one part, from its front, or in several (fill_order.h) that its attempts bring
+/// one after the other; each from the part's front. What holds for any order of parts:
+///   1. Bytes that were handed out are never written again. A byte of a buffer is written once:
+///      a part's second attempt has a new buffer, into which the cells of the other parts are
+///      copied.
+///   2. A cell is handed out when its last byte has come, with the checksum of that moment.
+///   3. All parts are of the one version that the block is named by: each GET asks for it and
+///      refuses any other. A part that failed ends the fill; what it brought is not kept.
+///   4. The fill has succeeded when every cell is there, and then only.
 /// Thread-safe: the object store's thread delivers, any executor waits.
 class Fill final : public PeerSink {
  public:
   explicit Fill(BlockId block, Urgency urgency = Urgency::kReader)
-      : block_(block), turn_(std::make_shared<FillSlots::Turn>(urgency)) {}
+      : block_(block),
+        turn_(std::make_shared<FillSlots::Turn>(urgency)),
+        part_(Whole()),
+        cells_(block.cells()),
+        checksums_(block.cells()) {}
 
   const BlockId& block() const { return block_; }
   /// Readers and batches that want the block: a fill in the background that none wants any more is
@@ -38,6 +51,12 @@ class Fill final : public PeerSink {
   bool DropWish() { return wishes_.fetch_sub(1, std::memory_order_relaxed) == 1; }
   /// True when nobody wants it, and then nobody can want it any more.
   bool GiveUp();
+
+  /// Somebody wants these cells first (FirstCells). Of several the foremost count, and what is
+  /// asked for when the fill has begun changes nothing any more.
+  void Want(BlockRange cells);
+  /// The whole block where nobody has said.
+  BlockRange first_cells() const;
 
   /// Its place among the fills that wait for S3.
   const std::shared_ptr<FillSlots::Turn>& turn() const { return turn_; }
@@ -59,6 +78,7 @@ class Fill final : public PeerSink {
   /// Bytes of it have come from another node's cache, and cost no GET.
   bool is_from_peer() const;
 
+  void BeginPart(BlockRange part) override;
   void OnAttempt() override;
   void HoldBack() override;
   void OnData(ByteView bytes) override;
@@ -92,6 +112,13 @@ class Fill final : public PeerSink {
     MemoryBudget::Reservation reservation;
     Buffer bytes;
   };
+  /// In the buffer of now. A cell that has begun is there or never will be in this buffer, unless
+  /// its attempt is still under way.
+  enum class CellState : std::uint8_t { kUntouched, kBegun, kThere };
+
+  BlockRange Whole() const { return {0, block_.length}; }
+  bool IsWhole() const;
+  void TakeFreshBuffer();
 
   const BlockId block_;
   const std::shared_ptr<FillSlots::Turn> turn_;
@@ -101,9 +128,12 @@ class Fill final : public PeerSink {
   mutable std::mutex mutex_;
   // Below: guarded by mutex_.
   MemoryBudget::Reservation unused_memory_;
-  std::shared_ptr<Memory> memory_;        // of the current attempt
+  std::optional<BlockRange> first_cells_;
+  std::shared_ptr<Memory> memory_;
+  BlockRange part_;                       // that the current attempt brings
   std::uint32_t received_ = 0;            // bytes of the current attempt
-  std::vector<std::uint64_t> checksums_;  // of its whole cells
+  std::vector<CellState> cells_;          // of memory_
+  std::vector<std::uint64_t> checksums_;  // of the cells that are there
   bool held_back_ = false;                // until the end
   bool costs_get_ = false;
   bool asks_s3_ = false;

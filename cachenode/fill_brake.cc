@@ -81,7 +81,8 @@ void FillBrake::WakeFirst() {
   if (first) first->called.NotifyAll();
 }
 
-Task<Status> FillBrake::Pass(BlockId block, Urgency urgency, Deadline deadline) {
+Task<Status> FillBrake::Pass(BlockId block, Urgency urgency, Deadline deadline,
+                             std::optional<std::uint32_t> bytes) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   auto waiter = std::make_shared<Waiter>();
   waiter->block = block;
@@ -107,7 +108,7 @@ Task<Status> FillBrake::Pass(BlockId block, Urgency urgency, Deadline deadline) 
       if (First() == waiter) {
         const Duration wait = WaitTime(now);
         passed = wait <= Duration::zero();
-        if (passed) Take(block.length, now);
+        if (passed) Take(bytes.value_or(block.length), now);
         if (wait < deadline.Remaining(now)) look_again = Deadline(now + wait);
       }
     }

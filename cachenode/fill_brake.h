@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -31,8 +32,9 @@ class FillBrake {
   void Set(const FillLimits& limits);
 
   /// Success: the caller may ask S3 for `block` now. kTimeout says what held it back;
-  /// kUnavailable: Close was called.
-  Task<Status> Pass(BlockId block, Urgency urgency, Deadline deadline);
+  /// kUnavailable: Close was called. `bytes`: so many are new to the budget, not all of the block.
+  Task<Status> Pass(BlockId block, Urgency urgency, Deadline deadline,
+                    std::optional<std::uint32_t> bytes = std::nullopt);
   /// `bytes` of what has passed were not needed: those who wait may take them.
   void GiveBack(std::uint64_t bytes);
   /// A fill that was begun in the background is so urgent now.

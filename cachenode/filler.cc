@@ -7,7 +7,9 @@
 #include <functional>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "cachenode/fill_order.h"
 #include "common/model/key_rules.h"
 #include "common/model/record_size.h"
 #include "common/model/system_link.h"
@@ -48,13 +50,18 @@ Filler::Filler(FillerOptions options, IoPool& pool, BlockStore& store, BlockPeer
       recent_(options.memory_limit / 4) {}
 
 Filler::Seat Filler::JoinOrStart(const ColdBlock& cold, bool unless_kept) {
+  const auto want = [&](Fill& fill) {
+    if (cold.wanted.size() > 0) fill.Want(FirstCells(cold));
+  };
   const auto begin = [&]() -> std::shared_ptr<Fill> {
     // A fill that has just landed left the flight after it had stored the block: the caller looked
     // too early.
     if (unless_kept && (store_.Contains(cold.block) || recent_.Contains(cold.block)))
       return nullptr;
     running_.fetch_add(1, std::memory_order_acq_rel);
-    return std::make_shared<Fill>(cold.block, cold.urgency);
+    auto fill = std::make_shared<Fill>(cold.block, cold.urgency);
+    want(*fill);
+    return fill;
   };
   auto seat = flights_.Join(cold.block, begin);
   while (seat.flight && !seat.flight->AddWish()) {
@@ -64,6 +71,7 @@ Filler::Seat Filler::JoinOrStart(const ColdBlock& cold, bool unless_kept) {
   if (seat.leads) {
     Spawn(pool_.Next(), Run(cold, seat.flight));
   } else if (seat.flight) {
+    want(*seat.flight);
     slots_.Promote(seat.flight->turn(), cold.urgency);
     brakes_.Promote(cold.link->id, cold.block, cold.urgency);
   }
@@ -127,7 +135,9 @@ Task<Result<PeerFind>> Filler::FetchInPeerSlot(const ColdBlock& cold, Fill& fill
   Result<MemoryBudget::Reservation> memory = co_await memory_.Reserve(cold.block.length, deadline);
   if (!memory) co_return Fail(Code::kOverloaded, std::move(memory.error().message));
   fill.Hold(std::move(*memory));
-  Result<PeerFind> find = co_await peers_.Get(cold, fill, deadline);
+  ColdBlock asked = cold;
+  asked.wanted = fill.first_cells();
+  Result<PeerFind> find = co_await peers_.Get(std::move(asked), fill, deadline);
   if (!find || !find->found) brakes_.GiveBackNetwork(cold.block);
   if (!find) co_return find;
   if (!find->found) {
@@ -205,23 +215,49 @@ Task<Status> Filler::FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline dea
   Result<MemoryBudget::Reservation> memory = co_await memory_.Reserve(cold.block.length, deadline);
   if (!memory) co_return Fail(Code::kOverloaded, std::move(memory.error().message));
   fill.Hold(std::move(*memory));
-  std::shared_ptr<LinkCount> count = counters_.OfLink(cold.link->id);
-  // The first GET has passed the brake; each further one is one more.
-  const Uuid link = cold.link->id;
-  UrgencyNow urgency = [this, turn = fill.turn()] { return slots_.UrgencyOf(*turn); };
-  Origin::Pace pace;
-  pace.before_retry = [this, link, block = cold.block, urgency](Deadline until) {
-    return brakes_.Pass(link, block, urgency, until);
-  };
-  pace.on_throttled = [this, link] { brakes_.NoteThrottled(link); };
-  Status got = co_await origin_.Get(cold.link, cold.object, cold.block, fill, std::move(count),
-                                    std::move(pace), deadline);
-  if (got && !IsSystemLink(*cold.link)) brakes_.NoteAnswered(link);
+  Status got = co_await FetchParts(cold, fill, deadline);
   // kUnavailable says "ask another node". S3 that does not answer is no reason to: another node
   // would only ask it a second time.
   const bool s3_is_away =
       !got && got.error().code == Code::kUnavailable && !stopping_.load(std::memory_order_acquire);
   if (s3_is_away) co_return Fail(Code::kTimeout, std::move(got.error().message));
+  co_return got;
+}
+
+// One GET, or two: from the cells that are wanted first to the block's end, then what is before
+// them. One after the other: the fill has one slot, and its reader the whole connection. While
+// requests are held back one is all that a block gets.
+Task<Status> Filler::FetchParts(const ColdBlock& cold, Fill& fill, Deadline deadline) {
+  BlockRange first = fill.first_cells();
+  if (first.begin > 0 && !brakes_.Open(cold.link->id)) first = {0, cold.block.length};
+  const std::vector<BlockRange> parts = StreamsFrom(first, cold.block.length);
+  Status got = co_await FetchPart(cold, fill, parts.front(), deadline);
+  if (!got || parts.size() == 1) co_return got;
+  // A request like any other; its bytes have passed with the block's.
+  UrgencyNow urgency = [this, turn = fill.turn()] { return slots_.UrgencyOf(*turn); };
+  got = co_await brakes_.Pass(cold.link->id, cold.block, std::move(urgency), deadline, 0);
+  if (got) got = co_await FetchPart(cold, fill, parts.back(), deadline);
+  if (got) second_gets_.fetch_add(1, std::memory_order_relaxed);
+  co_return got;
+}
+
+Task<Status> Filler::FetchPart(const ColdBlock& cold, Fill& fill, BlockRange part,
+                               Deadline deadline) {
+  std::shared_ptr<LinkCount> count = counters_.OfLink(cold.link->id);
+  // The first request has passed the brake; each further one is one more.
+  const Uuid link = cold.link->id;
+  UrgencyNow urgency = [this, turn = fill.turn()] { return slots_.UrgencyOf(*turn); };
+  Origin::Pace pace;
+  pace.before_retry = [this, link, block = cold.block, bytes = part.size(),
+                       urgency](Deadline until) {
+    return brakes_.Pass(link, block, urgency, until, bytes);
+  };
+  pace.on_throttled = [this, link] { brakes_.NoteThrottled(link); };
+  fill.BeginPart(part);
+  Origin::Question question{cold.link, cold.object, cold.block, part};
+  Status got =
+      co_await origin_.Get(std::move(question), fill, std::move(count), std::move(pace), deadline);
+  if (got && !IsSystemLink(*cold.link)) brakes_.NoteAnswered(link);
   co_return got;
 }
 

@@ -71,6 +71,8 @@ class Filler {
   /// before anything is filled. Called on any thread, and must not wait.
   using OnKept = std::function<void(const ColdBlock& cold, bool from_peer)>;
   void NotifyKept(OnKept on_kept) { on_kept_ = std::move(on_kept); }
+  /// Second GETs of blocks whose readers began far behind their front, since the start.
+  std::uint64_t second_gets() const { return second_gets_.load(std::memory_order_relaxed); }
   /// Of further copies, since the start.
   std::uint64_t copied_bytes() const { return copied_bytes_.load(std::memory_order_relaxed); }
 
@@ -92,6 +94,8 @@ class Filler {
   Task<void> DropOldListings(const ColdBlock& cold);
   Task<Status> FetchInTurn(const ColdBlock& cold, Fill& fill, Deadline deadline);
   Task<Status> FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline deadline);
+  Task<Status> FetchParts(const ColdBlock& cold, Fill& fill, Deadline deadline);
+  Task<Status> FetchPart(const ColdBlock& cold, Fill& fill, BlockRange part, Deadline deadline);
   bool MayHaveRoom(const ColdBlock& cold, Fill& fill);
   bool IsRefusedRoom(const ColdBlock& cold, Fill& fill);
   static bool IsAbandoned(const ColdBlock& cold, Fill& fill);
@@ -122,6 +126,7 @@ class Filler {
   std::atomic<Duration> warn_at_{};
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint64_t> copied_bytes_{0};
+  std::atomic<std::uint64_t> second_gets_{0};
   OnKept on_kept_;
 };
 

@@ -10,23 +10,24 @@
 
 namespace forebay {
 
-Task<Status> Origin::Get(std::shared_ptr<const LinkSpec> link, ObjectRef object, BlockId block,
-                         BodySink& sink, std::shared_ptr<LinkCount> count, Pace pace,
-                         Deadline deadline) {
-  if (IsSystemLink(*link)) {
-    Status got = co_await GetListing(std::move(link), std::move(object), block, sink,
-                                     std::move(count), deadline);
+Task<Status> Origin::Get(Question question, BodySink& sink, std::shared_ptr<LinkCount> count,
+                         Pace pace, Deadline deadline) {
+  if (IsSystemLink(*question.link)) {
+    Status got = co_await GetListing(std::move(question), sink, std::move(count), deadline);
     co_return got;
   }
   CallStats stats;
+  const std::shared_ptr<const LinkSpec> link = std::move(question.link);
+  ObjectRef object = std::move(question.object);
+  const BlockRange part = question.part;
   ChangedObjects::Object version{.link = link->id, .key = object.key, .etag = object.etag};
   GetRequest request;
   request.origin = link->origin;
   request.key = std::move(object.key);
   request.etag = std::move(object.etag);
   request.object_size = object.size;
-  request.offset = block.offset;
-  request.length = block.length;
+  request.offset = question.block.offset + part.begin;
+  request.length = part.size();
   request.stats = &stats;
   request.before_retry = std::move(pace.before_retry);
   request.on_throttled = std::move(pace.on_throttled);
@@ -35,7 +36,7 @@ Task<Status> Origin::Get(std::shared_ptr<const LinkSpec> link, ObjectRef object,
     count->s3_retries.fetch_add(stats.attempts - 1, std::memory_order_relaxed);
   if (got) {
     count->s3_gets.fetch_add(1, std::memory_order_relaxed);
-    count->s3_bytes.fetch_add(block.length, std::memory_order_relaxed);
+    count->s3_bytes.fetch_add(part.size(), std::memory_order_relaxed);
     co_return got;
   }
   count->s3_errors.fetch_add(1, std::memory_order_relaxed);
@@ -48,16 +49,18 @@ Task<Status> Origin::Get(std::shared_ptr<const LinkSpec> link, ObjectRef object,
 }
 
 /// A reader of what is gone asks the coordinator itself, and hears of the next generation.
-Task<Status> Origin::GetListing(std::shared_ptr<const LinkSpec> system, ObjectRef object,
-                                BlockId block, BodySink& sink, std::shared_ptr<LinkCount> count,
+Task<Status> Origin::GetListing(Question question, BodySink& sink, std::shared_ptr<LinkCount> count,
                                 Deadline deadline) {
+  const ObjectRef& object = question.object;
+  const BlockId& block = question.block;
   const std::optional<SnapshotObject> file = ParseSnapshotKey(object.key);
   const std::optional<DigestHalves> digest = ParseSnapshotEtag(object.etag);
   if (!file || !digest || !listings_) {
-    co_return Fail(Code::kInvalid, "'" + object.key + "' is no listing of link " + system->name);
+    co_return Fail(Code::kInvalid,
+                   "'" + object.key + "' is no listing of link " + question.link->name);
   }
   proto::ReadSnapshotRequest request;
-  request.set_link(BytesOf(OwnerOfSystemLink(*system)));
+  request.set_link(BytesOf(OwnerOfSystemLink(*question.link)));
   request.set_generation(file->generation);
   request.set_before(file->before);
   request.set_digest_high(digest->high);

@@ -22,7 +22,7 @@ namespace forebay {
 using ListingReader =
     std::function<Task<Result<RpcReply>>(proto::ReadSnapshotRequest request, Deadline deadline)>;
 
-/// Where blocks come from when no cache has them: one ranged GET of exactly one version (DESIGN
+/// Where blocks come from when no cache has them: ranged GETs of exactly one version (DESIGN
 /// section 5, step 9); the blocks of system links come from the coordinator.
 class Origin {
  public:
@@ -40,15 +40,23 @@ class Origin {
     std::function<void()> on_throttled;
   };
 
-  /// Streams `block` of `object` into `sink`. Errors as ObjectStore::Get, but an object that is
-  /// gone is kStale: the version that was asked for no longer exists. Counts into `count`.
+  /// What one GET asks for.
+  struct Question {
+    std::shared_ptr<const LinkSpec> link;
+    ObjectRef object;
+    BlockId block;
+    BlockRange part;  ///< Of the block; of a listing all of it.
+  };
+
+  /// Streams a part of a block into `sink`. Errors as ObjectStore::Get, but an object that is gone
+  /// is kStale: the version that was asked for no longer exists. Counts into `count`.
   /// `pace.before_retry` and `pace.on_throttled` as GetRequest has them.
-  Task<Status> Get(std::shared_ptr<const LinkSpec> link, ObjectRef object, BlockId block,
-                   BodySink& sink, std::shared_ptr<LinkCount> count, Pace pace, Deadline deadline);
+  Task<Status> Get(Question question, BodySink& sink, std::shared_ptr<LinkCount> count, Pace pace,
+                   Deadline deadline);
 
  private:
-  Task<Status> GetListing(std::shared_ptr<const LinkSpec> system, ObjectRef object, BlockId block,
-                          BodySink& sink, std::shared_ptr<LinkCount> count, Deadline deadline);
+  Task<Status> GetListing(Question question, BodySink& sink, std::shared_ptr<LinkCount> count,
+                          Deadline deadline);
 
   ObjectStore& store_;
   ChangedObjects& changed_;

@@ -9,6 +9,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
+#include "cachenode/fill_order.h"
 #include "common/ring/ring.h"
 #include "common/wire/block_messages.h"
 #include "proto/node.pb.h"
@@ -233,11 +234,24 @@ Task<Result<PeerFind>> PeerSource::AskBehind(const Question* question, const Nod
   co_return find;
 }
 
+// The cells that are wanted first come first: whoever fills the block answers each question as soon
+// as it can.
 Task<Status> PeerSource::Fetch(const Question* question, const NodeInfo* node) {
-  const ColdBlock& cold = question->cold;
-  for (std::uint32_t begin = 0; begin < cold.block.length; begin += kPartBytes) {
-    const BlockRange range{begin, std::min(begin + kPartBytes, cold.block.length)};
-    const BlockRequest request = RequestFor(cold, range);
+  const std::uint32_t length = question->cold.block.length;
+  const std::vector<BlockRange> parts = PartsFrom(FirstCells(question->cold), length);
+  Status got;
+  for (const BlockRange& part : parts) {
+    got = co_await FetchPart(question, node, part);
+    if (!got) break;
+  }
+  co_return got;
+}
+
+Task<Status> PeerSource::FetchPart(const Question* question, const NodeInfo* node,
+                                   BlockRange part) {
+  for (std::uint32_t begin = part.begin; begin < part.end; begin += kPartBytes) {
+    const BlockRange range{begin, std::min(begin + kPartBytes, part.end)};
+    const BlockRequest request = RequestFor(question->cold, range);
     const proto::ReadBlockRequest message = ToProto(request);
     const TimePoint asked = Clock::now();
     Result<RpcReply> reply =
@@ -252,7 +266,10 @@ Task<Status> PeerSource::Fetch(const Question* question, const NodeInfo* node) {
       spdlog::warn("node {} answered {}", node->id, cells.error().message);
       co_return Fail(cells.error());
     }
-    if (begin == 0) question->sink->OnAttempt();
+    if (begin == part.begin) {
+      question->sink->BeginPart(part);
+      question->sink->OnAttempt();
+    }
     question->sink->OnData(cells->Part(range));
   }
   co_return Status();
@@ -260,8 +277,8 @@ Task<Status> PeerSource::Fetch(const Question* question, const NodeInfo* node) {
 
 // True: it has begun one. False: it has one under way, or cannot; another question will tell.
 Task<bool> PeerSource::BeginGet(const Question* question, const NodeInfo* node) {
-  const BlockRange whole{0, question->cold.block.length};
-  const proto::ReadBlockRequest message = ToProto(RequestFor(question->cold, whole));
+  const BlockRange first = FirstCells(question->cold);
+  const proto::ReadBlockRequest message = ToProto(RequestFor(question->cold, first));
   const Result<RpcReply> reply =
       co_await pool_->Call(node->address, Method::kPrefetchBlock, message, question->deadline);
   if (!reply) {

@@ -83,6 +83,7 @@ class PeerSource final : public BlockPeers {
   Task<Result<PeerFind>> AskAhead(const Question* question, const NodeInfo* node);
   Task<Result<PeerFind>> AskBehind(const Question* question, const NodeInfo* node);
   Task<Status> Fetch(const Question* question, const NodeInfo* node);
+  Task<Status> FetchPart(const Question* question, const NodeInfo* node, BlockRange part);
   Task<bool> BeginGet(const Question* question, const NodeInfo* node);
   Task<bool> IsAlive(const NodeInfo* node, Duration patience);
   Task<bool> WaitForRestart(const Question* question, const NodeInfo* node);

@@ -50,15 +50,16 @@ void S3Brakes::Apply(OfLink& of) {
   of.brake.Set(limits);
 }
 
-Task<Status> S3Brakes::Pass(Uuid link, BlockId block, UrgencyNow urgency, Deadline deadline) {
+Task<Status> S3Brakes::Pass(Uuid link, BlockId block, UrgencyNow urgency, Deadline deadline,
+                            std::optional<std::uint32_t> bytes) {
   const std::shared_ptr<OfLink> of = Of(link);
   Status passed;
   {
     const Waits waits(of->waiting);
-    passed = co_await of->brake.Pass(block, urgency(), deadline);
+    passed = co_await of->brake.Pass(block, urgency(), deadline, bytes);
   }
-  if (passed) passed = co_await budget_.Pass(block, urgency(), deadline);
-  if (passed) passed = co_await network_.Pass(block, urgency(), deadline);
+  if (passed) passed = co_await budget_.Pass(block, urgency(), deadline, bytes);
+  if (passed) passed = co_await network_.Pass(block, urgency(), deadline, bytes);
   if (passed) of->requests.fetch_add(1, std::memory_order_relaxed);
   co_return passed;
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <utility>
 #include <vector>
@@ -37,7 +38,9 @@ class S3Brakes {
 
   /// As FillBrake. Each request to S3 passes once: a retry again. Counts the request. `urgency`
   /// says how urgent the block is by now: it may be promoted between the two waits.
-  Task<Status> Pass(Uuid link, BlockId block, UrgencyNow urgency, Deadline deadline);
+  /// `bytes` as FillBrake has it.
+  Task<Status> Pass(Uuid link, BlockId block, UrgencyNow urgency, Deadline deadline,
+                    std::optional<std::uint32_t> bytes = std::nullopt);
   /// For a block that another node is asked for: the network alone. What did not come is given
   /// back.
   Task<Status> PassNetwork(BlockId block, UrgencyNow urgency, Deadline deadline);

@@ -193,7 +193,7 @@ def counts(workload):
         cold = [visit[field] for subject in ours if subject["cold"] for visit in visits_of(workload, subject["key"])]
         warm = [visit[field] for subject in ours if not subject["cold"] for visit in visits_of(workload, subject["key"])]
         shown = sorted({f"{gets / blocks:.3f}" for gets in cold})
-        # A GET begins where a reader wants to read, and what lies before that in the block takes another one.
+        # Where a block's first reader wants bytes far behind its front the GET begins there, and what lies before takes another.
         yield line_of(workload, f"GETs a {'touched ' * pieces}block in epoch 1, {title}", " to ".join(shown[:1] + shown[1:][-1:]),
                       f"<= {MOST_GETS_OF_PIECES}.000" if pieces else "= 1.000",
                       all(gets <= MOST_GETS_OF_PIECES * blocks if pieces else gets == blocks for gets in cold), True)

@@ -138,6 +138,16 @@ const GaugeMetric kS3RequestLimit{{
             "S3 does not throttle, and there is no limit.",
 }};
 
+const CounterMetric kS3SecondGets{{
+    .name = "forebay_s3_second_gets_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {},
+    .programs = "node",
+    .help = "Blocks that took two GETs: a reader wanted bytes far behind the front of a cold block "
+            "of a large object, and got these first.",
+}};
+
 const GaugeMetric kS3BudgetRatio{{
     .name = "forebay_s3_budget_ratio",
     .kind = MetricKind::kGauge,
@@ -403,53 +413,23 @@ const GaugeMetric kRenewalFailing{{
 }  // namespace metric
 
 std::span<const MetricDefinition* const> AllMetrics() {
-  static const std::array<const MetricDefinition*, 46> all = {
-      &metric::kBuildInfo,
-      &metric::kReadBytes,
-      &metric::kPlacedReads,
-      &metric::kSendWaits,
-      &metric::kReadsSentOn,
-      &metric::kCrossZoneBytes,
-      &metric::kCopiedBytes,
-      &metric::kCopiesWaiting,
-      &metric::kCopiesDropped,
-      &metric::kReadDuration,
-      &metric::kFuseOps,
-      &metric::kEio,
-      &metric::kJobStall,
-      &metric::kHedges,
-      &metric::kS3Requests,
-      &metric::kS3Retries,
-      &metric::kS3Checksums,
-      &metric::kS3BudgetRatio,
-      &metric::kS3Throttled,
-      &metric::kS3RequestLimit,
-      &metric::kFillsInFlight,
-      &metric::kCacheUsedBytes,
-      &metric::kCacheCapacityBytes,
-      &metric::kEvictedBytes,
-      &metric::kIndexEntries,
-      &metric::kChecksumFailures,
-      &metric::kScrubbedBytes,
-      &metric::kDiskErrors,
-      &metric::kDiskInService,
-      &metric::kBlocksSetAside,
-      &metric::kStoreReads,
-      &metric::kStoreLockWaits,
-      &metric::kReadsNotNoted,
-      &metric::kSnapshotFetches,
-      &metric::kSnapshotBytes,
-      &metric::kSnapshotSentBytes,
-      &metric::kRpcConnections,
-      &metric::kRpcRequests,
-      &metric::kRpcRefused,
-      &metric::kAdminActions,
-      &metric::kPreloadBytes,
-      &metric::kLinkLastRefresh,
-      &metric::kRingMembers,
-      &metric::kCoordinatorIsLeader,
-      &metric::kCertificateExpiry,
-      &metric::kRenewalFailing,
+  static const std::array<const MetricDefinition*, 47> all = {
+      &metric::kBuildInfo,         &metric::kReadBytes,       &metric::kPlacedReads,
+      &metric::kSendWaits,         &metric::kReadsSentOn,     &metric::kCrossZoneBytes,
+      &metric::kCopiedBytes,       &metric::kCopiesWaiting,   &metric::kCopiesDropped,
+      &metric::kReadDuration,      &metric::kFuseOps,         &metric::kEio,
+      &metric::kJobStall,          &metric::kHedges,          &metric::kS3Requests,
+      &metric::kS3Retries,         &metric::kS3Checksums,     &metric::kS3SecondGets,
+      &metric::kS3BudgetRatio,     &metric::kS3Throttled,     &metric::kS3RequestLimit,
+      &metric::kFillsInFlight,     &metric::kCacheUsedBytes,  &metric::kCacheCapacityBytes,
+      &metric::kEvictedBytes,      &metric::kIndexEntries,    &metric::kChecksumFailures,
+      &metric::kScrubbedBytes,     &metric::kDiskErrors,      &metric::kDiskInService,
+      &metric::kBlocksSetAside,    &metric::kStoreReads,      &metric::kStoreLockWaits,
+      &metric::kReadsNotNoted,     &metric::kSnapshotFetches, &metric::kSnapshotBytes,
+      &metric::kSnapshotSentBytes, &metric::kRpcConnections,  &metric::kRpcRequests,
+      &metric::kRpcRefused,        &metric::kAdminActions,    &metric::kPreloadBytes,
+      &metric::kLinkLastRefresh,   &metric::kRingMembers,     &metric::kCoordinatorIsLeader,
+      &metric::kCertificateExpiry, &metric::kRenewalFailing,
   };
   return all;
 }

@@ -51,6 +51,7 @@ extern const CounterMetric kHedges;
 extern const CounterMetric kS3Requests;
 extern const CounterMetric kS3Retries;
 extern const CounterMetric kS3Checksums;
+extern const CounterMetric kS3SecondGets;
 extern const GaugeMetric kS3BudgetRatio;
 extern const CounterMetric kS3Throttled;
 extern const GaugeMetric kS3RequestLimit;

@@ -117,7 +117,10 @@ class FirstRead(E2eTest):
         for name, want in {"empty": b"", "block": body[:BLOCK], "block+1": body[:BLOCK + 1],
                            "block-1": body[:BLOCK - 1], "one": b"x"}.items():
             self.assertEqual((mount / name).read_bytes(), want, name)
-        self.assertEqual(self.gets()["gets"], 6 + 1 + 2 + 1 + 1)
+        cost = self.gets()
+        # Who reads from the back gets the end of each whole block first: what lies before it is a second GET.
+        self.assertTrue(0 <= cost["gets"] - (6 + 1 + 2 + 1 + 1) <= 5, cost)
+        self.assertEqual(cost["get_bytes"], size + BLOCK + BLOCK + 1 + BLOCK - 1 + 1, "no byte twice")
 
     def test_sixteen_cold_readers_of_one_block_cost_one_get(self):
         body = os.urandom(3_000_000)

@@ -60,6 +60,11 @@ std::optional<GetRequest> ScriptedObjectStore::last() const {
   return last_;
 }
 
+std::vector<ScriptedObjectStore::Range> ScriptedObjectStore::ranges() const {
+  const std::scoped_lock lock(mutex_);
+  return ranges_;
+}
+
 Task<Status> ScriptedObjectStore::Hold(Deadline deadline) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   held_.fetch_add(1);
@@ -81,6 +86,7 @@ Task<Status> ScriptedObjectStore::Deliver(const GetRequest& request, const GetSc
     Buffer wrong(script.broken_attempt);
     std::fill_n(wrong.data(), wrong.size(), std::byte{0xEE});
     sink.OnAttempt();
+    sent_bytes_ += wrong.size();
     sink.OnData(wrong.view());
     if (request.stats != nullptr) request.stats->attempts = 2;
     if (request.before_retry) {
@@ -100,6 +106,7 @@ Task<Status> ScriptedObjectStore::Deliver(const GetRequest& request, const GetSc
     const std::uint64_t until = held ? request.length : std::min(request.length, script.hold_after);
     const std::uint64_t size = std::min(kPiece, until - done);
     const auto bytes = SampleLink::Bytes(request.key, request.offset + done, size);
+    sent_bytes_ += size;
     sink.OnData(bytes->view());
     done += size;
   }
@@ -111,6 +118,7 @@ Task<Status> ScriptedObjectStore::Get(GetRequest request, BodySink& sink, Deadli
   {
     const std::scoped_lock lock(mutex_);
     last_ = request;
+    ranges_.push_back({request.offset, request.length});
     if (interrupted_) co_return Fail(Code::kUnavailable, "the store is stopping");
     if (script_) script = script_(request);
   }

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/notifier.h"
 #include "common/s3/object_store.h"
@@ -38,6 +39,14 @@ class ScriptedObjectStore final : public ObjectStore {
   /// True once `count` GETs have come to their hold; false after 20 s.
   bool WaitForHeld(std::uint64_t count) const;
   std::optional<GetRequest> last() const;
+  /// What each GET asked for, in their order.
+  struct Range {
+    std::uint64_t offset = 0;
+    std::uint64_t length = 0;
+    bool operator==(const Range&) const = default;
+  };
+  std::vector<Range> ranges() const;
+  std::uint64_t sent_bytes() const { return sent_bytes_; }  ///< Of all attempts.
 
   Task<Status> Get(GetRequest request, BodySink& sink, Deadline deadline) override;
   Task<Result<ListPage>> List(ListRequest request, Deadline deadline) override;
@@ -51,10 +60,12 @@ class ScriptedObjectStore final : public ObjectStore {
   mutable std::mutex mutex_;
   std::function<GetScript(const GetRequest&)> script_;
   std::optional<GetRequest> last_;
+  std::vector<Range> ranges_;
   bool released_ = false;
   bool interrupted_ = false;
   Notifier changed_;
   std::atomic<std::uint64_t> gets_{0};
+  std::atomic<std::uint64_t> sent_bytes_{0};
   std::atomic<std::uint64_t> held_{0};
   std::atomic<std::uint64_t> running_{0};
   std::atomic<std::uint64_t> most_{0};

@@ -2,6 +2,7 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -165,6 +166,47 @@ TEST_F(PeersTest, ABlockLargerThanAFrameComesInParts) {
   request.set_range_begin(static_cast<std::uint32_t>(size + (9ULL << 20)));
   EXPECT_EQ(Read(request), Tier::kPeer);
   EXPECT_EQ(Peer("n1").reads(), 3u);
+  EXPECT_EQ(s3_.gets(), 0u);
+}
+
+TEST_F(PeersTest, OfABlockThatIsReadFarBehindItsFrontTheseCellsComeFirst) {
+  constexpr std::uint32_t kBig = 4U << 20;
+  constexpr std::uint32_t kFar = 3U << 20;
+  constexpr auto kCell = static_cast<std::uint32_t>(kCellBytes);
+  link_.block_bytes = kBig;
+  coordinator_->SetLinks({link_});
+  std::mutex mutex;
+  std::vector<BlockRange> asked;
+  Peer("n1").OnRead([&](proto::ReadBlockRequest request) -> FakeNode::Answer {
+    const std::scoped_lock lock(mutex);
+    asked.push_back({request.range_begin(), request.range_end()});
+    if (asked.size() == 1) return {Fail(Code::kNotFound, "not cached here")};
+    return {FakeNode::RightAnswer(request)};
+  });
+  StartNode();
+  proto::ReadBlockRequest request;
+  std::uint64_t size = 2ULL * kBig;
+  do {
+    request = RequestFor("data/shard", ++size);
+  } while (table_.nodes()[table_.OwnersOf(PartitionOf(FromProto(request.block())))[0]].id != "n1");
+  request.set_range_begin(kFar + 10);
+  request.set_range_end(kFar + 20);
+  EXPECT_EQ(Read(request), Tier::kPeer);
+  ASSERT_TRUE(FillsEnd());
+  const BlockRange cell{kFar, kFar + kCell};
+  ASSERT_EQ(Peer("n1").prefetches().size(), 1u);
+  EXPECT_EQ(Peer("n1").prefetches()[0].range_begin(), cell.begin);
+  EXPECT_EQ(Peer("n1").prefetches()[0].range_end(), cell.end);
+  const std::vector<BlockRange> expected{cell, cell, {cell.end, kBig}, {0, cell.begin}};
+  {
+    const std::scoped_lock lock(mutex);
+    EXPECT_EQ(asked, expected);
+  }
+  // All of it, out of what this node remembers.
+  request.set_range_begin(0);
+  request.set_range_end(kBig);
+  EXPECT_TRUE(Read(request).has_value());
+  EXPECT_EQ(Peer("n1").reads(), expected.size());
   EXPECT_EQ(s3_.gets(), 0u);
 }
 

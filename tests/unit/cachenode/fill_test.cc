@@ -123,6 +123,73 @@ TEST_F(FillTest, ASecondAttemptStartsOverInABufferOfItsOwn) {
   EXPECT_EQ(fill_->Checksums().size(), 4u);
 }
 
+TEST_F(FillTest, APartBehindTheFrontIsReadBeforeTheFrontHasCome) {
+  const std::uint32_t length = Block().length;
+  const BlockRange far{2 * kCell, length};
+  std::future<Result<Cells>> both = Wait({kCell, 3 * kCell});
+  fill_->BeginPart(far);
+  fill_->OnAttempt();
+  Deliver(kCell + 1, std::byte{1});
+  const std::optional<Result<Cells>> early = fill_->TryRead({2 * kCell, 2 * kCell + 5});
+  ASSERT_TRUE(early.has_value() && early->has_value());
+  EXPECT_EQ((*early)->begin, 2 * kCell);
+  EXPECT_TRUE((*early)->Verify());
+  EXPECT_FALSE(fill_->TryRead({3 * kCell, length}).has_value()) << "of it one byte has come";
+  EXPECT_FALSE(fill_->TryRead({0, 1}).has_value());
+  Deliver(far.size() - kCell - 1, std::byte{1});
+  EXPECT_TRUE(fill_->TryRead({3 * kCell, length}).has_value());
+  EXPECT_EQ(fill_->Verdict(Status()).error().code, Code::kCorrupt) << "a part is no block";
+
+  fill_->BeginPart({0, far.begin});
+  fill_->OnAttempt();
+  Deliver(kCell, std::byte{2});
+  EXPECT_TRUE(fill_->TryRead({0, kCell}).has_value());
+  EXPECT_FALSE(fill_->TryRead({0, length}).has_value()) << "the second cell is missing";
+  Deliver(kCell, std::byte{2});
+  EXPECT_EQ(both.get()->bytes.bytes.size(), 2 * kCell) << "one of each part";
+  ASSERT_TRUE(fill_->Finish(Status()).has_value());
+  const Slice data = fill_->Data();
+  EXPECT_EQ((*early)->bytes.bytes.data(), data.bytes.data() + far.begin) << "one buffer for all";
+  EXPECT_EQ(data.bytes[far.begin - 1], std::byte{2});
+  EXPECT_EQ(data.bytes[far.begin], std::byte{1});
+  EXPECT_TRUE((*fill_->TryRead({0, length}))->Verify());
+}
+
+TEST_F(FillTest, APartThatComesOnceMoreLeavesTheOtherPartAndWhatWasHandedOutAlone) {
+  const std::uint32_t length = Block().length;
+  Result<MemoryBudget::Reservation> memory = budget_.TryReserve(length);
+  ASSERT_TRUE(memory.has_value());
+  fill_->Hold(std::move(*memory));
+  for (const BlockRange part : {BlockRange{2 * kCell, length}, BlockRange{0, 2 * kCell}}) {
+    fill_->BeginPart(part);
+    fill_->OnAttempt();
+    Deliver(kCell + 10, std::byte{1});
+    const BlockRange first{part.begin, part.begin + 1};
+    const std::optional<Result<Cells>> early = fill_->TryRead(first);
+    ASSERT_TRUE(early.has_value() && early->has_value());
+    fill_->OnAttempt();
+    EXPECT_FALSE(fill_->TryRead(first).has_value()) << "what came before counts as nothing";
+    EXPECT_EQ(fill_->TryRead({2 * kCell, length}).has_value(), part.begin == 0);
+    Deliver(part.size(), std::byte{2});
+    EXPECT_EQ((*early)->bytes.bytes.front(), std::byte{1});
+    EXPECT_TRUE((*early)->Verify()) << "bytes that were handed out were written again";
+  }
+  EXPECT_EQ(budget_.in_use(), length);
+  ASSERT_TRUE(fill_->Finish(Status()).has_value());
+  const Slice data = fill_->Data();
+  EXPECT_TRUE(std::ranges::all_of(data.bytes, [](std::byte b) { return b == std::byte{2}; }));
+  EXPECT_TRUE((*fill_->TryRead({0, length}))->Verify());
+}
+
+TEST_F(FillTest, OfThoseWhoWaitTheForemostIsServedFirst) {
+  EXPECT_EQ(fill_->first_cells(), (BlockRange{0, Block().length}));
+  fill_->Want({2 * kCell, 3 * kCell});
+  fill_->Want({3 * kCell, Block().length});
+  EXPECT_EQ(fill_->first_cells(), (BlockRange{2 * kCell, 3 * kCell}));
+  fill_->Want({kCell, 2 * kCell});
+  EXPECT_EQ(fill_->first_cells(), (BlockRange{kCell, 2 * kCell}));
+}
+
 TEST_F(FillTest, AFailureReachesEveryWaiter) {
   std::future<Result<Cells>> first = Wait({0, 1});
   std::future<Result<Cells>> last = Wait({3 * kCell, 3 * kCell + 1});

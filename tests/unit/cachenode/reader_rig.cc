@@ -13,7 +13,7 @@
 
 namespace forebay {
 
-LinkSpec TestLink() {
+LinkSpec TestLink(std::uint64_t block_bytes) {
   LinkSpec link;
   link.id = Uuid::Random();
   link.name = "data";
@@ -21,7 +21,7 @@ LinkSpec TestLink() {
   link.origin.prefix = "data/";
   link.origin.endpoint = "http://127.0.0.1:7480";
   link.domain = Uuid::Random();
-  link.block_bytes = 256ULL * 1024;
+  link.block_bytes = block_bytes;
   return link;
 }
 
@@ -53,8 +53,8 @@ bool Eventually(const std::function<bool()>& condition) {
   return ::testing::AssertionSuccess();
 }
 
-ReaderRig::ReaderRig(FillerOptions options, std::size_t threads)
-    : link_(std::make_shared<const LinkSpec>(TestLink())),
+ReaderRig::ReaderRig(FillerOptions options, std::size_t threads, std::uint64_t block_bytes)
+    : link_(std::make_shared<const LinkSpec>(TestLink(block_bytes))),
       filler_(options, pool_, store_, peers_, origin_, counters_, history_),
       reader_(store_, filler_, counters_, history_),
       pool_("rig", threads) {

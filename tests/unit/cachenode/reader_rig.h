@@ -20,8 +20,8 @@
 
 namespace forebay {
 
-/// A link with blocks of 256 KiB over s3://bucket/data/.
-LinkSpec TestLink();
+/// A link over s3://bucket/data/.
+LinkSpec TestLink(std::uint64_t block_bytes = 256ULL * 1024);
 ObjectRef TestObject(std::string key, std::uint64_t size);
 
 /// True when `condition()` holds within 20 s.
@@ -36,7 +36,8 @@ class ReaderRig : public ::testing::Test {
  protected:
   static constexpr std::uint32_t kBlock = 256 * 1024;
 
-  explicit ReaderRig(FillerOptions options = {}, std::size_t threads = 2);
+  explicit ReaderRig(FillerOptions options = {}, std::size_t threads = 2,
+                     std::uint64_t block_bytes = kBlock);
   ~ReaderRig() override;
 
   /// The read of `range` in the block of `object` at `offset`.
