@@ -36,6 +36,22 @@ ConfigValue ShardValue(Shard& member) {
       .show = [&member] { return TomlString(member.is_all() ? "" : member.ToString()); }};
 }
 
+ConfigValue LocalCopyValue(LocalCopyFolder& member) {
+  return ConfigValue{.metavar = "DIR[=SIZE]",
+                     .set = [&member](const std::vector<std::string>& texts) -> Status {
+                       Result<LocalCopyFolder> folder = ParseLocalCopy(texts.front());
+                       if (!folder) return Fail(std::move(folder.error()));
+                       member = std::move(*folder);
+                       return {};
+                     },
+                     .show =
+                         [&member] {
+                           return TomlString(member.bytes == 0
+                                                 ? member.folder
+                                                 : member.folder + "=" + FormatSize(member.bytes));
+                         }};
+}
+
 std::vector<std::string> Finish(MountConfig& config, const Environment& environment) {
   std::vector<std::string> faults;
   if (config.state_dir.empty()) config.state_dir = DefaultStateDir(environment, "mount", "");
@@ -114,6 +130,25 @@ void AddFiles(ConfigSection& section, MountConfig& config) {
   section.Add("dir_mode", Mode(config.dir_mode), "The permissions of all directories, in octal.");
 }
 
+void AddCopies(ConfigSection& section, MountConfig& config) {
+  section
+      .Add("local_copy", LocalCopyValue(config.local_copy),
+           "A directory on a local disk for whole copies of the files that are opened, of mounts "
+           "in mode large; the kernel reads them by itself, as fast as any file of that disk. A "
+           "file is copied behind its first readers and verified as it is written; whoever opens "
+           "it after that reads the copy. SIZE bounds all copies; without it a twentieth of the "
+           "disk stays free. When it is full nothing more is copied. The copies outlive the "
+           "mount, for the next one; one mount at a time uses a directory. It needs root and "
+           "Linux 6.9, and the directory must not lie on overlayfs; without these files are read "
+           "as without it (docs/SEMANTICS.md).")
+      .Default("no copies are kept");
+  section.Add("local_copy_scrub_rate", Size(config.local_copy_scrub_rate),
+              "How many bytes a second of the copies are read again and compared with the "
+              "checksums of what was written. A copy that does not match is removed. 0 switches it "
+              "off, but for copies that an earlier run of the machine has left, which are always "
+              "compared before they are used.");
+}
+
 void AddResources(ConfigSection& section, MountConfig& config) {
   section
       .Add("state_dir", Path(config.state_dir, "DIR"),
@@ -155,6 +190,7 @@ void AddResources(ConfigSection& section, MountConfig& config) {
       "open for reading, and says where the bytes lie; the mount reads and verifies them "
       "itself. socket: the node sends them over its UNIX socket. network: no node counts as one of "
       "this machine; for measurements.");
+  AddCopies(section, config);
   section.Add("metrics_listen", LoopbackAddress(config.metrics_listen),
               "Where Prometheus finds /metrics, with /livez and /readyz beside it. Each mount of a "
               "machine needs a port of its own.");
@@ -169,6 +205,24 @@ void AddResources(ConfigSection& section, MountConfig& config) {
 }
 
 }  // namespace
+
+Result<LocalCopyFolder> ParseLocalCopy(const std::string& text) {
+  LocalCopyFolder copies;
+  if (text.empty()) return copies;
+  const std::size_t equals = text.rfind('=');
+  copies.folder = text.substr(0, equals);
+  if (!copies.folder.starts_with('/')) {
+    return Fail(Code::kInvalid, "\"" + text +
+                                    "\" is not DIR[=SIZE]; write an absolute path, such "
+                                    "as /mnt/nvme0/copies=500GiB");
+  }
+  if (equals == std::string::npos) return copies;
+  const Result<std::uint64_t> bytes = ParseSize(text.substr(equals + 1));
+  if (!bytes) return Fail(bytes.error());
+  if (*bytes == 0) return Fail(Code::kInvalid, "\"" + text + "\" has no room for a copy");
+  copies.bytes = *bytes;
+  return copies;
+}
 
 ConfigSection MountSection(MountConfig& config) {
   ConfigSection section("mount", "Options of a mount, forebay-mount.");

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/result.h"
 #include "common/base/units.h"
 #include "common/config/machine.h"
 #include "common/model/shard.h"
@@ -32,6 +33,17 @@ enum class LocalReadsFrom : std::uint8_t {
 /// How the kernel reads files (docs/SEMANTICS.md).
 enum class MountMode : std::uint8_t { kAuto, kSmall, kLarge };
 
+/// Where a mount keeps whole copies of the files that were opened.
+struct LocalCopyFolder {
+  std::string folder;       ///< Absolute. "" = none are kept.
+  std::uint64_t bytes = 0;  ///< 0 = what the disk has.
+
+  bool operator==(const LocalCopyFolder&) const = default;
+};
+
+/// "DIR", "DIR=SIZE" or "".
+Result<LocalCopyFolder> ParseLocalCopy(const std::string& text);
+
 /// Options of forebay-mount, [mount] in the file. What each means is in MountSection
 /// (mount_config.cc) and docs/CONFIGURATION.md.
 struct MountConfig {
@@ -45,6 +57,8 @@ struct MountConfig {
   Shard shard;  ///< Of the objects that the mount would show.
   MountMode mode = MountMode::kAuto;
   LocalReadsFrom local_reads = LocalReadsFrom::kFiles;
+  LocalCopyFolder local_copy;
+  std::uint64_t local_copy_scrub_rate = 16ULL << 20;  ///< Bytes a second; 0 = never.
   bool allow_other = false;
   std::uint32_t uid = ::geteuid();
   std::uint32_t gid = ::getegid();

@@ -127,6 +127,20 @@ TEST(Options, ACacheDirectoryMayHaveAnEqualsSignWhenItsSizeIsGiven) {
   EXPECT_EQ(FormatCacheDir({"/mnt/a", 0}), "/mnt/a");
 }
 
+TEST(Options, WhereLocalCopiesAreKept) {
+  EXPECT_EQ(ParseLocalCopy("/mnt/a").value(), (LocalCopyFolder{"/mnt/a", 0}));
+  EXPECT_EQ(ParseLocalCopy("/mnt/a=b=2GiB").value(), (LocalCopyFolder{"/mnt/a=b", 2ULL << 30}));
+  EXPECT_EQ(ParseLocalCopy("").value(), LocalCopyFolder());
+  MountConfig config;
+  config.state_dir = "/state";
+  EXPECT_THAT(Load(config, MountSection, {"a", "/m", "--local-copy", "copies"}),
+              ElementsAre(HasSubstr("\"copies\" is not DIR[=SIZE]; write an absolute path")));
+  EXPECT_THAT(Load(config, MountSection, {"a", "/m", "--local-copy", "/c=0"}),
+              ElementsAre(HasSubstr("has no room for a copy")));
+  EXPECT_THAT(Load(config, MountSection, {"a", "/m", "--local-copy", "/c=lots"}),
+              ElementsAre(HasSubstr("\"lots\" is not a size; ")));
+}
+
 TEST(Options, OfAMount) {
   MountConfig config;
   EXPECT_THAT(Load(config, MountSection, {}),
