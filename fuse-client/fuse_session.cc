@@ -24,6 +24,11 @@ namespace forebay {
 
 namespace {
 
+/// Says that a request was handed out before; not a part of its number (linux/fuse.h).
+constexpr std::uint64_t kHandedOutAgain = 1ULL << 63;
+
+thread_local std::uint64_t current_request = 0;
+
 /// Written when the kernel opens the conversation, on whichever thread takes that message.
 struct GrantedFeatures {
   std::mutex mutex;
@@ -38,7 +43,10 @@ struct Userdata {
   // Known before the first message is processed.
   bool large = false;
   bool can_resend = false;
+  bool wants_passthrough = false;
+  bool offers_passthrough = false;
   std::atomic<bool> direct_reads{false};
+  std::atomic<bool> passthrough{false};
   std::atomic<std::uint64_t> first_request{0};  // its number
 };
 
@@ -100,6 +108,7 @@ void OnInit(void* userdata, struct fuse_conn_info* connection) {
   }
   if (session->can_resend) features.append(" resend");
   if (session->direct_reads) features.append(" direct_io_allow_mmap");
+  if (session->offers_passthrough) features.append(" passthrough");
   spdlog::info("kernel FUSE {}.{}: {}", connection->proto_major, connection->proto_minor, features);
   GrantedFeatures& granted = static_cast<Userdata*>(userdata)->features;
   std::scoped_lock lock(granted.mutex);
@@ -184,6 +193,9 @@ void ReadOffer(std::string_view first_message, Userdata& userdata) {
   const std::uint64_t flags = FlagsOf(init);
   userdata.can_resend = (flags & kFuseHasResend) != 0;
   userdata.direct_reads = userdata.large && (flags & kFuseDirectIoAllowMmap) != 0;
+  userdata.offers_passthrough = (flags & kFusePassthrough) != 0;
+  userdata.passthrough =
+      userdata.wants_passthrough && userdata.direct_reads && userdata.offers_passthrough;
   userdata.first_request =
       HeaderOf(reinterpret_cast<const std::byte*>(first_message.data())).unique;
 }
@@ -201,6 +213,11 @@ ssize_t WriteReply(int fd, iovec* parts, int count, void* context) {
       std::memcpy(&answer, parts[1].iov_base, sizeof answer);
       answer.flags |= FUSE_INIT_EXT;
       answer.flags2 |= static_cast<std::uint32_t>(kFuseDirectIoAllowMmap >> 32);
+      if (userdata.passthrough) {
+        answer.flags2 |= static_cast<std::uint32_t>(kFusePassthrough >> 32);
+        std::memcpy(reinterpret_cast<std::byte*>(&answer) + kFuseStackDepthOffset, &kFuseStackDepth,
+                    sizeof kFuseStackDepth);
+      }
       std::memcpy(parts[1].iov_base, &answer, sizeof answer);
     }
   }
@@ -288,6 +305,7 @@ Result<std::unique_ptr<FuseSession>> FuseSession::Serve(FuseConnection connectio
   if (!made) return Fail(made.error());
   impl->session = *made;
   impl->userdata.large = connection.large;
+  impl->userdata.wants_passthrough = connection.passthrough;
   if (Connect(impl->session, connection.fd.get(), connection.large) != 0) {
     return Fail(Code::kInternal, "libfuse refused the connection: " + LastFuseMessage());
   }
@@ -313,6 +331,25 @@ std::string FuseSession::Features() const {
 }
 
 bool FuseSession::DirectReads() const { return impl_->userdata.direct_reads; }
+
+bool FuseSession::Passthrough() const { return impl_->userdata.passthrough; }
+
+Result<std::int32_t> FuseSession::OpenBacking(int fd) const {
+  FuseBackingMap map;
+  map.fd = fd;
+  const int backing = ::ioctl(descriptor(), kFuseBackingOpen, &map);
+  if (backing > 0) return backing;
+  if (errno == EPERM) return Fail(Code::kDenied, "the kernel wants CAP_SYS_ADMIN for passthrough");
+  if (errno == ELOOP) {
+    return Fail(Code::kInternal, "their folder lies on a stacked file system, such as overlayfs");
+  }
+  return Fail(Code::kInternal, "the kernel refuses a backing file: " + ErrnoText());
+}
+
+void FuseSession::CloseBacking(std::int32_t backing) const {
+  const auto number = static_cast<std::uint32_t>(backing);
+  (void)::ioctl(descriptor(), kFuseBackingClose, &number);
+}
 
 struct fuse_session* FuseSession::handle() const { return impl_->session; }
 
@@ -355,6 +392,8 @@ bool FuseSession::Store(std::uint64_t nodeid, const std::vector<Slice>& content)
 
 void* FuseSession::ContextOf(void* userdata) { return static_cast<Userdata*>(userdata)->context; }
 
+std::uint64_t FuseSession::CurrentRequest() { return current_request; }
+
 FuseSession::Drained FuseSession::Drain(SlotArena& slots, RequestBuffer& buffer,
                                         std::size_t limit) {
   for (std::size_t i = 0; i < limit; ++i) {
@@ -391,6 +430,7 @@ void FuseSession::Process(SlotArena& slots, RequestSlot& slot, std::byte* reques
   struct fuse_buf buffer{};
   buffer.mem = request;
   buffer.size = size;
+  current_request = HeaderOf(request).unique & ~kHandedOutAgain;
   slots.SetCurrent(&slot);
   fuse_session_process_buf(impl_->session, &buffer);
   slots.EndCurrent();

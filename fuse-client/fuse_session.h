@@ -50,6 +50,8 @@ struct FuseConnection {
   std::string first_message;
   /// Files are to be read past the page cache, where the kernel can do that and map them.
   bool large = false;
+  /// And files that were opened are to be read by the kernel itself where they have a copy.
+  bool passthrough = false;
   /// Called with that message before it is answered for the first time.
   std::function<void(std::string_view)> keep_first_message;
 };
@@ -103,6 +105,17 @@ class FuseSession {
 
   /// Files are to be opened, for reads past the page cache. Known as soon as Features are.
   bool DirectReads() const;
+  /// Opened files can be given backing files; known with Features, too.
+  bool Passthrough() const;
+  /// Registers an open file that the kernel may read an opened one's bytes from; answers its
+  /// number, more than 0, which outlives this process with the mount. kDenied: without
+  /// CAP_SYS_ADMIN. kInternal with the reason.
+  Result<std::int32_t> OpenBacking(int fd) const;
+  /// No more files are opened with it; those that were read on.
+  void CloseBacking(std::int32_t backing) const;
+  /// The number of the request that is processed on this thread: its own for the life of the mount,
+  /// also when it is handed out again.
+  static std::uint64_t CurrentRequest();
   /// Puts the whole content of a file into the kernel's page cache. Never from a thread that serves
   /// requests, as above. False: the kernel has no inode of it, or the mount has gone.
   bool Store(std::uint64_t nodeid, const std::vector<Slice>& content);
