@@ -13,8 +13,10 @@
 #include "common/base/executors.h"
 #include "common/base/offload.h"
 #include "common/model/limits.h"
+#include "fuse-client/copies/link_copies.h"
 #include "fuse-client/errno_map.h"
 #include "fuse-client/fuse_api.h"
+#include "fuse-client/fuse_kernel.h"
 
 namespace forebay {
 
@@ -27,6 +29,7 @@ struct FuseServer::Impl {
   FilePlaces* places = nullptr;
   Offload* offload = nullptr;
   SlotArena* slots = nullptr;
+  LinkCopies* copies = nullptr;
   RequestBuffer request;
   std::vector<char> directory;  // reply being packed, reused
   // Shared with the coroutines, which may outlive this object while their context ends.
@@ -259,14 +262,37 @@ void OnForgetMulti(fuse_req_t request, std::size_t count, struct fuse_forget_dat
   fuse_reply_none(request);
 }
 
+// libfuse 3.14 knows neither the flag nor the field.
+void OpenWithCopies(fuse_req_t request, fuse_ino_t inode) {
+  const Result<LinkCopies::Opened> opened =
+      Server().copies->Open(inode, FuseSession::CurrentRequest());
+  if (!opened) return ReplyError(request, FuseOp::kOpen, ErrnoOf(opened.error().code));
+  Server().stats->CountOp(FuseOp::kOpen, 0);
+  FuseOpenAnswer answer{.handle = opened->handle, .flags = FOPEN_DIRECT_IO, .backing_id = 0};
+  if (opened->backing != 0) {
+    answer.flags = kFuseOpenPassthrough;
+    answer.backing_id = opened->backing;
+  }
+  const int sent = fuse_reply_buf(request, reinterpret_cast<const char*>(&answer), sizeof answer);
+  // Whoever asked was interrupted and has gone: there will be no RELEASE.
+  if (sent == -ENOENT) Server().copies->Close(opened->handle);
+}
+
 // ENOSYS is "never ask again, treat it as done": one message a file less each (DESIGN 6.1). The
 // kernel then keeps pages and directories cached as with keep_cache and cache_readdir. Only a large
-// mount needs the message: to say that the file is read past the page cache. No handle has a state.
-void OnOpen(fuse_req_t request, fuse_ino_t, struct fuse_file_info* file) {
-  if (!Server().session->DirectReads()) return ReplyError(request, FuseOp::kOpen, ENOSYS);
-  Server().stats->CountOp(FuseOp::kOpen, 0);
+// mount needs the message: to say that the file is read past the page cache, or by the kernel
+// itself from a copy. No handle has a state here but that.
+void OnOpen(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info* file) {
+  FuseServer::Impl& server = Server();
+  if (!server.session->DirectReads()) return ReplyError(request, FuseOp::kOpen, ENOSYS);
+  if (server.copies != nullptr) return OpenWithCopies(request, inode);
+  server.stats->CountOp(FuseOp::kOpen, 0);
   file->direct_io = 1;
   fuse_reply_open(request, file);
+}
+void OnRelease(fuse_req_t request, fuse_ino_t, struct fuse_file_info* file) {
+  if (Server().copies != nullptr) Server().copies->Close(file->fh);
+  fuse_reply_err(request, 0);
 }
 void OnOpendir(fuse_req_t request, fuse_ino_t, struct fuse_file_info*) {
   ReplyError(request, FuseOp::kOpendir, ENOSYS);
@@ -324,6 +350,7 @@ struct fuse_lowlevel_ops MakeOperations() {
   ops.forget_multi = OnForgetMulti;
   ops.getattr = OnGetattr;
   ops.open = OnOpen;
+  ops.release = OnRelease;
   ops.read = OnRead;
   ops.flush = OnFlush;
   ops.opendir = OnOpendir;
@@ -352,6 +379,7 @@ FuseServer::FuseServer(Parts parts) : impl_(std::make_unique<Impl>()) {
   impl_->offload = &parts.offload;
   impl_->stats = &parts.stats;
   impl_->slots = &parts.slots;
+  impl_->copies = parts.copies;
 }
 
 FuseServer::~FuseServer() = default;

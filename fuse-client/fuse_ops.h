@@ -13,6 +13,7 @@
 
 namespace forebay {
 
+class LinkCopies;
 class Offload;
 
 /// The translation of the kernel's requests to a FileSystem and a FileReader, on one worker's
@@ -30,7 +31,8 @@ class FuseServer {
     FilePlaces& places;
     Offload& offload;
     WorkerStats& stats;
-    SlotArena& slots;  ///< The worker's thread's.
+    SlotArena& slots;              ///< The worker's thread's.
+    LinkCopies* copies = nullptr;  ///< Null: every read is a message.
   };
   explicit FuseServer(Parts parts);
   ~FuseServer();

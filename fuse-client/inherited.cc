@@ -19,6 +19,7 @@ constexpr std::string_view kFirstMessage = "init";
 constexpr std::string_view kGeneration = "generation/";
 constexpr std::string_view kAnnounced = "announced";
 constexpr std::string_view kStats = "stats";
+constexpr std::string_view kCopyCounts = "copies";
 
 std::uint64_t NumberIn(std::string_view text) {
   std::uint64_t number = 0;
@@ -58,6 +59,10 @@ void TakePart(std::string_view name, Kept kept, InheritedMount& out) {
     out.announced = NumberIn(kept.value);
   } else if (name == kStats) {
     out.stats = std::move(kept.value);
+  } else if (name == kCopyCounts) {
+    out.copy_counts = std::move(kept.value);
+  } else if (name.starts_with(kOpenedKeys)) {
+    TakeKeptOpen(name, kept, out.opened);
   } else if (name.starts_with(kOrderKeys)) {
     TakeKeptOrder(name, kept, out.orders);
   } else if (name.starts_with(kGeneration)) {
@@ -135,14 +140,22 @@ void KeepStats(const Keeper& keeper, std::uint32_t connection, std::string_view 
   keeper.Keep(ConnectionKey(connection).append(kStats), stats);
 }
 
+void KeepCopyCounts(const Keeper& keeper, std::uint32_t connection, std::string_view counts) {
+  keeper.Keep(ConnectionKey(connection).append(kCopyCounts), counts);
+}
+
 void DropMount(const Keeper& keeper, std::uint32_t connection) {
   keeper.Drop(ConnectionKey(connection));
 }
 
 FuseConnection ConnectionOf(const Keeper& keeper, std::uint32_t id, OwnedFd fd,
-                            std::string first_message, bool large) {
+                            std::string first_message, bool large, bool passthrough) {
   return FuseConnection{
-      std::move(fd), id, std::move(first_message), large,
+      std::move(fd),
+      id,
+      std::move(first_message),
+      large,
+      passthrough,
       [&keeper, id](std::string_view message) { KeepFirstMessage(keeper, id, message); }};
 }
 

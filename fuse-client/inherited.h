@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "fuse-client/copies/opened_files.h"
 #include "fuse-client/fuse_session.h"
 #include "fuse-client/namespace_snapshot.h"
 #include "fuse-client/order/kept_orders.h"
@@ -26,6 +27,8 @@ struct InheritedMount {
   std::uint64_t announced = 0;
   std::string stats;  ///< MountStats::Save.
   std::vector<KeptOrder> orders;
+  std::vector<KeptOpen> opened;
+  std::string copy_counts;  ///< LinkCopies::Save.
 };
 
 /// All that the keeper has, taken out of it. What cannot be read is dropped there and said.
@@ -41,10 +44,12 @@ void KeepGeneration(const Keeper& keeper, std::uint32_t connection, const Mounte
 void DropGeneration(const Keeper& keeper, std::uint32_t connection, std::uint64_t generation);
 void KeepAnnounced(const Keeper& keeper, std::uint32_t connection, std::uint64_t generation);
 void KeepStats(const Keeper& keeper, std::uint32_t connection, std::string_view stats);
+void KeepCopyCounts(const Keeper& keeper, std::uint32_t connection, std::string_view counts);
 void DropMount(const Keeper& keeper, std::uint32_t connection);
 
 /// How a session begins that goes on with `mount`, and keeps what its successor needs.
 FuseConnection ConnectionOf(const Keeper& keeper, std::uint32_t id, OwnedFd fd,
-                            std::string first_message, bool large = false);
+                            std::string first_message, bool large = false,
+                            bool passthrough = false);
 
 }  // namespace forebay

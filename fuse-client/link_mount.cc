@@ -65,7 +65,7 @@ LinkMount::LinkMount(LinkMountShares shares, MountedNamespace found, Place place
       name_(namespace_.link.spec().name()),
       place_(std::move(place)),
       on_ended_(std::move(on_ended)),
-      stats_(shares_.threads.size()) {}
+      stats_(shares_.threads.size() + 1) {}  // and of copying
 
 LinkMount::LinkMount(LinkMountShares shares, InheritedMount inherited,
                      std::function<void()> on_ended)
@@ -207,14 +207,16 @@ Status LinkMount::Serve() {
   std::string first_message;
   if (inherited_) first_message = std::move(inherited_->first_message);
   Result<std::unique_ptr<FuseSession>> session = FuseSession::Serve(
-      ConnectionOf(shares_.keeper, connection_, std::move(fd_), std::move(first_message), large_),
+      ConnectionOf(shares_.keeper, connection_, std::move(fd_), std::move(first_message), large_,
+                   large_ && !shares_.config.local_copy.folder.empty()),
       FuseServer::Operations());
   if (!session) return Fail(session.error());
   session_ = std::move(*session);
-  const WorkerShares parts{*session_,       *files_,      shares_.ring,    shares_.refresher,
-                           shares_.health,  shares_.pace, streams_,        *errors_,
-                           shares_.jobs,    orders_,      shares_.offload, shares_.memory,
-                           shares_.segments};
+  PrepareCopies();
+  const WorkerShares parts{*session_,        *files_,      shares_.ring,    shares_.refresher,
+                           shares_.health,   shares_.pace, streams_,        *errors_,
+                           shares_.jobs,     orders_,      shares_.offload, shares_.memory,
+                           shares_.segments, copies_.get()};
   const WorkerOptions worker_options = OptionsOfWorkers();
   TellJobs();
   for (std::size_t i = 0; i < shares_.threads.size(); ++i) {
@@ -253,6 +255,7 @@ Status LinkMount::Start() {
   if (!status) return status;
   shares_.metrics.Add(stats_, name_);
   BeginOrders();
+  BeginCopies();
   const std::string what = place_.sub_path.empty() ? name_ : name_ + "/" + place_.sub_path;
   spdlog::info("{} (generation {}, {} objects) {} on {}, mode {}", what,
                namespace_.snapshot->id().generation, namespace_.snapshot->totals().objects,
@@ -303,6 +306,7 @@ void LinkMount::Follow(MountedNamespace next, const std::stop_token& stop) {
     texts_ = MakeTexts();
   }
   TellJobs();
+  if (copies_) copies_->Follow();
   const std::uint64_t changes = Announce(*before, stop);
   if (!stop.stop_requested()) KeepAnnounced(shares_.keeper, connection_, generation);
   if (before->earlier.size() == Generations::kEarlierKept) {
@@ -374,6 +378,34 @@ void LinkMount::BeginOrders() {
   shares_.local_socket.Add(this, name_, [this](const OrderText& text) { return TakeOrder(text); });
 }
 
+/// Before anybody is served: what the kernel reads by itself already is known from the first open.
+void LinkMount::PrepareCopies() {
+  if (shares_.config.local_copy.folder.empty()) return;
+  if (!large_) return spdlog::info("{}: no local copies in mode small", place_.mountpoint);
+  const LinkCopies::Parts parts{.local = shares_.copies,
+                                .session = *session_,
+                                .files = *files_,
+                                .errors = *errors_,
+                                .stats = stats_,
+                                .memory = shares_.memory,
+                                .keeper = shares_.keeper,
+                                .connection = connection_,
+                                .link = namespace_.snapshot->id().link,
+                                .block_bytes = namespace_.snapshot->block_bytes()};
+  copies_ = inherited_
+                ? std::make_unique<LinkCopies>(parts, inherited_->opened, inherited_->copy_counts)
+                : std::make_unique<LinkCopies>(parts, std::vector<KeptOpen>(), "");
+}
+
+/// When the kernel has said what it can.
+void LinkMount::BeginCopies() {
+  if (!copies_ || shares_.copies == nullptr) return;
+  copies_->Begin(
+      {shares_.copies->context(), shares_.copies->pool(), shares_.ring, shares_.refresher,
+       shares_.health, shares_.pace, stats_.Worker(shares_.threads.size()), shares_.segments},
+      OptionsOfWorkers().blocks);
+}
+
 // Of what is shown now: a file that changes later is read without having been announced.
 Result<std::size_t> LinkMount::TakeOrder(const OrderText& text) {
   const std::shared_ptr<const GenerationView> view = files_->view();
@@ -398,6 +430,7 @@ void LinkMount::Detach() {
 
 void LinkMount::BeginStop() {
   order_runner_.reset();
+  if (copies_) copies_->BeginStop();
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     asio::post(shares_.threads.At(i), [worker = workers_[i].get()] { worker->BeginStop(); });
   }
@@ -424,6 +457,7 @@ void LinkMount::SaveStats() {
     if (std::exchange(kept, order.position) == order.position) continue;
     KeepOrderPosition(shares_.keeper, connection_, order.job, order.position);
   }
+  if (copies_) KeepCopyCounts(shares_.keeper, connection_, copies_->Save());
   std::string now = stats_.Save();
   if (now == kept_stats_) return;
   kept_stats_ = std::move(now);
@@ -436,7 +470,7 @@ bool LinkMount::Idle() {
     asio::post(shares_.threads.At(i), [&] { idle.set_value(workers_[i]->Idle()); });
     if (!idle.get_future().get()) return false;
   }
-  return true;
+  return !copies_ || copies_->Idle();
 }
 
 void LinkMount::LogTotals() const {

@@ -16,6 +16,7 @@
 #include "common/config/mount_config.h"
 #include "common/wire/client_pool.h"
 #include "common/wire/peer_health.h"
+#include "fuse-client/copies/link_copies.h"
 #include "fuse-client/error_log.h"
 #include "fuse-client/filesystem.h"
 #include "fuse-client/fuse_session.h"
@@ -54,7 +55,8 @@ struct LinkMountShares {
   MemoryBudget& memory;      ///< For reads that are under way.
   PassedSegments* segments;  ///< Null: all bytes come over sockets.
   LocalSocket& local_socket;
-  Keeper& keeper;  ///< With an arena for each of `threads`.
+  Keeper& keeper;                 ///< With an arena for each of `threads`.
+  LocalCopies* copies = nullptr;  ///< Null: there is no folder for them.
 };
 
 /// One link, or a directory of it, on one mount point: its files, its session with the kernel, a
@@ -139,6 +141,8 @@ class LinkMount {
   void KeepShown(const GenerationView& before);
   void RestoreOrders();
   void BeginOrders();
+  void PrepareCopies();
+  void BeginCopies();
   Result<std::size_t> TakeOrder(const OrderText& text);
   WorkerOptions OptionsOfWorkers() const;
   MountedNamespace Now() const;
@@ -169,6 +173,7 @@ class LinkMount {
   std::string kept_stats_;
   std::unique_ptr<FileSystem> files_;
   std::unique_ptr<FuseSession> session_;
+  std::unique_ptr<LinkCopies> copies_;  // null: not asked for
   OrderBook orders_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<OrderRunner> order_runner_;  // while requests are taken

@@ -58,6 +58,7 @@ std::string LinkMount::RenderConfig() const {
   all["mode"] = large_ ? "large" : "small";
   all["direct_reads"] = session_ && session_->DirectReads();
   all["kernel_features"] = session_ ? session_->Features() : "";
+  all["local_copy"] = copies_ ? copies_->Config() : boost::json::value();
   all["threads"] = shares_.threads.size();
   const std::string& socket = shares_.local_socket.path();
   all["local_socket"] = socket.empty() ? boost::json::value() : boost::json::value(socket);
@@ -85,7 +86,8 @@ std::string LinkMount::RenderStats() const {
     orders.push_back({{"job", order.job}, {"files", order.files}, {"position", order.position}});
   }
   return stats_.ToJson(std::move(jobs), std::move(orders),
-                       {.limit = shares_.memory.limit(), .in_use = shares_.memory.in_use()});
+                       {.limit = shares_.memory.limit(), .in_use = shares_.memory.in_use()},
+                       copies_ ? copies_->Stats() : boost::json::value());
 }
 
 Result<Slice> LinkMount::Render(std::shared_ptr<LargeText> Texts::* which) {

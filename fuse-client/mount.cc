@@ -91,6 +91,12 @@ ClientPoolOptions MountDaemon::PoolOptions() const {
   return options;
 }
 
+std::unique_ptr<ClientPool> MountDaemon::NewPool(asio::io_context& context) {
+  return std::make_unique<ClientPool>(
+      context, PoolOptions(), [this] { return ring_.epoch(); },
+      [this](std::uint64_t epoch) { refresher_->Notice(epoch); });
+}
+
 Deadline MountDaemon::NamespaceDeadline() const {
   return Deadline::After(config_.foreground ? Duration(kForever) : kBackgroundPatience);
 }
@@ -164,9 +170,7 @@ Status MountDaemon::Prepare() {
   credentials_.program = "forebay-mount " + std::string(Version());
   credentials_.secret = std::move(*secret);
   control_.Start();
-  control_pool_ = std::make_unique<ClientPool>(
-      control_.At(0), PoolOptions(), [this] { return ring_.epoch(); },
-      [this](std::uint64_t epoch) { refresher_->Notice(epoch); });
+  control_pool_ = NewPool(control_.At(0));
   leader_ = std::make_unique<Coordinators>(*control_pool_, config_.coordinator);
   refresher_ =
       std::make_unique<RingRefresher>(control_.At(0), *control_pool_, ring_, config_.coordinator);
@@ -230,10 +234,10 @@ Status MountDaemon::StartThreads(const Uuid& cluster, const std::string& cluster
   ListenForOrders();
   if (!from_disk) refresher_->Notice(ring_.epoch() + 1);
   for (std::size_t i = 0; i < threads_.size(); ++i) {
-    pools_.push_back(std::make_unique<ClientPool>(
-        threads_.At(i), PoolOptions(), [this] { return ring_.epoch(); },
-        [this](std::uint64_t epoch) { refresher_->Notice(epoch); }));
+    pools_.push_back(NewPool(threads_.At(i)));
   }
+  copies_ = LocalCopies::OpenFor(config_);
+  if (copies_) copies_->StartCopying(NewPool(copies_->context()));
   threads_.Start();
   serving_ = true;
   job_reporter_->Start();
@@ -249,7 +253,8 @@ LinkMountShares MountDaemon::Shares() {
           health_,        pace_,
           *jobs_,         metrics_,
           memory_,        from_files ? &segments_ : nullptr,
-          local_socket_,  *keeper_};
+          local_socket_,  *keeper_,
+          copies_.get()};
 }
 
 /// A mount without it works; programs cannot say what they will read.
@@ -394,8 +399,10 @@ void MountDaemon::EndWorkers(Deadline drain) {
   if (one_) one_->BeginStop();
   if (all_) all_->BeginStop();
   ClosePools();
+  if (copies_) copies_->CloseConnections();
   while (!idle() && !drain.Expired()) std::this_thread::sleep_for(kPollEvery);
   threads_.Stop();
+  if (copies_) copies_->EndCopying();
   offload_.Stop();
 }
 

@@ -15,6 +15,7 @@
 #include "common/wire/coordinators.h"
 #include "common/wire/peer_health.h"
 #include "fuse-client/all_links.h"
+#include "fuse-client/copies/local_copies.h"
 #include "fuse-client/inherited.h"
 #include "fuse-client/job_keeper.h"
 #include "fuse-client/job_reporter.h"
@@ -69,6 +70,7 @@ class MountDaemon final : public Daemon {
   Status StartThreads(const Uuid& cluster, const std::string& cluster_dir, bool from_disk);
   Deadline NamespaceDeadline() const;
   ClientPoolOptions PoolOptions() const;
+  std::unique_ptr<ClientPool> NewPool(asio::io_context& context);
   LinkMountShares Shares();
   void EveryReport();
   void LeaveMountpoint(Deadline last_try);
@@ -113,6 +115,7 @@ class MountDaemon final : public Daemon {
   Metrics::Registration listing_metrics_;
   std::unique_ptr<NamespaceSource> source_;
   std::vector<std::unique_ptr<ClientPool>> pools_;  // one for each of threads_
+  std::unique_ptr<LocalCopies> copies_;             // null: none are kept
   LocalSocket local_socket_;
   std::unique_ptr<LinkMount> one_;          // this
   std::unique_ptr<LinkFollower> follower_;  // of it

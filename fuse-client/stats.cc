@@ -230,8 +230,8 @@ void MountStats::Restore(std::string_view saved) {
   if (saved.size() == sizeof earlier_) std::memcpy(&earlier_, saved.data(), saved.size());
 }
 
-std::string MountStats::ToJson(boost::json::array jobs, boost::json::array orders,
-                               MemoryUse memory) const {
+std::string MountStats::ToJson(boost::json::array jobs, boost::json::array orders, MemoryUse memory,
+                               boost::json::value copies) const {
   const StatsSnapshot sum = Sum();
   boost::json::object ops;
   for (std::size_t i = 0; i < kFuseOps; ++i) {
@@ -291,6 +291,7 @@ std::string MountStats::ToJson(boost::json::array jobs, boost::json::array order
   all["stall_seconds"] = static_cast<double>(sum.stall_nanoseconds) / 1e9;
   all["jobs"] = std::move(jobs);
   all["orders"] = std::move(orders);
+  all["local_copies"] = std::move(copies);
   return boost::json::serialize(all) + "\n";
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <boost/json/array.hpp>
+#include <boost/json/value.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -175,10 +176,10 @@ class MountStats {
   WorkerStats& Worker(std::size_t i) { return *workers_[i % workers_.size()]; }
   StatsSnapshot Sum() const;
   void AddTo(StatsSnapshot& sum) const;
-  /// `.forebay/stats`: one JSON object, ends with a newline. `jobs` and `orders` are its members of
-  /// these names.
+  /// `.forebay/stats`: one JSON object, ends with a newline. `jobs`, `orders` and `copies` (as
+  /// local_copies) are members of it.
   std::string ToJson(boost::json::array jobs = {}, boost::json::array orders = {},
-                     MemoryUse memory = {}) const;
+                     MemoryUse memory = {}, boost::json::value copies = nullptr) const;
 
   /// The sums, for Restore of another process of this version, which goes on counting from them.
   std::string Save() const;

@@ -38,8 +38,8 @@ Worker::Worker(asio::io_context& context, ClientPool& pool, SlotArena& slots, Wo
                shares.jobs.answers(), shares.memory, shares.orders},
               options.reader),
       places_({pool, shares.ring}, options.reader.link, options.reader.block_bytes),
-      server_(
-          {shares.session, context, reader_, shares.files, places_, shares.offload, stats, slots}),
+      server_({shares.session, context, reader_, shares.files, places_, shares.offload, stats,
+               slots, shares.copies}),
       on_ended_(std::move(on_ended)) {}
 
 Status Worker::Start() {

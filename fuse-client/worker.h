@@ -31,6 +31,7 @@ struct WorkerShares {
   Offload& offload;
   MemoryBudget& memory;
   PassedSegments* segments = nullptr;  ///< Null: all bytes come over sockets.
+  LinkCopies* copies = nullptr;        ///< Null: every read is a message.
 };
 
 struct WorkerOptions {
