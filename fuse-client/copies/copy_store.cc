@@ -336,7 +336,9 @@ void CopyStore::Committed(const CopyName& name) {
 
 CopyStore::Totals CopyStore::totals() const {
   const std::scoped_lock lock(mutex_);
-  return {.copies = copies_.size(),
+  const auto drafts =
+      std::ranges::count_if(copies_, [](const auto& at) { return at.second.draft; });
+  return {.copies = copies_.size() - static_cast<std::size_t>(drafts),
           .bytes = used_,
           .unverified = unverified_,
           .limit = options_.limit,

@@ -91,8 +91,8 @@ class CopyStore {
   Status Verify(const CopyName& name, const std::function<bool(std::size_t bytes)>& after);
 
   struct Totals {
-    std::uint64_t copies = 0;
-    std::uint64_t bytes = 0;  ///< With those that are being written.
+    std::uint64_t copies = 0;  ///< Whole ones.
+    std::uint64_t bytes = 0;   ///< With those that are being written.
     std::uint64_t unverified = 0;
     std::uint64_t limit = 0;
     std::uint64_t verified_bytes = 0;  ///< Read again by Verify since the start.

@@ -126,6 +126,7 @@ TEST_F(CopyStoreTest, ACopyIsFoundWhenItIsWholeAndOutlivesTheStore) {
     ASSERT_TRUE(draft);
     ASSERT_TRUE(Fill(**draft, bytes));
     EXPECT_EQ(WhyNot(1), Code::kNotFound);
+    EXPECT_EQ(store.totals().copies, 0U);
     EXPECT_EQ(store.Begin(kLink, RecordFor(1, bytes.size())).error().code, Code::kInvalid);
     ASSERT_TRUE((*draft)->Commit());
   }
