@@ -2,8 +2,10 @@
 are in bench_peers.py."""
 
 import dataclasses
+import json
 import os
 import pathlib
+import time
 import typing
 
 from local_cluster import drop_page_cache
@@ -100,7 +102,8 @@ class Forebay:
         if "large" in self.rows:
             found += [
                 self._new_mount("forebay_large", "forebay, large mode, new mount", *LARGE_MODE),
-                self._new_mount("forebay_large_local", "the same, nodes on this machine", *LARGE_MODE, *FROM_FILES)]
+                self._new_mount("forebay_large_local", "the same, nodes on this machine", *LARGE_MODE, *FROM_FILES),
+                *self._local_copies("forebay_local_copy", "forebay, large mode, local copies")]
         return found + [self._subject("forebay_hot", "forebay, page cache warm", self.stays, nothing, warm=True,
                                       peer="s3fs_warm_allowed")]
 
@@ -129,6 +132,29 @@ class Forebay:
             self.cluster.mount(self.link, name, *(options or SMALL_MODE))
 
         return self._subject(key, title, name, mount_anew, warm=True, peer="s3fs_warm_allowed", **more)
+
+    def _local_copies(self, key, title):
+        """A mount that stays, all files of which have copies on this disk; nothing where the kernel cannot read them."""
+        name = f"{self.link}-{key}"
+        mount = self.cluster.mount(self.link, name, *LARGE_MODE, "--local-copy", self.cluster.folder / f"{name}.copies")
+        config = json.loads((mount / ".forebay/config").read_text())
+        if not config["local_copy"]["active"]:
+            self.cluster.unmount(name)
+            return []
+        self.fresh.append(name)
+
+        def copy_all():
+            deadline = time.monotonic() + 600
+            while json.loads((mount / ".forebay/stats").read_text())["local_copies"]["folder"]["copies"] < config["objects"]:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{name} has not copied its files")
+                # Who opens a file has it copied.
+                for folder, _, files in os.walk(mount):
+                    for file in files:
+                        os.close(os.open(os.path.join(folder, file), os.O_RDONLY))
+                time.sleep(0.2)
+
+        return [self._subject(key, title, name, copy_all, warm=True, peer="s3fs_warm_allowed")]
 
     def gets(self):
         """GETs that S3 answered, as the nodes count them."""

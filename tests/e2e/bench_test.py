@@ -92,7 +92,8 @@ class BenchTest(unittest.TestCase):
         self.assertEqual([(part["name"], part["reads"], part["blocks"], part["failed"]) for part in (whole, pieces)],
                          [("shards", 4, 12, []), ("random", 4 * 80, 12, [])])
         for part in (whole, pieces):
-            self.assertEqual({subject["key"] for subject in part["subjects"]}, OF_ALL | LARGE | {"native_hot", "native_cold"})
+            keys = {subject["key"] for subject in part["subjects"]} - {"forebay_local_copy"}  # where the kernel can
+            self.assertEqual(keys, OF_ALL | LARGE | {"native_hot", "native_cold"})
             cold, = (visit for visit in part["visits"] if visit["subject"] == "forebay_epoch1")
             self.assertTrue(12 <= cold["gets"] <= 24, cold)
             self.assertEqual((cold["gets_of_nodes"], cold["get_bytes"]), (cold["gets"], 48_000_000))
