@@ -113,12 +113,17 @@ std::optional<CellPlace> BlockReader::Place(const CheckedRead& read) {
   return place;
 }
 
-bool BlockReader::Prefetch(const ColdBlock& cold, std::string_view job) {
-  if (store_.Contains(cold.block) || !filler_.HasFreeSlot(cold.link->id)) return false;
+Prefetched BlockReader::Prefetch(const ColdBlock& cold, std::string_view job) {
+  if (store_.Contains(cold.block)) return Prefetched::kHere;
+  if (!filler_.HasFreeSlot(cold.link->id)) {
+    const bool there = filler_.recent().Contains(cold.block) ||
+                       filler_.Running(cold.link->id, cold.block) != nullptr;
+    return there ? Prefetched::kHere : Prefetched::kRefused;
+  }
   store_.NoteRead(cold.link->id, cold.block, job);
   ColdBlock behind = cold;
   behind.urgency = Urgency::kAsked;
-  return filler_.JoinOrStart(behind, true).leads;
+  return filler_.JoinOrStart(behind, true).leads ? Prefetched::kBegun : Prefetched::kHere;
 }
 
 }  // namespace forebay

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -20,6 +21,13 @@ struct CheckedRead {
   BlockRequest request;
 };
 
+/// What came of a wish for a block that nobody waits for yet.
+enum class Prefetched : std::uint8_t {
+  kBegun,    ///< Its fill has begun.
+  kHere,     ///< It is cached, or on its way already.
+  kRefused,  ///< Demand takes all that S3 gives: ask again later.
+};
+
 /// Where a node's answers come from. Holds THE decision of the read path (DESIGN section 5, step
 /// 7).
 class BlockReader {
@@ -35,9 +43,8 @@ class BlockReader {
   /// such. Nothing: Read.
   std::optional<CellPlace> Place(const CheckedRead& read);
 
-  /// Begins to fill a block that `job` will soon read, behind demand; false when it is cached or on
-  /// its way already, or when demand takes all that S3 gives.
-  bool Prefetch(const ColdBlock& cold, std::string_view job);
+  /// Begins to fill a block that `job` will soon read, behind demand.
+  Prefetched Prefetch(const ColdBlock& cold, std::string_view job);
 
  private:
   class Tally;

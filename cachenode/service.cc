@@ -227,9 +227,9 @@ Task<Result<RpcReply>> Service::PrefetchBlock(RpcCall call) {
   proto::PrefetchBlockReply reply;
   ColdBlock cold{read->link, read->request.object, read->request.block, read->request.passed_over};
   cold.spread = read->request.spread;
-  // Where a reader of another node waits for it; a mount's read-ahead says all of it.
-  if (IsInside(read->request.range, cold.block)) cold.wanted = read->request.range;
-  reply.set_started(parts_.reader.Prefetch(cold, read->request.job));
+  const Prefetched outcome = parts_.reader.Prefetch(cold, read->request.job);
+  reply.set_started(outcome == Prefetched::kBegun);
+  reply.set_refused(outcome == Prefetched::kRefused);
   co_return ReplyWith(reply);
 }
 

@@ -250,13 +250,14 @@ Task<Result<Cells>> BlockClient::AskInRace(Question* question, Route route) {
 Task<Result<Cells>> BlockClient::AskOnce(Question* question, Route route) {
   route.Describe(question->message);
   Result<Cells> cells = co_await AskInRace(question, route);
-  if (cells) co_return cells;
-  const NodeInfo& node = *route.node;
-  if (cells.error().code == Code::kUnavailable) {
-    if (*route.address != node.address) AvoidSocketOf(node.id);
-    ReportSilent(node.id, node.address);
-  }
+  if (!cells && cells.error().code == Code::kUnavailable) NoteSilent(route);
   co_return cells;
+}
+
+void BlockClient::NoteSilent(const Route& route) {
+  const NodeInfo& node = *route.node;
+  if (*route.address != node.address) AvoidSocketOf(node.id);
+  ReportSilent(node.id, node.address);
 }
 
 // kCorrupt is asked again once, kOverloaded until the deadline.
@@ -351,25 +352,39 @@ Task<void> BlockClient::Probe(std::string node_id, std::string address) {
   parts_.health.Recovered(node_id);
 }
 
-void BlockClient::Prefetch(BlockRequest request) {
-  if (stopped_ || *prefetches_ >= kMaxPrefetches) return;
-  Spawn(parts_.context, RunPrefetch(std::move(request)));
+Task<Status> BlockClient::Prefetch(BlockRequest request) {
+  if (stopped_) co_return Fail(Code::kUnavailable, "the mount is going away");
+  if (prefetches_ >= kMaxPrefetches)
+    co_return Fail(Code::kOverloaded, "as many blocks are being asked for ahead as may be");
+  const InFlight counted(in_flight_);
+  ++prefetches_;
+  Status asked = co_await AskAhead(&request);
+  --prefetches_;
+  // The reader that comes for the block finds out by itself what is wrong.
+  if (!asked) spdlog::debug("prefetch of {}: {}", request.block.ToString(), asked.error().message);
+  co_return asked;
 }
 
-Task<void> BlockClient::RunPrefetch(BlockRequest request) {
-  const InFlight counted(in_flight_);
-  const InFlight bounded(prefetches_);
+Task<Status> BlockClient::AskAhead(const BlockRequest* request) {
   const std::shared_ptr<const Directory> directory = CurrentDirectory();
-  const Routes routes = RoutesFor(*directory, request.block);
-  if (routes.count == 0) co_return;
-  proto::ReadBlockRequest message = ToProto(request);
-  routes.list[0].Describe(message);
-  const std::string address = *routes.list[0].address;
+  const Routes routes = RoutesFor(*directory, request->block);
+  if (routes.count == 0) co_return Fail(Code::kUnavailable, "no cache node has joined the ring");
+  const Route& route = routes.list[0];
+  proto::ReadBlockRequest message = ToProto(*request);
+  route.Describe(message);
   const Deadline deadline = Deadline::After(kPrefetchTimeout);
   const Result<RpcReply> reply =
-      co_await parts_.pool.Call(address, Method::kPrefetchBlock, message, deadline);
-  // The reader that comes for the block finds out by itself what is wrong.
-  if (!reply) spdlog::debug("prefetch of {}: {}", request.block.ToString(), reply.error().message);
+      co_await parts_.pool.Call(*route.address, Method::kPrefetchBlock, message, deadline);
+  if (!reply) {
+    if (reply.error().code == Code::kUnavailable) NoteSilent(route);
+    co_return Fail(reply.error().Within("node " + route.node->id));
+  }
+  proto::PrefetchBlockReply answer;
+  const Status parsed = ParseMessage(reply->message, answer);
+  if (!parsed) co_return Fail(parsed.error().Within("answer of " + route.node->id));
+  if (answer.refused())
+    co_return Fail(Code::kOverloaded, "node " + route.node->id + " fetches what readers wait for");
+  co_return Status();
 }
 
 }  // namespace forebay

@@ -81,10 +81,11 @@ class BlockClient final : public BlockSource, public BlockPrefetcher {
 
   Task<Result<Cells>> Read(BlockRequest request, Deadline deadline) override;
 
-  /// Best effort: asks the first owner to fill the block, and does not wait. At most
-  /// kMaxPrefetches are under way.
-  void Prefetch(BlockRequest request) override;
-  static constexpr std::size_t kMaxPrefetches = 32;
+  /// Asks the first owner that is well to fill the block. At most kMaxPrefetches are under way:
+  /// one for each file of announced orders (OrderRunner::kFilesAtOnce), and as many as half of
+  /// that for streams; more get kOverloaded.
+  Task<Status> Prefetch(BlockRequest request) override;
+  static constexpr std::size_t kMaxPrefetches = 96;
 
   /// Reads end with kUnavailable at their next failure instead of trying again. The context goes on
   /// running until in_flight() is zero.
@@ -129,9 +130,10 @@ class BlockClient final : public BlockSource, public BlockPrefetcher {
   Task<void> Hedge(std::uint64_t race, BlockRequest request,
                    std::shared_ptr<const Directory> directory, std::string instead_of);
   Routes OthersFor(const Directory& directory, const BlockId& block, const std::string& node);
+  void NoteSilent(const Route& route);
   void ReportSilent(const std::string& node_id, const std::string& address);
   Task<void> Probe(std::string node_id, std::string address);
-  Task<void> RunPrefetch(BlockRequest request);
+  Task<Status> AskAhead(const BlockRequest* request);
   Duration RandomPart(Duration most);
 
   Parts parts_;
@@ -140,7 +142,7 @@ class BlockClient final : public BlockSource, public BlockPrefetcher {
   // Shared with the coroutines, which may outlive this object while their context ends.
   std::shared_ptr<std::size_t> in_flight_ = std::make_shared<std::size_t>(0);
   LocalReads local_;
-  std::shared_ptr<std::size_t> prefetches_ = std::make_shared<std::size_t>(0);
+  std::size_t prefetches_ = 0;
   std::minstd_rand random_;
   std::shared_ptr<const Directory> directory_;
   // Questions that nodes work on, by number: their coroutines own them.

@@ -74,7 +74,22 @@ BlockRequest FileReader::RequestFor(const ObjectRead& read, BlockId block, Block
   return request;
 }
 
-void FileReader::FollowStream(const ObjectRead& read, std::uint64_t offset, std::uint64_t end) {
+Task<Status> FileReader::Ask(BlockRequest request) {
+  Status asked = co_await parts_.prefetcher.Prefetch(std::move(request));
+  parts_.stats.CountPrefetch(asked);
+  co_return asked;
+}
+
+// What was not begun belongs to the stream's future again.
+Task<void> FileReader::AskForStream(std::uint64_t nodeid, BlockRequest request) {
+  const std::uint64_t block = request.block.offset / options_.block_bytes;
+  const Status asked = co_await Ask(std::move(request));
+  if (!asked) parts_.streams.NotBegun(nodeid, block);
+  --asking_;
+}
+
+void FileReader::FollowStream(const ObjectRead& read, std::uint64_t offset, std::uint64_t end,
+                              const asio::any_io_executor& executor) {
   const std::uint64_t size = read.content.object.size;
   if (size <= options_.block_bytes) return;
   const BlocksAhead ahead =
@@ -82,8 +97,9 @@ void FileReader::FollowStream(const ObjectRead& read, std::uint64_t offset, std:
   for (std::uint32_t i = 0; i < ahead.count; ++i) {
     const BlockId block = BlockAt(read.content.version, size, options_.block_bytes,
                                   (ahead.first + i) * options_.block_bytes);
-    parts_.stats.CountPrefetch();
-    parts_.prefetcher.Prefetch(RequestFor(read, block, BlockRange{0, block.length}));
+    ++asking_;
+    Spawn(executor,
+          AskForStream(read.nodeid, RequestFor(read, block, BlockRange{0, block.length})));
   }
 }
 
@@ -122,7 +138,7 @@ Task<Result<std::vector<Slice>>> FileReader::ReadObject(ObjectRead* read, std::u
     Spawn(executor, ReadSpan(&parts_.source, std::move(request), deadline, flight, i));
   }
   const std::uint64_t end = spans.back().block.offset + spans.back().range.end;
-  FollowStream(*read, offset, end);
+  FollowStream(*read, offset, end, executor);
   BlockRequest first = RequestFor(*read, spans[0].block, spans[0].range);
   Result<Cells> cells = co_await parts_.source.Read(std::move(first), deadline);
   flight->Land(0, std::move(cells));
@@ -191,9 +207,9 @@ Task<Result<std::vector<Slice>>> FileReader::ReadAhead(std::uint64_t nodeid,
   co_return slices;
 }
 
-Status FileReader::FetchAhead(std::uint64_t nodeid, std::shared_ptr<JobReads> job) {
+Task<Status> FileReader::FetchAhead(std::uint64_t nodeid, std::shared_ptr<JobReads> job) {
   Result<FileSystem::Content> content = parts_.files.ContentOf(nodeid);
-  if (!content) return Fail(std::move(content.error()));
+  if (!content) co_return Fail(std::move(content.error()));
   const ObjectRead read{.content = std::move(*content),
                         .nodeid = nodeid,
                         .began = Clock::now(),
@@ -202,10 +218,10 @@ Status FileReader::FetchAhead(std::uint64_t nodeid, std::shared_ptr<JobReads> jo
   const std::uint64_t end = std::min(size, kBlocksAhead * options_.block_bytes);
   for (std::uint64_t offset = 0; offset < end; offset += options_.block_bytes) {
     const BlockId block = BlockAt(read.content.version, size, options_.block_bytes, offset);
-    parts_.stats.CountPrefetch();
-    parts_.prefetcher.Prefetch(RequestFor(read, block, BlockRange{0, block.length}));
+    Status asked = co_await Ask(RequestFor(read, block, BlockRange{0, block.length}));
+    if (!asked) co_return asked;
   }
-  return {};
+  co_return Status();
 }
 
 }  // namespace forebay

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -22,11 +23,13 @@
 
 namespace forebay {
 
-/// Asks for a block before a reader does; best effort.
+/// Asks for a block before a reader does.
 class BlockPrefetcher {
  public:
   virtual ~BlockPrefetcher() = default;
-  virtual void Prefetch(BlockRequest request) = 0;
+  /// Does not wait for the block: its node has it, or has begun to fetch it. kOverloaded: nobody
+  /// has, since there is much to do; ask again later. Every other error: nobody has.
+  virtual Task<Status> Prefetch(BlockRequest request) = 0;
 };
 
 struct FileReaderOptions {
@@ -65,8 +68,12 @@ class FileReader {
   /// All of a file that has one block, before anybody has asked; it counts as read by `job`. Errors
   /// are not in the error log: whoever reads it meets them.
   Task<Result<std::vector<Slice>>> ReadAhead(std::uint64_t nodeid, std::shared_ptr<JobReads> job);
-  /// Has the nodes cache the file's first blocks; best effort.
-  Status FetchAhead(std::uint64_t nodeid, std::shared_ptr<JobReads> job);
+  /// Has the nodes cache the file's first blocks: all of them are there or on their way, or the
+  /// error says why the first that is not is not, as Prefetch.
+  Task<Status> FetchAhead(std::uint64_t nodeid, std::shared_ptr<JobReads> job);
+
+  /// Questions of followed streams that are under way.
+  std::size_t asking() const { return asking_; }
 
  private:
   /// One READ of an object, for as long as it lasts.
@@ -80,12 +87,16 @@ class FileReader {
 
   Task<Result<std::vector<Slice>>> ReadObject(ObjectRead* read, std::uint64_t offset,
                                               std::size_t size);
-  void FollowStream(const ObjectRead& read, std::uint64_t offset, std::uint64_t end);
+  void FollowStream(const ObjectRead& read, std::uint64_t offset, std::uint64_t end,
+                    const asio::any_io_executor& executor);
+  Task<Status> Ask(BlockRequest request);
+  Task<void> AskForStream(std::uint64_t nodeid, BlockRequest request);
   BlockRequest RequestFor(const ObjectRead& read, BlockId block, BlockRange range) const;
   void Account(const Cells& cells, BlockRange range, ReadOutcome& outcome);
 
   Parts parts_;
   FileReaderOptions options_;
+  std::size_t asking_ = 0;
 };
 
 }  // namespace forebay

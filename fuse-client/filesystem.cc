@@ -67,12 +67,16 @@ Result<std::unique_ptr<FileSystem>> FileSystem::Make(std::shared_ptr<const Snaps
       Generations::Make(std::move(snapshot), sub_path);
   if (!generations) return Fail(generations.error());
   return std::unique_ptr<FileSystem>(
-      new FileSystem(std::move(*generations), options, std::move(control)));
+      new FileSystem(std::move(*generations), std::move(options), std::move(control)));
 }
 
 FileSystem::FileSystem(std::unique_ptr<Generations> generations, FileSystemOptions options,
                        std::unique_ptr<ControlFiles> control)
-    : generations_(std::move(generations)), options_(options), control_(std::move(control)) {}
+    : generations_(std::move(generations)),
+      options_(std::move(options)),
+      control_(std::move(control)),
+      kernel_inodes_(options_.kernel_inodes ? options_.kernel_inodes
+                                            : std::make_shared<KernelInodes>()) {}
 
 /// Of the current generation: a directory that is gone has no entries to look for.
 Result<SnapshotRow> FileSystem::DirectoryRowOf(const GenerationView& view, std::uint64_t nodeid) {
@@ -151,7 +155,7 @@ Result<FileSystem::Node> FileSystem::Lookup(std::uint64_t parent, std::string_vi
   if (!directory) return Fail(directory.error());
   const std::optional<SnapshotRow> row = view->snapshot->Lookup(directory->directory, name);
   if (row) {
-    if (!row->is_directory()) kernel_inodes_.Given(row->nodeid);
+    if (!row->is_directory()) kernel_inodes_->Given(row->nodeid);
     return NodeOf(*view, *view->snapshot, *row);
   }
   // After the data: below a sub-path an object may have this name, and data comes first.
@@ -300,13 +304,13 @@ std::string FileSystem::PathOf(std::uint64_t nodeid) const {
 bool FileSystem::MayPrime(const Node& node) const {
   if (!node.lasting) return false;
   if (S_ISDIR(node.attributes.st_mode)) return true;
-  if (kernel_inodes_.count() >= options_.primed_inodes) return false;
-  kernel_inodes_.Given(node.attributes.st_ino);
+  if (kernel_inodes_->count_of_all() >= options_.primed_inodes) return false;
+  kernel_inodes_->Given(node.attributes.st_ino);
   return true;
 }
 
 void FileSystem::Forget(std::uint64_t nodeid) {
-  kernel_inodes_.Forgotten(nodeid);
+  kernel_inodes_->Forgotten(nodeid);
   if (control_ && IsControlFile(nodeid)) control_->Forget(nodeid);
 }
 

@@ -27,9 +27,12 @@ struct FileSystemOptions {
   gid_t gid = 0;
   mode_t file_mode = 0444;
   mode_t dir_mode = 0555;
-  /// Files that the kernel is given inodes of by reading directories. Of more it gets the names
-  /// alone, and an inode when it looks for one: so a walk of any size fills its memory only so far.
+  /// Files that the kernel is given inodes of by reading directories, over all mounts that share
+  /// `kernel_inodes`' total. Of more it gets the names alone, and an inode when it looks for one:
+  /// so a walk of any size fills its memory only so far.
   std::uint64_t primed_inodes = 1'000'000;
+  /// What the kernel holds of this mount; null: nothing yet, and counted for itself.
+  std::shared_ptr<KernelInodes> kernel_inodes = nullptr;
 
   /// Python and others size their buffers by it: 1 READ instead of 2 for a small file (DESIGN 6.1).
   static constexpr blksize_t kBlockSizeHint = 128L * 1024;
@@ -105,6 +108,8 @@ class FileSystem {
   /// True when an entry of a directory may go to the kernel with its inode, which then counts as
   /// given until Forget. Directories always may: whoever reads them goes there next.
   bool MayPrime(const Node& node) const;
+  /// The kernel holds an inode of it, as far as is known here: a guess that is mostly right.
+  bool KernelKnows(std::uint64_t nodeid) const { return kernel_inodes_->Has(nodeid); }
   void Forget(std::uint64_t nodeid);
 
   /// Shows the link's next generation from now on. As Generations::Switch. What the kernel
@@ -132,7 +137,7 @@ class FileSystem {
   const std::unique_ptr<Generations> generations_;
   const FileSystemOptions options_;
   const std::unique_ptr<ControlFiles> control_;
-  mutable KernelInodes kernel_inodes_;
+  const std::shared_ptr<KernelInodes> kernel_inodes_;
 };
 
 }  // namespace forebay

@@ -18,8 +18,9 @@ namespace {
 constexpr std::string_view kFirstMessage = "init";
 constexpr std::string_view kGeneration = "generation/";
 constexpr std::string_view kAnnounced = "announced";
-constexpr std::string_view kStats = "stats";
-constexpr std::string_view kCopyCounts = "copies";
+// Until it had names "stats" held a plain structure, which no two releases need have alike.
+constexpr std::string_view kStats = "counters";
+constexpr std::string_view kKernelInodes = "kernel-inodes";
 
 std::uint64_t NumberIn(std::string_view text) {
   std::uint64_t number = 0;
@@ -59,10 +60,8 @@ void TakePart(std::string_view name, Kept kept, InheritedMount& out) {
     out.announced = NumberIn(kept.value);
   } else if (name == kStats) {
     out.stats = std::move(kept.value);
-  } else if (name == kCopyCounts) {
-    out.copy_counts = std::move(kept.value);
-  } else if (name.starts_with(kOpenedKeys)) {
-    TakeKeptOpen(name, kept, out.opened);
+  } else if (name == kKernelInodes) {
+    out.kernel_inodes = std::move(kept.fd);
   } else if (name.starts_with(kOrderKeys)) {
     TakeKeptOrder(name, kept, out.orders);
   } else if (name.starts_with(kGeneration)) {
@@ -140,8 +139,9 @@ void KeepStats(const Keeper& keeper, std::uint32_t connection, std::string_view 
   keeper.Keep(ConnectionKey(connection).append(kStats), stats);
 }
 
-void KeepCopyCounts(const Keeper& keeper, std::uint32_t connection, std::string_view counts) {
-  keeper.Keep(ConnectionKey(connection).append(kCopyCounts), counts);
+void KeepKernelInodes(const Keeper& keeper, std::uint32_t connection, const KernelInodes& inodes) {
+  if (inodes.file() < 0) return;
+  keeper.Keep(ConnectionKey(connection).append(kKernelInodes), "", inodes.file());
 }
 
 void DropMount(const Keeper& keeper, std::uint32_t connection) {

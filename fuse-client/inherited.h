@@ -7,6 +7,7 @@
 
 #include "fuse-client/copies/opened_files.h"
 #include "fuse-client/fuse_session.h"
+#include "fuse-client/kernel_inodes.h"
 #include "fuse-client/namespace_snapshot.h"
 #include "fuse-client/order/kept_orders.h"
 #include "fuse-client/supervisor/handover.h"
@@ -25,7 +26,8 @@ struct InheritedMount {
   std::vector<MountedNamespace> generations;
   /// The generation that the kernel was last told the changes of.
   std::uint64_t announced = 0;
-  std::string stats;  ///< MountStats::Save.
+  std::string stats;      ///< MountStats::Save.
+  OwnedFd kernel_inodes;  ///< KernelInodes::file; none: of an earlier release.
   std::vector<KeptOrder> orders;
   std::vector<KeptOpen> opened;
   std::string copy_counts;  ///< LinkCopies::Save.
@@ -44,7 +46,7 @@ void KeepGeneration(const Keeper& keeper, std::uint32_t connection, const Mounte
 void DropGeneration(const Keeper& keeper, std::uint32_t connection, std::uint64_t generation);
 void KeepAnnounced(const Keeper& keeper, std::uint32_t connection, std::uint64_t generation);
 void KeepStats(const Keeper& keeper, std::uint32_t connection, std::string_view stats);
-void KeepCopyCounts(const Keeper& keeper, std::uint32_t connection, std::string_view counts);
+void KeepKernelInodes(const Keeper& keeper, std::uint32_t connection, const KernelInodes& inodes);
 void DropMount(const Keeper& keeper, std::uint32_t connection);
 
 /// How a session begins that goes on with `mount`, and keeps what its successor needs.

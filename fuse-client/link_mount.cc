@@ -124,6 +124,7 @@ Status LinkMount::MakeFileSystem() {
   options.gid = shares_.config.gid;
   options.file_mode = shares_.config.file_mode;
   options.dir_mode = shares_.config.dir_mode;
+  options.kernel_inodes = kernel_inodes_;
   if (large_) options.block_size_hint = FileSystemOptions::kLargeBlockSizeHint;
   Result<std::unique_ptr<FileSystem>> files =
       FileSystem::Make(namespace_.snapshot, options, place_.sub_path,
@@ -186,6 +187,7 @@ Status LinkMount::MountAndKeep() {
   fd_ = std::move(*fd);
   connection_ = shares_.keeper.NewConnection();
   KeepMount(shares_.keeper, connection_, Description(), fd_.get());
+  KeepKernelInodes(shares_.keeper, connection_, *kernel_inodes_);
   KeepGeneration(shares_.keeper, connection_, namespace_);
   KeepAnnounced(shares_.keeper, connection_, namespace_.link.generation().generation());
   return {};
@@ -238,9 +240,12 @@ Status LinkMount::Start() {
   if (!shares_.keeper.news().empty()) {
     errors_->Add(".", Error{Code::kInternal, shares_.keeper.news()});
   }
+  kernel_inodes_ = std::make_shared<KernelInodes>(
+      inherited_ ? std::move(inherited_->kernel_inodes) : OwnedFd(), &shares_.kernel_inodes);
   Status status;
   if (inherited_) {
     fd_ = std::move(inherited_->fd);
+    KeepKernelInodes(shares_.keeper, connection_, *kernel_inodes_);
     stats_.Restore(inherited_->stats);
     RestoreOrders();
     status = MakeFilesOf(std::move(inherited_->generations));
@@ -363,7 +368,6 @@ void LinkMount::BeginOrders() {
   order_runner_ = std::make_unique<OrderRunner>(OrderRunner::Parts{
       .book = orders_,
       .files = *files_,
-      .session = *session_,
       .jobs = shares_.jobs,
       .stats = stats_.Worker(0),
       .link = namespace_.snapshot->id().link,
@@ -374,6 +378,10 @@ void LinkMount::BeginOrders() {
             workers[next->fetch_add(1) % workers.size()]->FetchAhead(std::move(file),
                                                                      std::move(done));
           },
+      .store = [session = session_.get()](
+                   std::uint64_t nodeid,
+                   const std::vector<Slice>& bytes) { return session->Store(nodeid, bytes); },
+      .memory = [] { return FreeMemoryNow(); },
       .push = !session_->DirectReads()});
   shares_.local_socket.Add(this, name_, [this](const OrderText& text) { return TakeOrder(text); });
 }

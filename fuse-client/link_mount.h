@@ -55,8 +55,8 @@ struct LinkMountShares {
   MemoryBudget& memory;      ///< For reads that are under way.
   PassedSegments* segments;  ///< Null: all bytes come over sockets.
   LocalSocket& local_socket;
-  Keeper& keeper;                 ///< With an arena for each of `threads`.
-  LocalCopies* copies = nullptr;  ///< Null: there is no folder for them.
+  KernelInodeTotal& kernel_inodes;
+  Keeper& keeper;  ///< With an arena for each of `threads`.
 };
 
 /// One link, or a directory of it, on one mount point: its files, its session with the kernel, a
@@ -171,6 +171,7 @@ class LinkMount {
   std::uint32_t connection_ = 0;  // 0 = not mounted
   OwnedFd fd_;                    // until the session has it
   std::string kept_stats_;
+  std::shared_ptr<KernelInodes> kernel_inodes_;
   std::unique_ptr<FileSystem> files_;
   std::unique_ptr<FuseSession> session_;
   std::unique_ptr<LinkCopies> copies_;  // null: not asked for

@@ -86,8 +86,10 @@ std::string LinkMount::RenderStats() const {
     orders.push_back({{"job", order.job}, {"files", order.files}, {"position", order.position}});
   }
   return stats_.ToJson(std::move(jobs), std::move(orders),
-                       {.limit = shares_.memory.limit(), .in_use = shares_.memory.in_use()},
-                       copies_ ? copies_->Stats() : boost::json::value());
+                       {.limit = shares_.memory.limit(),
+                        .in_use = shares_.memory.in_use(),
+                        .kernel_inodes = kernel_inodes_->count(),
+                        .kernel_inodes_of_all = kernel_inodes_->count_of_all()});
 }
 
 Result<Slice> LinkMount::Render(std::shared_ptr<LargeText> Texts::* which) {

@@ -253,8 +253,8 @@ LinkMountShares MountDaemon::Shares() {
           health_,        pace_,
           *jobs_,         metrics_,
           memory_,        from_files ? &segments_ : nullptr,
-          local_socket_,  *keeper_,
-          copies_.get()};
+          local_socket_,  kernel_inodes_,
+          *keeper_};
 }
 
 /// A mount without it works; programs cannot say what they will read.

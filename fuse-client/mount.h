@@ -100,6 +100,7 @@ class MountDaemon final : public Daemon {
   PeerHealth health_;
   NodePace pace_;
   RingView ring_;
+  KernelInodeTotal kernel_inodes_;
   PassedSegments segments_{PassedSegments::UsualLimit()};
   std::unique_ptr<ClientPool> control_pool_;
   std::unique_ptr<Coordinators> leader_;  // among them

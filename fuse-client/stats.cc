@@ -7,13 +7,13 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <cerrno>
-#include <cstring>
 #include <numeric>
 #include <type_traits>
 #include <utility>
 
 #include "common/base/units.h"
 #include "fuse-client/errno_map.h"
+#include "fuse-client/kept_stats.h"
 
 namespace forebay {
 
@@ -77,6 +77,8 @@ std::string_view HintedName(Hinted result) {
       return "fetched";
     case Hinted::kFailed:
       return "failed";
+    case Hinted::kRefused:
+      return "refused";
   }
   return "";
 }
@@ -162,6 +164,11 @@ void WorkerStats::CountFailedRead(Code code) {
   Add(failed_reads_[static_cast<std::size_t>(code) % failed_reads_.size()], 1);
 }
 
+void WorkerStats::CountPrefetch(const Status& asked) {
+  if (asked) return Add(prefetches_, 1);
+  Add(asked.error().code == Code::kOverloaded ? prefetches_refused_ : prefetches_failed_, 1);
+}
+
 void WorkerStats::AddTo(StatsSnapshot& sum) const {
   for (std::size_t op = 0; op < kFuseOps; ++op) {
     for (std::size_t slot = 0; slot < StatsSnapshot::kErrnoSlots; ++slot) {
@@ -183,6 +190,8 @@ void WorkerStats::AddTo(StatsSnapshot& sum) const {
   sum.hedges += Load(hedges_);
   sum.hedges_won += Load(hedges_won_);
   sum.prefetches += Load(prefetches_);
+  sum.prefetches_refused += Load(prefetches_refused_);
+  sum.prefetches_failed += Load(prefetches_failed_);
   sum.memory_waits += Load(memory_waits_);
   for (std::size_t i = 0; i < kPlacedReads; ++i) sum.placed_reads[i] += Load(placed_reads_[i]);
   for (std::size_t i = 0; i < kTiers; ++i) {
@@ -221,14 +230,9 @@ StatsSnapshot MountStats::Sum() const {
   return sum;
 }
 
-std::string MountStats::Save() const {
-  const StatsSnapshot sum = Sum();
-  return {reinterpret_cast<const char*>(&sum), sizeof sum};
-}
+std::string MountStats::Save() const { return SaveCounters(Sum()); }
 
-void MountStats::Restore(std::string_view saved) {
-  if (saved.size() == sizeof earlier_) std::memcpy(&earlier_, saved.data(), saved.size());
-}
+void MountStats::Restore(std::string_view saved) { earlier_ = CountersOf(saved); }
 
 std::string MountStats::ToJson(boost::json::array jobs, boost::json::array orders, MemoryUse memory,
                                boost::json::value copies) const {
@@ -280,8 +284,12 @@ std::string MountStats::ToJson(boost::json::array jobs, boost::json::array order
   all["hedges"] = sum.hedges;
   all["hedges_won"] = sum.hedges_won;
   all["prefetches"] = sum.prefetches;
+  all["prefetches_refused"] = sum.prefetches_refused;
+  all["prefetches_failed"] = sum.prefetches_failed;
   all["memory"] = {
       {"limit_bytes", memory.limit}, {"in_use_bytes", memory.in_use}, {"waits", sum.memory_waits}};
+  all["kernel_inodes"] = {{"mount", memory.kernel_inodes},
+                          {"process", memory.kernel_inodes_of_all}};
   all["placed_reads"] = std::move(placed);
   boost::json::object hinted;
   for (std::size_t i = 0; i < sum.hinted.size(); ++i) {

@@ -51,8 +51,9 @@ enum class Hinted : std::uint8_t {
   kPushed,   ///< It is in the kernel's page cache.
   kFetched,  ///< A node caches it, or is about to.
   kFailed,   ///< Its reader will see why.
+  kRefused,  ///< Nobody had begun to fetch it when the job came there: there was too much to do.
 };
-inline constexpr std::size_t kHintedResults = 3;
+inline constexpr std::size_t kHintedResults = 4;
 std::string_view HintedName(Hinted result);
 
 inline constexpr std::size_t kTiers = 4;
@@ -70,10 +71,12 @@ std::size_t ReadBucketOf(std::chrono::nanoseconds duration);
 /// The bound of the bucket that holds the q-th read (0 < q < 1), in seconds; 0 without reads.
 double QuantileOf(const ReadBuckets& buckets, double q);
 
-/// What reads that are under way take, of all mounts of the process.
+/// What reads that are under way take, of all mounts of the process; and inodes in the kernel.
 struct MemoryUse {
   std::uint64_t limit = 0;
   std::uint64_t in_use = 0;
+  std::uint64_t kernel_inodes = 0;         ///< Of this mount, about.
+  std::uint64_t kernel_inodes_of_all = 0;  ///< Of all mounts of the process.
 };
 
 /// Sums over all workers, at one moment.
@@ -89,8 +92,10 @@ struct StatsSnapshot {
   std::uint64_t retry_rounds = 0;
   std::uint64_t cross_zone_bytes = 0;
   std::uint64_t hedges = 0;
-  std::uint64_t hedges_won = 0;  ///< Whose second answer was the one that the reader got.
-  std::uint64_t prefetches = 0;
+  std::uint64_t hedges_won = 0;          ///< Whose second answer was the one that the reader got.
+  std::uint64_t prefetches = 0;          ///< Blocks that a node had, or began to fetch.
+  std::uint64_t prefetches_refused = 0;  ///< Told to ask again later; each time counts.
+  std::uint64_t prefetches_failed = 0;
   std::uint64_t memory_waits = 0;  ///< Reads that found the memory limit reached.
   std::array<std::uint64_t, kPlacedReads> placed_reads{};
   /// By what a read waited for; failed reads and detours (JobTotals::detour) are apart.
@@ -124,7 +129,8 @@ class alignas(64) WorkerStats {
   void CountCrossZone(std::uint64_t bytes) { Add(cross_zone_bytes_, bytes); }
   void CountHedge() { Add(hedges_, 1); }
   void CountHedgeWon() { Add(hedges_won_, 1); }
-  void CountPrefetch() { Add(prefetches_, 1); }
+  /// What BlockPrefetcher::Prefetch answered.
+  void CountPrefetch(const Status& asked);
   void CountMemoryWait() { Add(memory_waits_, 1); }
   void CountPlacedRead(PlacedRead outcome) {
     Add(placed_reads_[static_cast<std::size_t>(outcome)], 1);
@@ -160,6 +166,8 @@ class alignas(64) WorkerStats {
   Counter hedges_{0};
   Counter hedges_won_{0};
   Counter prefetches_{0};
+  Counter prefetches_refused_{0};
+  Counter prefetches_failed_{0};
   Counter memory_waits_{0};
   std::array<Counter, kPlacedReads> placed_reads_{};
   std::array<Counter, kTiers> wait_nanoseconds_{};
@@ -181,9 +189,10 @@ class MountStats {
   std::string ToJson(boost::json::array jobs = {}, boost::json::array orders = {},
                      MemoryUse memory = {}, boost::json::value copies = nullptr) const;
 
-  /// The sums, for Restore of another process of this version, which goes on counting from them.
+  /// The sums, for Restore of another process, which goes on counting from them: proto::KeptStats.
   std::string Save() const;
-  /// Before anybody counts. What another version saved, and "", change nothing.
+  /// Before anybody counts. Of what another release saved, the counters that this one knows;
+  /// nothing of what is no such message.
   void Restore(std::string_view saved);
 
  private:

@@ -36,12 +36,23 @@ BlocksAhead StreamTable::Note(std::uint64_t nodeid, std::uint64_t offset, std::u
     stream.window = std::min(stream.window * 2, kMaxWindow);
   }
   stream.block = block;
+  if (stream.end < stream.ask_from) return {};
   const std::uint64_t blocks = (size + block_bytes - 1) / block_bytes;
   const std::uint64_t first = std::max(stream.ahead_until, block + 1);
   const std::uint64_t until = std::min(block + 1 + stream.window, blocks);
   if (first >= until) return {};
   stream.ahead_until = until;
   return {first, static_cast<std::uint32_t>(until - first)};
+}
+
+void StreamTable::NotBegun(std::uint64_t nodeid, std::uint64_t block) {
+  std::scoped_lock lock(mutex_);
+  for (Stream& stream : streams_) {
+    const bool waits = block > stream.block && block < stream.ahead_until;
+    if (stream.nodeid != nodeid || !waits) continue;
+    stream.ahead_until = block;
+    stream.ask_from = stream.end + kStartBytes;
+  }
 }
 
 }  // namespace forebay

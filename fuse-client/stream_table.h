@@ -29,9 +29,14 @@ class StreamTable {
   static constexpr std::uint64_t kStartBytes = 512ULL * 1024;
   static constexpr std::uint32_t kMaxWindow = 4;  ///< Blocks.
 
-  /// Notes a READ of [offset, end) of a file with `size` bytes, and answers each block once.
+  /// Notes a READ of [offset, end) of a file with `size` bytes, and answers each block once, unless
+  /// NotBegun.
   BlocksAhead Note(std::uint64_t nodeid, std::uint64_t offset, std::uint64_t end,
                    std::uint64_t size, std::uint64_t block_bytes);
+
+  /// A block that Note has answered is not on its way. It is answered again, with those behind it,
+  /// when its reader has come kStartBytes further: nobody is asked for it at every READ.
+  void NotBegun(std::uint64_t nodeid, std::uint64_t block);
 
  private:
   struct Stream {
@@ -39,7 +44,8 @@ class StreamTable {
     std::uint64_t end = 0;     ///< Furthest byte read.
     std::uint64_t run_bytes = 0;
     std::uint64_t block = 0;        ///< The block of the furthest byte.
-    std::uint64_t ahead_until = 0;  ///< Blocks before this one have been asked for.
+    std::uint64_t ahead_until = 0;  ///< Blocks before this one are on their way.
+    std::uint64_t ask_from = 0;     ///< Nothing is answered before the reader has come here.
     std::uint32_t window = 0;
     std::uint64_t last_use = 0;
   };

@@ -74,18 +74,19 @@ Task<void> Worker::Receive() {
 
 void Worker::FetchAhead(AheadFile file, AheadDone done) {
   asio::post(context_, [this, file = std::move(file), done = std::move(done)]() mutable {
-    if (file.bytes) {
-      ++ahead_;
-      return Spawn(context_, ReadAhead(std::move(file), std::move(done)));
-    }
-    const Status asked = reader_.FetchAhead(file.nodeid, std::move(file.job));
-    if (asked) return done(std::vector<Slice>());
-    done(Fail(asked.error()));
+    ++ahead_;
+    Spawn(context_, RunAhead(std::move(file), std::move(done)));
   });
 }
 
-Task<void> Worker::ReadAhead(AheadFile file, AheadDone done) {
-  Result<std::vector<Slice>> bytes = co_await reader_.ReadAhead(file.nodeid, std::move(file.job));
+Task<void> Worker::RunAhead(AheadFile file, AheadDone done) {
+  Result<std::vector<Slice>> bytes;
+  if (file.bytes) {
+    bytes = co_await reader_.ReadAhead(file.nodeid, std::move(file.job));
+  } else {
+    const Status asked = co_await reader_.FetchAhead(file.nodeid, std::move(file.job));
+    if (!asked) bytes = Fail(asked.error());
+  }
   --ahead_;
   done(std::move(bytes));
 }

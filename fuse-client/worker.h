@@ -63,12 +63,13 @@ class Worker {
   /// On the worker's own thread: nothing is under way any more, and after BeginStop nothing ever
   /// will be.
   bool Idle() const {
-    return !receiving_ && server_.in_flight() == 0 && blocks_.in_flight() == 0 && ahead_ == 0;
+    return !receiving_ && server_.in_flight() == 0 && blocks_.in_flight() == 0 && ahead_ == 0 &&
+           reader_.asking() == 0;
   }
 
  private:
   Task<void> Receive();
-  Task<void> ReadAhead(AheadFile file, AheadDone done);
+  Task<void> RunAhead(AheadFile file, AheadDone done);
 
   asio::io_context& context_;
   FuseSession& session_;

@@ -72,7 +72,8 @@ std::optional<AnnouncedOrder::Next> AnnouncedOrder::Take(const Window& window,
     ahead_.push_back(size.value_or(0));
     ahead_bytes_ += size.value_or(0);
     if (!size) continue;
-    return Next{.nodeid = nodeids_[place], .size = *size, .sign = place % kSignEvery == 0};
+    return Next{
+        .nodeid = nodeids_[place], .size = *size, .place = place, .sign = place % kSignEvery == 0};
   }
   return std::nullopt;
 }

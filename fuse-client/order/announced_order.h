@@ -24,6 +24,7 @@ class AnnouncedOrder {
   struct Next {
     std::uint64_t nodeid = 0;
     std::uint64_t size = 0;
+    std::size_t place = 0;  ///< In the order.
     /// Its reader is not spared the question: it tells where the job is, of which nothing would be
     /// heard if all that it reads were in the page cache.
     bool sign = false;
@@ -47,6 +48,12 @@ class AnnouncedOrder {
   /// The next file that `window` has room for; each place of the order once, unless the job goes
   /// back to before it. Files of which `size_of` knows nothing are passed over.
   std::optional<Next> Take(const Window& window, const SizeOf& size_of);
+
+  /// What Take has answered is still in front of the job.
+  bool IsAhead(const Next& file) const {
+    return file.place >= position_ && file.place < nodeids_.size() &&
+           nodeids_[file.place] == file.nodeid;
+  }
 
   /// Places before this one have been read, or passed over.
   std::size_t position() const { return position_; }

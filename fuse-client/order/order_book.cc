@@ -73,6 +73,12 @@ std::optional<OrderBook::Next> OrderBook::Take(const AnnouncedOrder::Window& win
   return std::nullopt;
 }
 
+bool OrderBook::IsAhead(const Next& next) const {
+  const std::scoped_lock lock(mutex_);
+  const auto row = orders_.find(next.job);
+  return row != orders_.end() && row->second.IsAhead(next.file);
+}
+
 std::vector<OrderBook::State> OrderBook::States() const {
   const std::scoped_lock lock(mutex_);
   std::vector<State> states;

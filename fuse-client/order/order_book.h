@@ -39,6 +39,9 @@ class OrderBook {
   std::optional<Next> Take(const AnnouncedOrder::Window& window,
                            const AnnouncedOrder::SizeOf& size_of);
 
+  /// What Take has answered is still in front of its job, whose order is the same.
+  bool IsAhead(const Next& next) const;
+
   struct State {
     std::string job;
     std::size_t files = 0;

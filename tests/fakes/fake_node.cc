@@ -75,6 +75,11 @@ void FakeNode::OnRead(Read script) {
   script_ = std::move(script);
 }
 
+void FakeNode::OnPrefetch(std::function<bool(const proto::ReadBlockRequest&)> refuses) {
+  const std::scoped_lock lock(mutex_);
+  refuses_ = std::move(refuses);
+}
+
 void FakeNode::SetRing(RingTable table) {
   const std::scoped_lock lock(mutex_);
   epoch_ = table.epoch();
@@ -134,8 +139,11 @@ Task<Result<RpcReply>> FakeNode::AnswerPrefetch(RpcCall call) {
   const Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
   const std::scoped_lock lock(mutex_);
+  proto::PrefetchBlockReply message;
+  message.set_refused(refuses_ && refuses_(request));
+  message.set_started(!message.refused());
   prefetches_.push_back(std::move(request));
-  co_return RpcReply{};
+  co_return ReplyWith(message);
 }
 
 Task<Result<RpcReply>> FakeNode::AnswerCheck(RpcCall call) {

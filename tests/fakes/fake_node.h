@@ -39,6 +39,8 @@ class FakeNode {
 
   /// Replaces the script; it runs on the node's own thread.
   void OnRead(Read script);
+  /// What it says to a prefetch from now on: true = it refuses it. Runs on the node's own thread.
+  void OnPrefetch(std::function<bool(const proto::ReadBlockRequest&)> refuses);
   /// Answers `table` to whoever has an older one, and says its epoch in every frame.
   void SetRing(RingTable table);
 
@@ -66,6 +68,7 @@ class FakeNode {
   std::condition_variable thawed_;
   bool frozen_ = false;
   Read script_;
+  std::function<bool(const proto::ReadBlockRequest&)> refuses_;
   RingTable ring_;
   std::vector<proto::ReadBlockRequest> prefetches_;
   std::atomic<bool> holds_all_{false};

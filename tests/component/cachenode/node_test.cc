@@ -278,30 +278,28 @@ TEST_F(NodeTest, PrefetchFillsBehindDemand) {
   EXPECT_EQ(Reported().s3_gets(), 1u);
 }
 
-TEST_F(NodeTest, APrefetchForAReaderElsewhereBeginsWhereItWaits) {
-  constexpr std::uint32_t kBig = 4U << 20;
-  constexpr std::uint32_t kFar = 3U << 20;
-  link_.block_bytes = kBig;
-  coordinator_->SetLinks({link_});
+TEST_F(NodeTest, APrefetchThatFindsS3BusyIsRefusedAndTheAnswerSaysSo) {
   StartNode();
-  Caller peer(proto::ROLE_NODE);
-  proto::ReadBlockRequest request = RequestFor("data/shard", 3ULL * kBig, 1);
-  request.set_range_begin(kFar + 10);
-  request.set_range_end(kFar + 20);
-  ASSERT_TRUE(Call(peer, Method::kPrefetchBlock, request).has_value());
-  ASSERT_TRUE(Eventually([&] { return IsCached(request.block()); }));
-  using Ranges = std::vector<fakes::ScriptedObjectStore::Range>;
-  EXPECT_EQ(s3_.ranges(), (Ranges{{kBig + kFar, kBig - kFar}, {kBig, kFar}}));
-  // A range that is none of the block says nothing.
-  proto::ReadBlockRequest odd = RequestFor("data/shard", 3ULL * kBig, 2);
-  odd.set_range_begin(kBig - 1);
-  odd.set_range_end(kBig + 1);
-  ASSERT_TRUE(Call(peer, Method::kPrefetchBlock, odd).has_value());
-  ASSERT_TRUE(Eventually([&] { return IsCached(odd.block()); }));
-  EXPECT_EQ(s3_.gets(), 3u);
-  StopNode();
-  EXPECT_EQ(Reported().s3_gets(), 3u);
-  EXPECT_EQ(Reported().s3_bytes(), 2 * kBig);
+  s3_.OnGet([](const GetRequest&) { return GetScript{.hold_after = 0}; });
+  constexpr std::uint64_t kFillsMost = 2000;  // more than a node has under way
+  const auto answer = [&](std::uint64_t n) {
+    const auto request = RequestFor("data/big", kFillsMost * kBlock, n);
+    const Result<RpcReply> reply = Call(client_, Method::kPrefetchBlock, request);
+    proto::PrefetchBlockReply message;
+    EXPECT_TRUE(reply.has_value() && ParseMessage(reply->message, message).has_value());
+    return message;
+  };
+  std::uint64_t begun = 0;
+  while (begun < kFillsMost && answer(begun).started()) ++begun;
+  ASSERT_LT(begun, kFillsMost);
+  EXPECT_TRUE(answer(begun).refused());
+  EXPECT_FALSE(answer(0).refused()) << "it is on its way";
+  s3_.Release();
+  ASSERT_TRUE(FillsEnd());
+  const proto::PrefetchBlockReply again = answer(begun);
+  EXPECT_TRUE(again.started());
+  EXPECT_FALSE(again.refused());
+  ASSERT_TRUE(FillsEnd());
 }
 
 TEST_F(NodeTest, StopEndsReadersThatWaitForS3) {

@@ -404,14 +404,59 @@ TEST_F(BlockClientTest, ADeadSocketLeadsBackToTheAddress) {
 
 TEST_F(BlockClientTest, APrefetchReachesTheFirstOwner) {
   const BlockRequest request = RequestFor({0, 4 << 20});
-  OnThread([&] {
-    client_->Prefetch(request);
-    return true;
-  });
+  EXPECT_TRUE(Run(client_->Prefetch(request)).has_value());
   FakeNode* owner = OwnersOf(request)[0];
-  EXPECT_TRUE(Eventually([&] { return owner->prefetches().size() == 1; }));
+  ASSERT_EQ(owner->prefetches().size(), 1u);
   EXPECT_EQ(owner->prefetches()[0].key(), kKey);
   EXPECT_EQ(owner->prefetches()[0].object_size(), 9u << 20);
+}
+
+TEST_F(BlockClientTest, APrefetchSaysThatItWasRefused) {
+  const BlockRequest request = RequestFor({0, 4 << 20});
+  FakeNode* owner = OwnersOf(request)[0];
+  owner->OnPrefetch([](const proto::ReadBlockRequest&) { return true; });
+  const Status refused = Run(client_->Prefetch(request));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kOverloaded) << refused.error().message;
+  owner->OnPrefetch({});
+  EXPECT_TRUE(Run(client_->Prefetch(request)).has_value());
+}
+
+TEST_F(BlockClientTest, APrefetchSaysThatNobodyAnsweredAndTheNextOneGoesToTheNextOwner) {
+  const BlockRequest request = RequestFor({0, 4 << 20});
+  const std::vector<FakeNode*> owners = OwnersOf(request);
+  owners[0]->Stop();
+  EXPECT_FALSE(Run(client_->Prefetch(request)).has_value());
+  EXPECT_TRUE(Run(client_->Prefetch(request)).has_value());
+  EXPECT_EQ(owners[1]->prefetches().size(), 1u);
+}
+
+TEST_F(BlockClientTest, MorePrefetchesThanMayBeUnderWayAreRefusedHere) {
+  const BlockRequest request = RequestFor({0, 4 << 20});
+  FakeNode* owner = OwnersOf(request)[0];
+  // On one thread all of them begin before the first has its answer.
+  const auto begin = [&](std::size_t count) {
+    std::vector<std::future<Status>> asked;
+    std::promise<void> begun;
+    asio::post(threads_.At(0), [&] {
+      for (std::size_t i = 0; i < count; ++i)
+        asked.push_back(
+            asio::co_spawn(threads_.At(0), client_->Prefetch(request), asio::use_future));
+      begun.set_value();
+    });
+    begun.get_future().get();
+    std::size_t refused = 0;
+    for (std::future<Status>& one : asked) {
+      const Status status = one.get();
+      if (status) continue;
+      EXPECT_EQ(status.error().code, Code::kOverloaded);
+      ++refused;
+    }
+    return refused;
+  };
+  EXPECT_EQ(begin(BlockClient::kMaxPrefetches), 0u);
+  EXPECT_EQ(begin(BlockClient::kMaxPrefetches + 7), 7u);
+  EXPECT_EQ(owner->prefetches().size(), 2 * BlockClient::kMaxPrefetches);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "tests/fakes/run_task.h"
@@ -39,10 +40,20 @@ class ScriptedSource final : public BlockSource, public BlockPrefetcher {
     cells.tier = Tier::kPeer;
     co_return cells;
   }
-  void Prefetch(BlockRequest request) override { prefetched.push_back(request.block.offset); }
+  Task<Status> Prefetch(BlockRequest request) override {
+    prefetched.push_back(request.block.offset);
+    if (refusals > 0) {
+      --refusals;
+      co_return Fail(Code::kOverloaded, "there is much to do");
+    }
+    begun.insert(request.block.offset);
+    co_return Status();
+  }
 
   std::vector<BlockRequest> requests;
   std::vector<std::uint64_t> prefetched;
+  std::set<std::uint64_t> begun;
+  int refusals = 0;
   std::optional<Error> failure;
 };
 
@@ -149,6 +160,31 @@ TEST_F(FileReaderTest, ASequentialReaderIsPrefetchedForAndASmallFileNever) {
   source_.prefetched.clear();
   ASSERT_TRUE(Read(InodeOf("small"), 0, 131'072));
   EXPECT_TRUE(source_.prefetched.empty());
+}
+
+TEST_F(FileReaderTest, WhatWasRefusedAheadOfAStreamIsAskedForAgain) {
+  const std::uint64_t big = InodeOf("big");
+  source_.refusals = 3;
+  for (std::uint64_t at = 0; at < 10 * kBlock; at += kRead) ASSERT_TRUE(Read(big, at, kRead));
+  EXPECT_EQ(source_.refusals, 0);
+  EXPECT_TRUE(source_.begun.contains(10 * kBlock)) << "the stream has gone on";
+  StatsSnapshot sum;
+  stats_.AddTo(sum);
+  EXPECT_EQ(sum.prefetches_refused, 3u);
+  EXPECT_EQ(sum.prefetches + 3, source_.prefetched.size());
+  EXPECT_EQ(reader_->asking(), 0u);
+}
+
+TEST_F(FileReaderTest, AFileIsFetchedAheadWhenAllOfItsFirstBlocksAre) {
+  const std::shared_ptr<JobReads> job = table_.Open("job-1", link_.id());
+  source_.refusals = 1;
+  const Status refused = RunTask(reader_->FetchAhead(InodeOf("big"), job));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kOverloaded);
+  EXPECT_EQ(source_.prefetched.size(), 1u) << "who has much to do is not asked for the rest";
+  EXPECT_TRUE(RunTask(reader_->FetchAhead(InodeOf("big"), job)));
+  EXPECT_EQ(source_.begun, (std::set<std::uint64_t>{0, kBlock, 2 * kBlock, 3 * kBlock}));
+  EXPECT_EQ(RunTask(reader_->FetchAhead(123'456'789, job)).error().code, Code::kStale);
 }
 
 TEST_F(FileReaderTest, AFailureOfAnySpanFailsTheReadAndIsOnRecord) {

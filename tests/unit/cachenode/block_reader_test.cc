@@ -291,9 +291,9 @@ TEST_F(BlockReaderTest, ACancelledReaderDoesNotEndTheFillAndIsCounted) {
 
 TEST_F(BlockReaderTest, PrefetchFillsWithoutBeingARead) {
   const ColdBlock cold = ColdOf(Cell(0));
-  EXPECT_TRUE(reader_.Prefetch(cold, "job"));
+  EXPECT_EQ(reader_.Prefetch(cold, "job"), Prefetched::kBegun);
   ASSERT_TRUE(Eventually([this] { return store_.admissions() == 1; }));
-  EXPECT_FALSE(reader_.Prefetch(cold, "job")) << "it is in the store";
+  EXPECT_EQ(reader_.Prefetch(cold, "job"), Prefetched::kHere) << "it is in the store";
   EXPECT_EQ(count().reads, 0u);
   EXPECT_EQ(count().s3_gets, 1u);
   EXPECT_TRUE(AreRight(Read(Cell(2)), Cell(2)));
@@ -302,8 +302,8 @@ TEST_F(BlockReaderTest, PrefetchFillsWithoutBeingARead) {
 
 TEST_F(BlockReaderTest, PrefetchOfARunningFillBeginsNothing) {
   s3_.OnGet([](const GetRequest&) { return GetScript{.hold_after = 0}; });
-  EXPECT_TRUE(reader_.Prefetch(ColdOf(Cell(0)), "job"));
-  EXPECT_FALSE(reader_.Prefetch(ColdOf(Cell(0)), "job"));
+  EXPECT_EQ(reader_.Prefetch(ColdOf(Cell(0)), "job"), Prefetched::kBegun);
+  EXPECT_EQ(reader_.Prefetch(ColdOf(Cell(0)), "job"), Prefetched::kHere);
   s3_.Release();
 }
 

@@ -89,12 +89,13 @@ TEST_F(NarrowFillerTest, WhatNobodyWaitsForDoesNotStandInLine) {
   std::future<Result<Cells>> first = Start(Whole(0));
   std::future<Result<Cells>> second = Start(Whole(1));
   ASSERT_TRUE(s3_.WaitForHeld(2));
-  EXPECT_FALSE(reader_.Prefetch(ColdOf(Whole(2)), "job"));
+  EXPECT_EQ(reader_.Prefetch(ColdOf(Whole(2)), "job"), Prefetched::kRefused);
+  EXPECT_EQ(reader_.Prefetch(ColdOf(Whole(0)), "job"), Prefetched::kHere) << "it is on its way";
   s3_.Release();
   EXPECT_TRUE(first.get().has_value());
   EXPECT_TRUE(second.get().has_value());
   ASSERT_TRUE(Eventually([this] { return IsIdle(); }));
-  EXPECT_TRUE(reader_.Prefetch(ColdOf(Whole(2)), "job"));
+  EXPECT_EQ(reader_.Prefetch(ColdOf(Whole(2)), "job"), Prefetched::kBegun);
 }
 
 TEST_F(SmallFillerTest, AnswersThatAreHeldCountAsMemory) {

@@ -293,5 +293,36 @@ TEST_F(FileSystemTest, TheKernelIsGivenOnlySoManyInodesByDirectories) {
       files->Lookup(node(kControlDirectoryName).attributes.st_ino, "stats").value()));
 }
 
+// Mounting `/` shows every link by a file system of its own, in one process.
+TEST_F(FileSystemTest, AllMountsOfAProcessShareTheBound) {
+  KernelInodeTotal total;
+  options_.primed_inodes = 3;
+  options_.kernel_inodes = std::make_shared<KernelInodes>(OwnedFd(), &total);
+  const auto one = Open({{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}});
+  const auto nodes = [](FileSystem& files) {
+    std::vector<FileSystem::Node> found;
+    Collector all(100);
+    EXPECT_TRUE(files.ReadDir(FileSystem::kRoot, 2, all));
+    for (const ino_t inode : all.inodes) found.push_back(*files.GetAttr(inode));
+    return found;
+  };
+  const std::vector<FileSystem::Node> of_one = nodes(*one);
+  ASSERT_EQ(of_one.size(), 4u);
+  EXPECT_TRUE(one->MayPrime(of_one[0]));
+  EXPECT_TRUE(one->MayPrime(of_one[1]));
+  options_.kernel_inodes = std::make_shared<KernelInodes>(OwnedFd(), &total);
+  auto other = Open({{"a", 1}, {"b", 1}, {"c", 1}});
+  const std::vector<FileSystem::Node> of_other = nodes(*other);
+  EXPECT_TRUE(other->MayPrime(of_other[0]));
+  EXPECT_FALSE(other->MayPrime(of_other[1]));
+  EXPECT_FALSE(one->MayPrime(of_one[2]));
+  EXPECT_TRUE(one->KernelKnows(of_one[0].attributes.st_ino));
+  EXPECT_FALSE(one->KernelKnows(of_one[2].attributes.st_ino));
+  options_.kernel_inodes.reset();
+  other.reset();  // unmounted: the kernel holds none of its inodes any more
+  EXPECT_TRUE(one->MayPrime(of_one[2]));
+  EXPECT_FALSE(one->MayPrime(of_one[3]));
+}
+
 }  // namespace
 }  // namespace forebay

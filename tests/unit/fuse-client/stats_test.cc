@@ -3,14 +3,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
+#include <numeric>
+#include <string>
 
 #include "common/base/metric_names.h"
 #include "common/base/metrics.h"
+#include "fuse-client/kept_stats.h"
 #include "fuse-client/mount_metrics.h"
+#include "proto/handover.pb.h"
 
 namespace forebay {
 namespace {
@@ -143,8 +150,51 @@ TEST(MountStats, ASuccessorGoesOnCounting) {
   EXPECT_EQ(after.Sum().OpTotal(FuseOp::kRead), 2U);
   EXPECT_EQ(after.Sum().Reads(), before.Sum().Reads());
   MountStats other(1);
-  other.Restore("of another version");
+  other.Restore("nonsense");
   EXPECT_EQ(other.Save(), MountStats(1).Save());
+}
+
+TEST(MountStats, EveryCounterIsSavedByANameOfItsOwn) {
+  using Numbers = std::array<std::uint64_t, sizeof(StatsSnapshot) / sizeof(std::uint64_t)>;
+  Numbers numbers{};
+  std::iota(numbers.begin(), numbers.end(), 1);
+  const auto sum = std::bit_cast<StatsSnapshot>(numbers);
+  EXPECT_EQ(std::bit_cast<Numbers>(CountersOf(SaveCounters(sum))), numbers);
+}
+
+// Whoever goes on with a mount may know other counters, in another order.
+TEST(MountStats, ASuccessorOfAnotherReleaseGoesOnWithWhatItKnows) {
+  proto::KeptStats kept;
+  const auto add = [&kept](const std::string& name, std::uint64_t value) {
+    kept.add_counters()->set_name(name);
+    kept.mutable_counters()->rbegin()->set_value(value);
+  };
+  add("of_a_later_release", 77);
+  add("stall_nanoseconds", 5);
+  add("fuse_ops/read/EIO", 3);
+  add("read_bytes/tape", 9);
+  add("read_bytes/s3", 4);
+  const StatsSnapshot sum = CountersOf(kept.SerializeAsString());
+  EXPECT_EQ(sum.OpTotal(FuseOp::kRead), 3U);
+  EXPECT_EQ(sum.stall_nanoseconds, 5U);
+  EXPECT_EQ(sum.read_bytes[static_cast<std::size_t>(Tier::kS3)], 4U);
+  EXPECT_EQ(sum.prefetches, 0U);
+}
+
+TEST(MountStats, WhatBecameOfPrefetchesIsCountedApart) {
+  MountStats stats(1);
+  stats.Worker(0).CountPrefetch({});
+  stats.Worker(0).CountPrefetch(Fail(Code::kOverloaded, "busy"));
+  stats.Worker(0).CountPrefetch(Fail(Code::kOverloaded, "busy"));
+  stats.Worker(0).CountPrefetch(Fail(Code::kUnavailable, "silent"));
+  stats.Worker(0).CountPrefetch(Fail(Code::kDenied, "no"));
+  stats.Worker(0).CountPrefetch({});
+  stats.Worker(0).CountPrefetch({});
+  const boost::json::value json = boost::json::parse(stats.ToJson());
+  EXPECT_EQ(json.at("prefetches").to_number<int>(), 3);
+  EXPECT_EQ(json.at("prefetches_refused").to_number<int>(), 2);
+  EXPECT_EQ(json.at("prefetches_failed").to_number<int>(), 2);
+  EXPECT_EQ(json.at("hinted").at("refused").to_number<int>(), 0);
 }
 
 }  // namespace

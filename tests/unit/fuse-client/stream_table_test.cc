@@ -32,6 +32,50 @@ TEST(StreamTable, AFrontToBackReaderGetsEveryLaterBlockOnceAndBeforeItComesThere
   EXPECT_EQ(*asked.rbegin(), 19u);
 }
 
+TEST(StreamTable, WhatWasNotBegunIsAnsweredAgainAndNotAtEveryRead) {
+  StreamTable table;
+  std::vector<std::uint64_t> begun;
+  std::vector<std::uint64_t> refused_at;
+  for (std::uint64_t offset = 0; offset < kSize; offset += kRead) {
+    const BlocksAhead ahead = table.Note(7, offset, offset + kRead, kSize, kBlock);
+    for (std::uint32_t i = 0; i < ahead.count; ++i) {
+      const std::uint64_t block = ahead.first + i;
+      if (offset < 5 * kBlock) {
+        table.NotBegun(7, block);
+        if (i == 0) refused_at.push_back(offset);
+      } else {
+        begun.push_back(block);
+      }
+    }
+  }
+  ASSERT_GT(refused_at.size(), 2u);
+  for (std::size_t i = 1; i < refused_at.size(); ++i)
+    EXPECT_GE(refused_at[i] - refused_at[i - 1], StreamTable::kStartBytes);
+  ASSERT_FALSE(begun.empty());
+  EXPECT_EQ(begun.front(), 6u);
+  for (std::size_t i = 1; i < begun.size(); ++i) EXPECT_EQ(begun[i], begun[i - 1] + 1);
+  EXPECT_EQ(begun.back(), 19u);
+}
+
+TEST(StreamTable, OnlyFromTheFirstThatWasNotBegun) {
+  StreamTable table;
+  std::uint64_t offset = 0;
+  BlocksAhead ahead;
+  while (ahead.count < 3) {
+    ahead = table.Note(7, offset, offset + kRead, kSize, kBlock);
+    offset += kRead;
+  }
+  table.NotBegun(7, ahead.first + 2);
+  table.NotBegun(7, ahead.first + 1);
+  table.NotBegun(8, ahead.first);  // of nobody
+  BlocksAhead again;
+  while (again.count == 0) {
+    again = table.Note(7, offset, offset + kRead, kSize, kBlock);
+    offset += kRead;
+  }
+  EXPECT_EQ(again.first, ahead.first + 1);
+}
+
 TEST(StreamTable, TheWindowGrowsBlockByBlock) {
   StreamTable table;
   std::vector<std::uint64_t> furthest;

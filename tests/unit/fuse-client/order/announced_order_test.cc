@@ -43,6 +43,19 @@ TEST(AnnouncedOrder, AReadMakesRoomForWhatFollows) {
   EXPECT_TRUE(TakeAll(order).empty());
 }
 
+TEST(AnnouncedOrder, WhatWasTakenIsAheadUntilTheJobHasComeThere) {
+  AnnouncedOrder order(Files(100));
+  const std::optional<AnnouncedOrder::Next> first = order.Take(kTen, TenBytes);
+  const std::optional<AnnouncedOrder::Next> second = order.Take(kTen, TenBytes);
+  ASSERT_TRUE(first && second);
+  EXPECT_TRUE(order.IsAhead(*first));
+  order.NoteRead(100);
+  EXPECT_FALSE(order.IsAhead(*first));
+  EXPECT_TRUE(order.IsAhead(*second));
+  EXPECT_FALSE(AnnouncedOrder(Files(100, 5000)).IsAhead(*second)) << "of another order";
+  EXPECT_FALSE(AnnouncedOrder(Files(1)).IsAhead(*second)) << "of a shorter one";
+}
+
 TEST(AnnouncedOrder, AReaderThatOvertakesIsNotFetchedFor) {
   AnnouncedOrder order(Files(100));
   TakeAll(order);
