@@ -19,6 +19,7 @@
 
 #include "fuse-client/fuse_api.h"
 #include "fuse-client/fuse_kernel.h"
+#include "fuse-client/fuse_offer.h"
 
 namespace forebay {
 
@@ -46,7 +47,8 @@ struct Userdata {
   bool wants_passthrough = false;
   bool offers_passthrough = false;
   std::atomic<bool> direct_reads{false};
-  std::atomic<bool> passthrough{false};
+  std::atomic<bool> needs_open{false};
+  std::atomic<bool> needs_opendir{false};
   std::atomic<std::uint64_t> first_request{0};  // its number
 };
 
@@ -96,6 +98,10 @@ void OnInit(void* userdata, struct fuse_conn_info* connection) {
                                 FUSE_CAP_AUTO_INVAL_DATA;
   connection->want |= connection->capable & static_cast<Userdata*>(userdata)->wanted;
   connection->want &= ~unwanted;
+  static_cast<Userdata*>(userdata)->needs_open =
+      (connection->capable & FUSE_CAP_NO_OPEN_SUPPORT) == 0;
+  static_cast<Userdata*>(userdata)->needs_opendir =
+      (connection->capable & FUSE_CAP_NO_OPENDIR_SUPPORT) == 0;
   connection->max_read = kMaxReadBytes;
   connection->max_write = kMaxReadBytes;  // the kernel takes its pages per request from this one
   connection->max_background = kMaxBackground;
@@ -238,12 +244,6 @@ int Connect(struct fuse_session* session, int fd, bool patches_replies) {
   return fuse_session_mount(session, ("/dev/fd/" + std::to_string(fd)).c_str());
 }
 
-/// For tests of what happens on kernels before 6.9.
-bool ResendIsSwitchedOff() {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing in this program changes the environment
-  return ::secure_getenv("FOREBAY_NO_RESEND") != nullptr;
-}
-
 bool AskToResend(int connection) {
   const fuse_out_header notice{
       .len = sizeof(fuse_out_header), .error = kFuseNotifyResend, .unique = 0};
@@ -318,7 +318,9 @@ Result<std::unique_ptr<FuseSession>> FuseSession::Serve(FuseConnection connectio
     buffer.mem = first.data();
     buffer.size = first.size();
     fuse_session_process_buf(impl->session, &buffer);
-    impl->resent = impl->userdata.can_resend && !ResendIsSwitchedOff() && AskToResend(fd);
+    impl->resent = impl->userdata.can_resend && AskToResend(fd);
+    spdlog::info("what the process before this one left unanswered {}",
+                 impl->resent ? "comes again from the kernel" : "is in its slots");
   }
   return std::unique_ptr<FuseSession>(new FuseSession(std::move(impl)));
 }
@@ -332,24 +334,11 @@ std::string FuseSession::Features() const {
 
 bool FuseSession::DirectReads() const { return impl_->userdata.direct_reads; }
 
-bool FuseSession::Passthrough() const { return impl_->userdata.passthrough; }
+bool FuseSession::NeedsOpen() const { return impl_->userdata.needs_open; }
 
-Result<std::int32_t> FuseSession::OpenBacking(int fd) const {
-  FuseBackingMap map;
-  map.fd = fd;
-  const int backing = ::ioctl(descriptor(), kFuseBackingOpen, &map);
-  if (backing > 0) return backing;
-  if (errno == EPERM) return Fail(Code::kDenied, "the kernel wants CAP_SYS_ADMIN for passthrough");
-  if (errno == ELOOP) {
-    return Fail(Code::kInternal, "their folder lies on a stacked file system, such as overlayfs");
-  }
-  return Fail(Code::kInternal, "the kernel refuses a backing file: " + ErrnoText());
-}
+bool FuseSession::NeedsOpendir() const { return impl_->userdata.needs_opendir; }
 
-void FuseSession::CloseBacking(std::int32_t backing) const {
-  const auto number = static_cast<std::uint32_t>(backing);
-  (void)::ioctl(descriptor(), kFuseBackingClose, &number);
-}
+bool FuseSession::CachesDirectories() const { return !LacksFeature("cache_dir"); }
 
 struct fuse_session* FuseSession::handle() const { return impl_->session; }
 
@@ -423,6 +412,7 @@ FuseSession::Drained FuseSession::Drain(SlotArena& slots, RequestBuffer& buffer,
 void FuseSession::Process(SlotArena& slots, RequestSlot& slot, std::byte* request,
                           std::size_t size) {
   if (HeaderOf(request).opcode == FUSE_INIT) {
+    TakeOffOffer({request, size}, LackingFlags());
     const std::string_view message(reinterpret_cast<const char*>(request), size);
     ReadOffer(message, impl_->userdata);
     if (impl_->keep_first_message) impl_->keep_first_message(message);
