@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """docs/SEMANTICS.md, the first half: reading, errors, the life of a mount."""
 
+import array
 import contextlib
 import errno
 import fcntl
@@ -19,6 +20,8 @@ import threading
 
 from e2e import drop_page_cache, eventually, held_in_page_cache, is_dead, main
 from semantics import LARGE, MANY, SMALL, Semantics, made_bytes
+
+TESTS = pathlib.Path(os.environ.get("FOREBAY_TESTS", "build/release/tests")).resolve()
 
 
 def running(pid):
@@ -58,6 +61,40 @@ class Reading(Semantics):
             with mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE) as mapped:
                 mapped[:5] = b"xxxxx"
             self.assertEqual(os.pread(file.fileno(), 5, 0), self.files["large"][:5])
+
+    def test_arrays_in_maps(self):
+        """As numpy.memmap and Arrow do it: mapped by name, shared, and looked at here and there by element."""
+        words = array.array("q", self.files["large"][:LARGE // 8 * 8])
+        drop_page_cache()
+        generator = random.Random(9)
+        with open(self.mount / "large", "rb") as file:
+            mapped = mmap.mmap(file.fileno(), len(words) * 8, mmap.MAP_SHARED, mmap.PROT_READ)
+        # The file is closed; the map stays. Copies of what it shows are made by nobody but the reader.
+        with mapped, memoryview(mapped).cast("q") as view:
+            self.assertEqual(len(view), len(words))
+            for _ in range(200):
+                at = generator.randrange(len(words) - 1000)
+                self.assertEqual(view[at], words[at])
+                self.assertEqual(view[at:at + 1000].tolist(), words[at:at + 1000].tolist())
+            with self.assertRaises(TypeError):
+                view[0] = 1
+        try:
+            import numpy
+        except ImportError:
+            return
+        by_name = numpy.memmap(self.mount / "large", dtype="<i8", mode="r", shape=(len(words),))
+        self.assertEqual(by_name[::4099].tolist(), list(words[::4099]))
+        self.assertEqual(int(by_name.max()), max(words))
+        del by_name
+
+    def test_io_uring(self):
+        for options in ((), ("direct",)):
+            drop_page_cache()
+            done = subprocess.run([TESTS / "uring_reader", self.mount / "large", *options], capture_output=True, check=False)
+            if done.returncode == 77:
+                self.skipTest(f"io_uring cannot be tried here: {done.stderr.decode().strip()}")
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            self.assertTrue(done.stdout == self.files["large"], options)
 
     def test_sendfile_and_splice(self):
         here, there = socket.socketpair()

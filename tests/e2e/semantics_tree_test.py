@@ -149,33 +149,40 @@ class Tree(Semantics):
     # Writing
 
     def test_every_write_fails(self):
-        file, folder = self.mount / "top", self.mount / "deep"
+        for mode in ("small", "large"):
+            mount = self.another_mount("data", f"writes_{mode}", "--mode", mode)
+            self.assert_every_write_fails(mode, mount)
+
+    def assert_every_write_fails(self, mode, mount):
+        file, folder = mount / "top", mount / "deep"
         attempts = {
             "open for writing": lambda: os.open(file, os.O_WRONLY), "open for both": lambda: os.open(file, os.O_RDWR),
             "append": lambda: os.open(file, os.O_WRONLY | os.O_APPEND),
             "truncate at open": lambda: os.open(file, os.O_RDONLY | os.O_TRUNC),
-            "create": lambda: os.open(self.mount / "new", os.O_WRONLY | os.O_CREAT),
-            "create without a name": lambda: os.open(self.mount, os.O_WRONLY | os.O_TMPFILE),
-            "truncate": lambda: os.truncate(file, 0), "unlink": lambda: os.unlink(file), "mkdir": lambda: os.mkdir(self.mount / "d"),
-            "rmdir": lambda: os.rmdir(self.mount / "marker"), "rename": lambda: os.rename(file, folder / "top"),
-            "link": lambda: os.link(file, folder / "top"), "symlink": lambda: os.symlink("x", self.mount / "s"),
-            "mknod": lambda: os.mknod(self.mount / "n"), "mkfifo": lambda: os.mkfifo(self.mount / "f"),
+            "create": lambda: os.open(mount / "new", os.O_WRONLY | os.O_CREAT),
+            "create without a name": lambda: os.open(mount, os.O_WRONLY | os.O_TMPFILE),
+            "truncate": lambda: os.truncate(file, 0), "unlink": lambda: os.unlink(file), "mkdir": lambda: os.mkdir(mount / "d"),
+            "rmdir": lambda: os.rmdir(mount / "marker"), "rename": lambda: os.rename(file, folder / "top"),
+            "link": lambda: os.link(file, folder / "top"), "symlink": lambda: os.symlink("x", mount / "s"),
+            "mknod": lambda: os.mknod(mount / "n"), "mkfifo": lambda: os.mkfifo(mount / "f"),
             "chmod": lambda: os.chmod(file, 0o600), "chown": lambda: os.chown(file, 1, 1), "utime": lambda: os.utime(file),
             "setxattr": lambda: os.setxattr(file, "user.x", b"y"),
             "removexattr": lambda: os.removexattr(file, "user.forebay.key")}
         for name, attempt in attempts.items():
-            with self.subTest(name):
+            with self.subTest(name, mode=mode):
                 self.assert_errno(errno.EROFS, attempt)
         self.assertFalse(os.access(file, os.W_OK))
-        self.assert_holds_all(self.mount)
+        self.assert_holds_all(mount)
 
     def test_writes_through_what_is_open_for_reading(self):
-        with open(self.mount / "top", "rb") as file:
-            self.assert_errno(errno.EBADF, os.write, file.fileno(), b"x")
-            self.assert_errno(errno.EINVAL, os.ftruncate, file.fileno(), 0)
-            with self.assertRaises(PermissionError):
-                mmap.mmap(file.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_WRITE)
-            self.assert_errno(errno.EBADF, system_call, "fallocate", file.fileno(), 0, ctypes.c_long(0), ctypes.c_long(9))
+        for mode in ("small", "large"):
+            mount = self.another_mount("data", f"open_{mode}", "--mode", mode)
+            with self.subTest(mode), open(mount / "top", "rb") as file:
+                self.assert_errno(errno.EBADF, os.write, file.fileno(), b"x")
+                self.assert_errno(errno.EINVAL, os.ftruncate, file.fileno(), 0)
+                with self.assertRaises(PermissionError):
+                    mmap.mmap(file.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_WRITE)
+                self.assert_errno(errno.EBADF, system_call, "fallocate", file.fileno(), 0, ctypes.c_long(0), ctypes.c_long(9))
 
     # Programs
 
