@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <future>
+#include <numeric>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -484,9 +485,11 @@ bool LinkMount::Idle() {
 void LinkMount::LogTotals() const {
   if (workers_.empty()) return;
   const StatsSnapshot sum = stats_.Sum();
+  const std::uint64_t failed =
+      std::accumulate(sum.failed_reads.begin(), sum.failed_reads.end(), std::uint64_t{0});
   spdlog::info("{}: {} reads ({} failed), half within {} s, 99 % within {} s; {}", name_,
-               sum.Reads(), errors_->size(), sum.ReadSecondsQuantile(0.5),
-               sum.ReadSecondsQuantile(0.99), sum.TiersText());
+               sum.Reads(), failed, sum.ReadSecondsQuantile(0.5), sum.ReadSecondsQuantile(0.99),
+               sum.TiersText());
   const Status saved = errors_->Save();
   if (!saved) spdlog::warn("{}; .forebay/errors begins anew", saved.error().message);
 }

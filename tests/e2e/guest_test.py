@@ -1,14 +1,19 @@
 #!/usr/bin/python3
-"""Programs that share a machine with jobs keep to what they were given: a mount to its memory, a node to its CPUs."""
+"""Programs that share a machine with jobs keep to what they were given: a mount to its memory, a node to its CPUs and its
+part of the network. Judged by what the kernel says of them, not by their own counters alone."""
 
 import json
 import os
 import pathlib
 import random
+import re
 import signal
+import subprocess
 import threading
+import time
 
-from e2e import E2eTest, eventually, main
+from e2e import E2eTest, drop_page_cache, eventually, main
+from supervisor_test import worker_of
 
 MIB = 1 << 20
 LIMIT = 16 * MIB
@@ -69,6 +74,103 @@ class Guest(E2eTest):
         self.assertLessEqual(use, LIMIT)
         self.assertGreater(use, LIMIT // 2)
         eventually(lambda: self.memory()["in_use_bytes"] == 0, "all of it is given back")
+
+    def test_the_memory_of_a_busy_mount_stays_near_its_limit(self):
+        """As the kernel counts it: the most that was resident, beyond what was before the reads."""
+        files = {f"f{i:03d}": random.Random(i).randbytes(2 * MIB) for i in range(64)}
+        self.put(files)
+        self.start()
+        self.link()
+        self.mount = self.cluster.mount("data", "m", "--mode", "large", "--memory-limit", "16MiB", "--threads", "2")
+        worker = worker_of(self.cluster.mounts["m"].pid)
+        self.assertIsNotNone(worker)
+        self.bytes = {}
+        self.read("f000")  # connections, buffers and what a first read needs
+
+        def resident(what):
+            text = pathlib.Path(f"/proc/{worker}/status").read_text()
+            return int(re.search(rf"{what}:\s+(\d+) kB", text)[1]) << 10
+
+        for _ in range(3):
+            drop_page_cache()
+            pathlib.Path(f"/proc/{worker}/clear_refs").write_text("5")  # proc(5): the high-water mark begins anew
+            before = resident("VmRSS")
+            # Each file by two readers, half a file each; all at once.
+            threads = [threading.Thread(target=self.read_part, args=(name, half)) for name in files for half in (0, 1)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual({name: self.bytes[name, 0] + self.bytes[name, 1] for name in files}, files)
+            grown = resident("VmHWM") - before
+            print(f"128 MiB by {len(threads)} readers: the mount grew by {grown / MIB:.1f} MiB at most", flush=True)
+            # The limit, and as much again for what is not data on its way: sockets' buffers, an allocator's slack.
+            self.assertLess(grown, 2 * LIMIT)
+
+    def read_part(self, name, half):
+        with open(self.mount / name, "rb", buffering=0) as file:
+            self.bytes[name, half] = os.pread(file.fileno(), MIB, half * MIB)
+
+    def sent_by(self, node):
+        """{(port of the other end): bytes} that left through the port where the node answers, by the kernel's count."""
+        port = node.addresses["listen"].rsplit(":", 1)[1]
+        text = subprocess.run(["ss", "-tinH", "state", "established", f"sport = :{port}"], capture_output=True, text=True,
+                              check=True).stdout
+        sent = {}
+        # A line of addresses, and one of facts below it.
+        for addresses, facts in re.findall(r"^(\S.*)\n\s+(.*)$", text, re.MULTILINE):
+            count = re.search(r"\bbytes_sent:(\d+)", facts)
+            if count:
+                sent[int(addresses.split()[3].rsplit(":", 1)[1])] = int(count[1])
+        return sent
+
+    @staticmethod
+    def ports_of(pid):
+        text = subprocess.run(["ss", "-tnpH", "state", "established"], capture_output=True, text=True, check=True).stdout
+        return {int(line.split()[2].rsplit(":", 1)[1]) for line in text.splitlines() if f"pid={pid}," in line}
+
+    def test_a_node_keeps_to_its_bandwidth_with_mounts_and_peers(self):
+        rate = 4 * MIB
+        files = {f"f{i:02d}": random.Random(i).randbytes(MIB) for i in range(24)}
+        self.put(files)
+        self.start(node_options=("--max-bandwidth", "4MiB"))
+        self.link()
+        self.mount = self.cluster.mount("data", "m")
+        for name, data in files.items():
+            self.assertEqual((self.mount / name).read_bytes(), data)
+        gets = self.gets()["gets"]
+        # Another node takes half of the blocks over, from this one's cache.
+        self.cluster.start_node("n2", self.CACHE)
+        owner = lambda name: os.getxattr(self.mount / name, "user.forebay.owner").decode().split(",")[0]
+        eventually(lambda: {owner(name) for name in files} == {"n1", "n2"}, "both nodes own blocks")
+        drop_page_cache()
+        node, other = self.cluster.nodes["n1"], self.cluster.nodes["n2"]
+        before, began = self.sent_by(node), time.monotonic()
+        errors = []
+
+        def read(name):
+            if (self.mount / name).read_bytes() != files[name]:
+                errors.append(name)
+
+        threads = [threading.Thread(target=read, args=(name,)) for name in files]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        seconds = time.monotonic() - began
+        after = self.sent_by(node)
+        sent = {port: count - before.get(port, 0) for port, count in after.items()}
+        to_peers = sum(count for port, count in sent.items() if port in self.ports_of(other.pid))
+        total = sum(sent.values())
+        print(f"{total / MIB:.1f} MiB left the node in {seconds:.1f} s, {to_peers / MIB:.1f} MiB of them for the other node",
+              flush=True)
+        self.assertEqual(errors, [])
+        self.assertEqual(self.gets()["gets"], gets, "S3 was asked")
+        self.assertGreaterEqual(total, sum(map(len, files.values())))
+        self.assertGreaterEqual(to_peers, MIB)
+        self.assertGreater(total - to_peers, MIB)
+        # What gathers in 250 ms may leave at once, and the last answer is paid for by whoever comes next.
+        self.assertLessEqual(total, rate * (seconds + 0.25) + 2 * MIB)
 
     def test_a_node_keeps_to_its_cpus(self):
         self.put({"a": bytes(3 * MIB)})

@@ -86,6 +86,30 @@ class Hint(E2eTest):
         self.assertEqual(self.gets()["gets"] - gets, FILES, "each object is fetched once")
         self.assertLess(reads, FILES // 2)
 
+    def test_the_nodes_have_every_block_of_larger_files_before_they_are_read_in_both_modes(self):
+        mib = 1 << 20
+        rng = random.Random(8)
+        for mode in ("small", "large"):
+            with self.subTest(mode):
+                self.files = {f"{mode}/{i:02d}.bin": rng.randbytes(5 * mib // 2) for i in range(20)}
+                self.order = sorted(self.files)
+                rng.shuffle(self.order)
+                self.put(self.files)
+                if mode == "small":
+                    self.start()
+                self.link(mode, f"{mode}/", "--block-size", "1MiB")
+                mount = self.cluster.mount(mode, mode, "--job-id", "train", "--mode", mode)
+                self.files = {name.split("/")[1]: data for name, data in self.files.items()}
+                self.order = [name.split("/")[1] for name in self.order]
+                gets = self.gets()["gets"]
+                self.hint(self.order, "--mount", mount)
+                eventually(self.hinted(mount, len(self.order)), "all are asked for")
+                eventually(lambda before=gets: self.gets()["gets"] - before == 3 * len(self.order), "each block is fetched")
+                stats = self.stats(mount)
+                self.assertEqual((stats["hinted"]["fetched"], stats["prefetches"]), (len(self.order), 3 * len(self.order)))
+                self.read(mount, self.order)
+                self.assertEqual(self.gets()["gets"] - gets, 3 * len(self.order), "each block is fetched once")
+
     def test_a_killed_mount_goes_on_where_the_job_is(self):
         mount = self.begin()
         self.hint(self.order)

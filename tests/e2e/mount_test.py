@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -52,6 +53,35 @@ class MountTest(E2eTest):
         self.assertEqual(len(lines), 1, result.stderr)
         for word in says:
             self.assertIn(word, lines[0])
+
+
+class Totals(MountTest):
+    LINE = re.compile(r"data: (\d+) reads \((\d+) failed\), half within ([\d.e-]+) s, 99 % within ([\d.e-]+) s; (.*)$", re.MULTILINE)
+
+    def test_an_unmount_leaves_one_line_of_what_the_mount_did(self):
+        files = {f"f{i}": bytes([i]) * 10_000 for i in range(20)}
+        self.put({**files, "gone": b"x"})
+        self.start()
+        self.link("data", "", "--refresh", "immutable")
+        mount = self.cluster.mount("data", "m", "--mode", "large")
+        for name, data in files.items():
+            self.assertEqual((mount / name).read_bytes(), data)
+        self.s3.delete_object(Bucket=self.bucket, Key="gone")
+        with self.assertRaises(OSError):
+            (mount / "gone").read_bytes()
+        reads = json.loads((mount / ".forebay/stats").read_text())["reads"]
+        log = self.cluster.mounts["m"].log
+        self.assertEqual(self.LINE.findall(log.read_text()), [], "not before it is unmounted")
+        self.assertEqual(self.cluster.unmount("m"), 0)
+        lines = self.LINE.findall(log.read_text())
+        self.assertEqual(len(lines), 1, log.read_text())
+        total, failed, half, most, tiers = lines[0]
+        self.assertGreaterEqual(int(total), max(reads, len(files)))
+        self.assertGreaterEqual(int(failed), 1)
+        self.assertGreater(float(most), 0)
+        self.assertLessEqual(float(half), float(most))
+        for tier in ("local", "peer", "s3"):
+            self.assertRegex(tiers, rf"from {tier} in [\d.]+ s")
 
 
 class SubPaths(MountTest):

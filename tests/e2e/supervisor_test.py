@@ -234,7 +234,7 @@ class WhatSurvives(SupervisorTest):
         for _ in mount.rglob("*"):
             pass
         held = json.loads((mount / ".forebay/stats").read_text())["kernel_inodes"]
-        self.assertGreaterEqual(held["mount"], SMALL)
+        self.assertGreaterEqual(held["mount"], SMALL * 9 // 10)
         self.kill_worker()
         after = json.loads((mount / ".forebay/stats").read_text())["kernel_inodes"]
         # Not one by one: the kernel may forget some meanwhile, and two may share a bit.
