@@ -35,10 +35,14 @@ struct OrderRunner::Shared {
   }
   void Land(Fetched fetched) {
     const std::scoped_lock lock(mutex);
-    --files;
-    bytes -= fetched.held;
     done.push_back(std::move(fetched));
     changed.notify_one();
+  }
+  /// It is pushed, on the list of what was refused, or counted: before that it may be any of them.
+  void End(std::uint64_t held) {
+    const std::scoped_lock lock(mutex);
+    --files;
+    bytes -= held;
   }
 };
 
@@ -64,7 +68,11 @@ void OrderRunner::Run(const std::stop_token& stop) {
       shared_->more = false;
       done.swap(shared_->done);
     }
-    for (Fetched& fetched : done) Finish(std::move(fetched));
+    for (Fetched& fetched : done) {
+      const std::uint64_t held = fetched.held;
+      Finish(std::move(fetched));
+      shared_->End(held);
+    }
     if (!stop.stop_requested()) Fill();
   }
 }
