@@ -6,6 +6,7 @@
 #include "common/model/key_rules.h"
 #include "coordinator/link_options.h"
 #include "coordinator/linker.h"
+#include "coordinator/next_keys.h"
 
 // What a link is to be, checked against S3 before anything is changed.
 namespace forebay {
@@ -72,7 +73,7 @@ Task<Result<std::string>> Linker::FindPrefix(LinkOrigin origin, std::string aske
     request.origin = origin;
     request.prefix = asked;
     request.max_keys = 1;
-    Result<ListPage> page = co_await parts_.store.List(std::move(request), deadline);
+    Result<ListPage> page = co_await NextKeys(parts_.store, std::move(request), deadline);
     if (!page) co_return Fail(page.error());
     // The key itself sorts before all that it is a prefix of.
     if (!page->objects.empty() && page->objects.front().key == asked) co_return asked;
@@ -85,7 +86,7 @@ Task<Result<bool>> Linker::HasKey(LinkOrigin origin, std::string prefix, Deadlin
   request.origin = std::move(origin);
   request.prefix = std::move(prefix);
   request.max_keys = 1;
-  Result<ListPage> page = co_await parts_.store.List(std::move(request), deadline);
+  Result<ListPage> page = co_await NextKeys(parts_.store, std::move(request), deadline);
   if (!page) co_return Fail(page.error());
   co_return !page->objects.empty();
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/executors.h"
+#include "coordinator/next_keys.h"
 
 namespace forebay {
 namespace {
@@ -88,8 +89,9 @@ Task<Result<ListPage>> NameLister::Fetch(std::string prefix, std::string start_a
   request.prefix = std::move(prefix);
   request.start_after = std::move(start_after);
   request.max_keys = keys;
-  Result<ListPage> page =
-      co_await store_.List(std::move(request), Deadline::After(options_.patience));
+  Task<Result<ListPage>> fetch =
+      NextKeys(store_, std::move(request), Deadline::After(options_.patience));
+  Result<ListPage> page = co_await std::move(fetch);
   co_return page;
 }
 

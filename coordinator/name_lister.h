@@ -42,7 +42,7 @@ class NameLister : public std::enable_shared_from_this<NameLister> {
   static std::shared_ptr<NameLister> Create(ObjectStore& store, Job job, NameListerOptions options,
                                             Progress progress);
 
-  /// Call once. Errors: the object store's; kUnavailable after Cancel.
+  /// Call once. Errors: NextKeys'; kUnavailable after Cancel.
   Task<Status> Run();
   /// Ends Run at once: requests in flight are cancelled. From the executor of Run.
   void Cancel();

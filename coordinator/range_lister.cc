@@ -12,14 +12,11 @@
 #include <utility>
 
 #include "common/base/executors.h"
+#include "coordinator/next_keys.h"
 #include "coordinator/split_search.h"
 
 namespace forebay {
 namespace {
-
-/// Empty pages that promise more: S3 sends them when it skips many deleted versions. So many in a
-/// row are a server that will never end.
-constexpr int kMaxEmptyPages = 1000;
 
 /// Probes that any listing may make, and pages behind which one more may be made.
 constexpr std::uint64_t kFreeProbes = 64;
@@ -157,8 +154,8 @@ Task<void> RangeLister::ListSingleKeys() {
     request.origin = job_.origin;
     request.prefix = key;
     request.max_keys = 1;
-    Result<ListPage> page =
-        co_await store_.List(std::move(request), Deadline::After(options_.patience));
+    Task<Result<ListPage>> fetch = Fetch(std::move(request));
+    Result<ListPage> page = co_await std::move(fetch);
     if (error_) break;
     if (!page) {
       Stop(page.error());
@@ -178,18 +175,11 @@ void RangeLister::StartRange(std::shared_ptr<Range> range) {
 
 Task<void> RangeLister::ListRange(std::shared_ptr<Range> range) {
   const std::shared_ptr<RangeLister> self = shared_from_this();
-  int empty_pages = 0;
   while (!error_ && !range->done) {
     Result<ListPage> page = co_await NextPage(range);
     if (error_) break;
     if (!page) {
       Stop(page.error());
-      break;
-    }
-    empty_pages = page->objects.empty() ? empty_pages + 1 : 0;
-    if (empty_pages > kMaxEmptyPages) {
-      Stop(Error{Code::kCorrupt, fmt::format("S3 lists s3://{}/{} without an end: {} empty pages",
-                                             job_.origin.bucket, job_.prefix, kMaxEmptyPages)});
       break;
     }
     Take(*range, *page);
@@ -214,26 +204,10 @@ Task<Result<ListPage>> RangeLister::NextPage(std::shared_ptr<Range> range) {
   co_return page;
 }
 
-/// One page whose keys are ascending, behind those before it and the prefix's.
 Task<Result<ListPage>> RangeLister::Fetch(ListRequest request) const {
-  const std::string after = request.start_after;
-  Result<ListPage> page =
-      co_await store_.List(std::move(request), Deadline::After(options_.patience));
-  if (!page) co_return page;
-  const std::string* last = &after;
-  for (const ListedObject& object : page->objects) {
-    if (!object.key.starts_with(job_.prefix)) {
-      co_return Fail(Code::kCorrupt, fmt::format("S3 listed a key outside of s3://{}/{}",
-                                                 job_.origin.bucket, job_.prefix));
-    }
-    if (object.key <= *last) {
-      co_return Fail(Code::kCorrupt,
-                     fmt::format("S3 lists s3://{}/{} out of order: this kind of bucket cannot be "
-                                 "linked",
-                                 job_.origin.bucket, job_.prefix));
-    }
-    last = &object.key;
-  }
+  Task<Result<ListPage>> fetch =
+      NextKeys(store_, std::move(request), Deadline::After(options_.patience));
+  Result<ListPage> page = co_await std::move(fetch);
   co_return page;
 }
 

@@ -69,8 +69,7 @@ class RangeLister : public std::enable_shared_from_this<RangeLister> {
   void AlsoList(std::vector<std::string> keys) { single_keys_ = std::move(keys); }
   const std::vector<ListedObject>& single_objects() const { return single_objects_; }
 
-  /// Lists everything. Call once. Errors: the object store's and the sink's; kCorrupt when S3 lists
-  /// keys out of order; kUnavailable after Cancel.
+  /// Lists everything. Call once. Errors: NextKeys' and the sink's; kUnavailable after Cancel.
   Task<Status> Run();
 
   /// Ends Run at once: requests in flight are cancelled. From the executor of Run.

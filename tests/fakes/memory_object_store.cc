@@ -9,6 +9,23 @@
 #include <utility>
 
 namespace forebay {
+namespace {
+
+/// A token of an empty page: how many more come, and what stands behind them.
+constexpr char kEmptyPage = '\x02';
+
+struct EmptyToken {
+  int left = 0;
+  std::string behind;
+};
+
+EmptyToken ReadToken(const std::string& token, int left_at_first) {
+  if (!token.starts_with(kEmptyPage)) return {.left = left_at_first, .behind = token};
+  const std::size_t colon = token.find(':');
+  return {.left = std::stoi(token.substr(1, colon - 1)), .behind = token.substr(colon + 1)};
+}
+
+}  // namespace
 
 void MemoryObjectStore::Put(std::string key, std::uint64_t size, std::string etag) {
   std::scoped_lock lock(mutex_);
@@ -44,6 +61,11 @@ void MemoryObjectStore::FailHeads(std::optional<Error> error) {
 void MemoryObjectStore::ListBackwards() {
   std::scoped_lock lock(mutex_);
   backwards_ = true;
+}
+
+void MemoryObjectStore::ListEmptyPages(int count) {
+  std::scoped_lock lock(mutex_);
+  empty_pages_ = count;
 }
 
 void MemoryObjectStore::HangAfter(std::uint64_t lists) {
@@ -154,11 +176,16 @@ Result<ListPage> MemoryObjectStore::Page(const ListRequest& request) {
   if (request.origin.bucket != bucket_) {
     return Fail(Code::kNotFound, "there is no bucket '" + request.origin.bucket + "'");
   }
-  const std::string& after = std::max(
-      request.continuation.empty() ? request.start_after : request.continuation, request.prefix);
   ListPage page;
+  const auto [left, continuation] = ReadToken(request.continuation, empty_pages_);
+  if (left > 0) {
+    page.next = kEmptyPage + std::to_string(left - 1) + ":" + continuation;
+    return page;
+  }
+  const std::string& after =
+      std::max(continuation.empty() ? request.start_after : continuation, request.prefix);
   for (auto it = objects_.lower_bound(after); it != objects_.end(); ++it) {
-    const bool skipped = it->first == request.start_after || it->first == request.continuation;
+    const bool skipped = it->first == request.start_after || it->first == continuation;
     if (skipped) continue;
     if (!it->first.starts_with(request.prefix)) break;
     if (page.objects.size() == request.max_keys) {

@@ -40,6 +40,8 @@ class MemoryObjectStore final : public ObjectStore {
 
   /// Answers pages in reverse order, as some bucket types do.
   void ListBackwards();
+  /// Before each page come so many empty ones that promise more.
+  void ListEmptyPages(int count);
 
   std::uint64_t lists() const;
   std::uint64_t heads() const;
@@ -60,6 +62,7 @@ class MemoryObjectStore final : public ObjectStore {
   Fault fault_;
   std::optional<Error> head_error_;
   bool backwards_ = false;
+  int empty_pages_ = 0;
   std::optional<std::uint64_t> hang_after_;
   std::optional<std::uint64_t> hang_after_heads_;
   std::uint64_t interrupts_ = 0;

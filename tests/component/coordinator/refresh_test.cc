@@ -140,6 +140,16 @@ TEST_F(RefreshTest, AKeyThatIsNewInS3CanBeAskedForByName) {
   EXPECT_EQ(NamesIn("data/val/deep"), (std::vector<std::string>{"b", "c"}));
 }
 
+TEST_F(RefreshTest, EmptyPagesOfS3DropNoFileThatIsAskedForByName) {
+  store.ListEmptyPages(1);
+  MakeLink("empty", "data/");
+  ASSERT_TRUE(GetLink("empty").has_value()) << "`link` looks behind an empty page, too";
+  EXPECT_EQ(GetLink("empty")->generation().objects(), GetLink("data")->generation().objects());
+  const std::uint64_t before = GetLink("data")->generation().objects();
+  EXPECT_EQ(Refresh("data/val/deep/b").removed(), 0U);
+  EXPECT_EQ(GetLink("data")->generation().objects(), before);
+}
+
 TEST_F(RefreshTest, AFolderThatEndsTakesItsParentsAlong) {
   store.Erase("data/val/deep/b");
   store.Erase("data/val/a");

@@ -95,6 +95,31 @@ TEST(NameLister, KeysFarApartCostAFewRequestsEachWhateverLiesBetween) {
   EXPECT_LE(store.lists(), 20U);
 }
 
+TEST(NameLister, EmptyPagesDoNotMakeKeysMissing) {
+  for (const int empty : {1, 3}) {
+    MemoryObjectStore store("bucket");
+    for (const std::string& key : Numbered(0, 1000, 1)) store.Put(key, 1);
+    store.ListEmptyPages(empty);
+    NameListerOptions options;
+    options.page_keys = 50;
+    const Found found = Find(store, Numbered(0, 1000, 7), options);
+    ASSERT_TRUE(found.status) << found.status.error().message;
+    EXPECT_EQ(found.keys, Numbered(0, 1000, 7));
+    EXPECT_EQ(found.missing, std::vector<std::string>());
+  }
+}
+
+TEST(NameLister, AStoreThatListsOutOfOrderIsRefusedAndNothingIsMissing) {
+  MemoryObjectStore store("bucket");
+  for (const std::string& key : Numbered(0, 100, 1)) store.Put(key, 1);
+  store.ListBackwards();
+  const Found found = Find(store, Numbered(0, 100, 1));
+  ASSERT_FALSE(found.status);
+  EXPECT_EQ(found.status.error().code, Code::kCorrupt);
+  EXPECT_NE(found.status.error().message.find("out of order"), std::string::npos);
+  EXPECT_EQ(found.missing, std::vector<std::string>());
+}
+
 TEST(NameLister, AnErrorOfS3EndsItWithItsReason) {
   MemoryObjectStore store("bucket");
   store.SetListFault([](const ListRequest&) {

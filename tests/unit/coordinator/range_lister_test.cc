@@ -220,6 +220,54 @@ TEST(RangeLister, AStoreThatListsOutOfOrderIsRefused) {
   EXPECT_EQ(listed.status.error().code, Code::kCorrupt);
 }
 
+TEST(RangeLister, EmptyPagesThatPromiseMoreHideNoKey) {
+  MemoryObjectStore store("bucket");
+  std::set<std::string> wanted;
+  for (int i = 0; i < 200; ++i) wanted.insert("p/" + std::to_string(1000 + i));
+  for (const std::string& key : wanted) store.Put(key, 1);
+  store.ListEmptyPages(2);
+  Listed listed = List(store, "p/", Eager());
+  ASSERT_TRUE(listed.status) << listed.status.error().message;
+  std::ranges::sort(listed.keys);
+  EXPECT_EQ(listed.keys, std::vector<std::string>(wanted.begin(), wanted.end()));
+}
+
+TEST(RangeLister, ASingleKeyBehindAnEmptyPageIsThere) {
+  MemoryObjectStore store("bucket");
+  store.Put("p/file", 5);
+  store.ListEmptyPages(1);
+  asio::io_context context;
+  VectorSink sink;
+  RangeLister::Job job;
+  job.origin.bucket = "bucket";
+  job.prefix = "p/file";
+  job.keys_only = true;
+  const auto lister =
+      RangeLister::Create(store, std::move(job), {}, sink, {}, [](std::uint64_t, std::uint64_t) {});
+  lister->AlsoList({"p/file", "p/none"});
+  const Status status = RunTask(context, lister->Run());
+  ASSERT_TRUE(status) << status.error().message;
+  ASSERT_EQ(lister->single_objects().size(), 1U);
+  EXPECT_EQ(lister->single_objects().front().key, "p/file");
+}
+
+TEST(RangeLister, AThousandEmptyPagesInARowAreOutlastedAndNotOneMore) {
+  MemoryObjectStore store("bucket");
+  store.Put("p/file", 5);
+  store.ListEmptyPages(1000);
+  const Listed listed = List(store, "p/", {});
+  ASSERT_TRUE(listed.status) << listed.status.error().message;
+  EXPECT_EQ(listed.keys, std::vector<std::string>{"p/file"});
+  EXPECT_EQ(store.lists(), 1001U);
+
+  store.ListEmptyPages(1001);
+  const Listed endless = List(store, "p/", {});
+  ASSERT_FALSE(endless.status);
+  EXPECT_EQ(endless.status.error().code, Code::kCorrupt);
+  EXPECT_NE(endless.status.error().message.find("1000 empty pages"), std::string::npos);
+  EXPECT_EQ(store.lists(), 2 * 1001U);
+}
+
 TEST(RangeLister, AFailedPageFailsTheListingWithItsReason) {
   MemoryObjectStore store("bucket");
   for (int i = 0; i < 500; ++i) store.Put("p/" + std::to_string(1000 + i), 1);

@@ -1,0 +1,117 @@
+// Listings of an S3 that plays games with its pages, and a GET that brings another version.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/name_lister.h"
+#include "coordinator/range_lister.h"
+#include "tests/component/s3/s3_fixture.h"
+#include "tests/fakes/s3_script.h"
+
+namespace forebay {
+namespace {
+
+using testing::HasSubstr;
+
+class KeySink final : public RangeSink {
+ public:
+  Status Begin(const ListedRange&) override { return {}; }
+  Status Drop(std::uint32_t) override { return {}; }
+  Status SetEnd(std::uint32_t, const std::string&) override { return {}; }
+  Status Finish(std::uint32_t, const std::optional<std::string>&) override { return {}; }
+  Status Add(std::uint32_t, std::span<const ListedObject> objects) override {
+    for (const ListedObject& object : objects) keys.push_back(object.key);
+    return {};
+  }
+  std::vector<std::string> keys;
+};
+
+class BentListingTest : public S3ClientTest {
+ protected:
+  BentListingTest() {
+    for (int i = 0; i < 20; ++i) {
+      keys_.push_back("p/" + std::to_string(100 + i));
+      server_.Put("data", keys_.back(), "x");
+    }
+    server_.SetHandler([this](const auto& seen) { return script_.AnswerTo(seen); });
+  }
+
+  /// `do` of S3Script, for so many LISTs behind the first `skip`.
+  void Bend(const std::string& what, int times, int skip = 0) {
+    ASSERT_TRUE(script_.Set(R"({"rules": [{"do": ")" + what + R"(", "op": "LIST", "times": )" +
+                            std::to_string(times) + R"(, "skip": )" + std::to_string(skip) +
+                            "}]}"));
+  }
+
+  Status ListRange(KeySink& sink) {
+    RangeLister::Job job;
+    job.origin = Origin();
+    job.prefix = "p/";
+    RangeListerOptions options;
+    options.page_keys = 7;
+    options.ranges = 1;
+    const auto lister = RangeLister::Create(Client(), std::move(job), options, sink, {},
+                                            [](std::uint64_t, std::uint64_t) {});
+    return fakes::RunTask(lister->Run());
+  }
+
+  fakes::S3Script script_{server_};
+  std::vector<std::string> keys_;
+};
+
+TEST_F(BentListingTest, AnEmptyPageHidesNoKeyBehindIt) {
+  Bend("empty_page", 1);
+  KeySink sink;
+  const Status listed = ListRange(sink);
+  ASSERT_TRUE(listed) << listed.error().message;
+  EXPECT_EQ(sink.keys, keys_);
+  EXPECT_THAT(script_.Counts(), HasSubstr(R"("made":1)"));
+}
+
+TEST_F(BentListingTest, AnEmptyPageMakesNoNameMissing) {
+  Bend("empty_page", 1);
+  NameLister::Job job{.origin = Origin(), .prefix = "p/", .keys = keys_};
+  const auto lister =
+      NameLister::Create(Client(), std::move(job), {}, [](std::uint64_t, std::uint64_t) {});
+  const Status listed = fakes::RunTask(lister->Run());
+  ASSERT_TRUE(listed) << listed.error().message;
+  EXPECT_EQ(lister->TakeObjects().size(), keys_.size());
+  EXPECT_TRUE(lister->Missing().empty());
+  EXPECT_THAT(script_.Counts(), HasSubstr(R"("made":1)"));
+}
+
+TEST_F(BentListingTest, ATruncatedPageWithoutATokenIsAskedForAgain) {
+  Bend("no_token", 2, 1);
+  KeySink sink;
+  const Status listed = ListRange(sink);
+  ASSERT_TRUE(listed) << listed.error().message;
+  EXPECT_EQ(sink.keys, keys_);
+  EXPECT_THAT(script_.Counts(), HasSubstr(R"("made":2)"));
+}
+
+TEST_F(BentListingTest, APageThatNamesItselfAsTheNextOneIsNeverTheEnd) {
+  Bend("repeat_page", 1000, 1);
+  KeySink sink;
+  const Status listed = ListRange(sink);
+  ASSERT_FALSE(listed);
+  EXPECT_EQ(listed.error().code, Code::kCorrupt);
+  EXPECT_THAT(listed.error().message, HasSubstr("its next page is the page itself"));
+}
+
+TEST_F(BentListingTest, AnAnswerWithTheTagOfAnotherVersionLeavesNoByte) {
+  const GetRequest request = Stored("object", "0123456789", 2, 5);
+  ASSERT_TRUE(script_.Set(R"({"rules": [{"do": "wrong_etag", "op": "GET", "times": 1}]})"));
+  TextSink sink;
+  EXPECT_EQ(Get(request, sink).error().code, Code::kStale);
+  EXPECT_EQ(sink.attempts, 0);
+  EXPECT_THAT(script_.Counts(), HasSubstr(R"("made":1)"));
+}
+
+}  // namespace
+}  // namespace forebay
