@@ -55,13 +55,15 @@ class InstanceMetadata::Session {
         attempts_(NumberOf(environment, "AWS_METADATA_SERVICE_NUM_ATTEMPTS", 10)),
         stop_(std::move(stop)) {}
 
-  // Gets the token without which nothing else is answered.
-  std::expected<void, NoCredentials> Open() {
+  // Gets the token without which nothing else is answered. `is_known`: somebody is there, so that
+  // silence is an outage.
+  std::expected<void, NoCredentials> Open(bool is_known) {
     if (!ParseEndpoint(place_)) {
       return Broken(fmt::format("the metadata endpoint '{}' is no http://host[:port]", place_));
     }
     Result<FetchReply> reply =
         Ask("PUT", "/latest/api/token", "X-aws-ec2-metadata-token-ttl-seconds: 300");
+    if (!reply && is_known) return Away(reply.error().message);
     if (!reply) return Absent(reply.error().message);  // most machines are no EC2 instances
     if (reply->status != 200) return Refused(*reply, "the request for a token");
     if (reply->body.find_first_of("\r\n") != std::string::npos) {
@@ -105,7 +107,7 @@ class InstanceMetadata::Session {
 CredentialAnswer InstanceMetadata::Credentials(std::stop_token stop) const {
   if (environment_.IsTrue(kDisabled)) return Absent(fmt::format("{} is true", kDisabled));
   Session session(environment_, std::move(stop));
-  std::expected<void, NoCredentials> opened = session.Open();
+  std::expected<void, NoCredentials> opened = session.Open(has_given_);
   if (!opened) return std::unexpected(std::move(opened.error()));
   Result<FetchReply> roles = session.Get(kRolePath);
   if (!roles) return Away(roles.error().message);
@@ -116,14 +118,16 @@ CredentialAnswer InstanceMetadata::Credentials(std::stop_token stop) const {
   Result<FetchReply> keys = session.Get(std::string(kRolePath) + role);
   if (!keys) return Away(keys.error().message);
   if (keys->status != 200) return session.Refused(*keys, "the question for its credentials");
-  return CredentialsFromJson(keys->body, {.token_name = "Token"},
-                             fmt::format("instance metadata, role {}", role));
+  CredentialAnswer answer = CredentialsFromJson(keys->body, {.token_name = "Token"},
+                                                fmt::format("instance metadata, role {}", role));
+  if (answer) has_given_ = true;
+  return answer;
 }
 
 std::optional<std::string> InstanceMetadata::Region(std::stop_token stop) const {
   if (environment_.IsTrue(kDisabled)) return std::nullopt;
   Session session(environment_, std::move(stop));
-  if (!session.Open()) return std::nullopt;
+  if (!session.Open(false)) return std::nullopt;
   Result<FetchReply> region = session.Get("/latest/meta-data/placement/region");
   if (!region || region->status != 200 || !IsRegion(region->body)) return std::nullopt;
   return std::move(region->body);

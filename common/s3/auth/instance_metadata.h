@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -19,7 +20,9 @@ class InstanceMetadata {
  public:
   explicit InstanceMetadata(AwsEnvironment environment) : environment_(std::move(environment)) {}
 
-  /// Those of the instance's role. kAbsent: switched off, no such service here, or no role.
+  /// Those of the instance's role. kAbsent: switched off, no such service here, or no role. kAway:
+  /// it fails, or has given keys before and now says nothing: only a machine where it never spoke
+  /// counts as none of EC2's.
   CredentialAnswer Credentials(std::stop_token stop) const;
 
   /// The instance's region; nothing where there is no service.
@@ -28,6 +31,7 @@ class InstanceMetadata {
  private:
   class Session;
   AwsEnvironment environment_;
+  mutable std::atomic<bool> has_given_{false};  // keys
 };
 
 }  // namespace forebay

@@ -60,11 +60,20 @@ CredentialAnswer ProfileCredentials::OfProfile(const std::string& name, const Tr
   Result<AwsProfile> profile = LoadAwsProfile(environment_, name);
   if (!profile) return Broken(std::move(profile.error().message));
   if (!profile->found) {
-    if (trail.empty()) return Absent(std::move(profile->looked_at));
-    return Broken(
-        fmt::format("profile '{}' names source_profile '{}', which is not there: looked "
-                    "at {}",
-                    trail.back(), name, profile->looked_at));
+    if (!trail.empty()) {
+      return Broken(
+          fmt::format("profile '{}' names source_profile '{}', which is not there: looked at {}",
+                      trail.back(), name, profile->looked_at));
+    }
+    // What comes next in the chain would be another identity than the one that was asked for. AWS's
+    // own tools end here, too.
+    if (name.empty() && environment_.Get("AWS_PROFILE")) {
+      return Broken(fmt::format(
+          "AWS_PROFILE names profile '{}', which is not there: looked at {}; correct the name, or "
+          "unset AWS_PROFILE to take what else there is",
+          profile->name, profile->looked_at));
+    }
+    return Absent(std::move(profile->looked_at));
   }
   // A role whose source is its own profile takes that profile's keys.
   const bool own_source = !trail.empty() && trail.back() == profile->name;

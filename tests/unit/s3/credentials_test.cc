@@ -76,6 +76,26 @@ TEST_F(CredentialsTest, NothingFoundListsWhatWasTried) {
   ExpectDenied(loaded, "instance metadata: AWS_EC2_METADATA_DISABLED is true");
 }
 
+TEST_F(CredentialsTest, AProfileOfTheEnvironmentThatIsNotThereStopsTheChain) {
+  AwsEnvironment::Variables variables = Files(kProfileX);
+  // Another identity, which must not be taken in its place.
+  variables["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = "http://127.0.0.1:1/keys";
+  variables["AWS_PROFILE"] = "typo";
+  const Result<S3Credentials> loaded = Load(variables, "");
+  ExpectDenied(loaded, "AWS_PROFILE names profile 'typo', which is not there: looked at " +
+                           files_.Path("credentials") + " (no profile 'typo')");
+  ExpectDenied(loaded, "correct the name");
+  variables["AWS_PROFILE"] = "x";
+  const Result<S3Credentials> right = Load(variables, "");
+  ASSERT_TRUE(right) << right.error().message;
+  EXPECT_EQ(right->key_id, "AKX");
+  // The environment's own keys come before any profile.
+  variables["AWS_PROFILE"] = "typo";
+  variables["AWS_ACCESS_KEY_ID"] = "AKE";
+  variables["AWS_SECRET_ACCESS_KEY"] = "sec";
+  EXPECT_TRUE(Load(variables, "").has_value());
+}
+
 TEST_F(CredentialsTest, HalfOfAPairStopsTheChain) {
   AwsEnvironment::Variables variables = Files(
       "[default]\naws_access_key_id = AKD\naws_secret_access_key = s\n[half]\n"

@@ -77,6 +77,22 @@ TEST_F(InstanceMetadataTest, NobodyThereIsNoCredentials) {
   EXPECT_EQ(Region(), std::nullopt);
 }
 
+TEST_F(InstanceMetadataTest, SilenceOfAServiceThatHasGivenKeysIsAnOutage) {
+  const CredentialChain chain = DefaultCredentialChain(AwsEnvironment(variables_), "");
+  ASSERT_TRUE(chain.Load("")) << chain.Load("").error().message;
+  server_.SetHandler([](const Seen&) {
+    Answer none;
+    none.hang_up = true;
+    return none;
+  });
+  const Result<S3Credentials> away = chain.Load("");
+  ASSERT_FALSE(away.has_value());
+  EXPECT_EQ(CodeName(away.error().code), CodeName(Code::kUnavailable)) << away.error().message;
+  EXPECT_THAT(away.error().message, HasSubstr("did not answer"));
+  server_.SetHandler([this](const Seen& seen) { return AnswerTo(seen); });
+  EXPECT_TRUE(chain.Load("").has_value());
+}
+
 TEST_F(InstanceMetadataTest, TheProfileMaySayWhereItIs) {
   variables_.erase("AWS_EC2_METADATA_SERVICE_ENDPOINT");
   files_.Write("config", "[default]\nec2_metadata_service_endpoint = " + server_.endpoint() + "\n");
