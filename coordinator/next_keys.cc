@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -33,10 +34,18 @@ Status CheckKeys(const ListPage& page, const ListRequest& request) {
 }  // namespace
 
 Task<Result<ListPage>> NextKeys(ObjectStore& store, ListRequest request, Deadline deadline) {
+  bool asked_again = false;
   for (int empty = 0; empty <= kMaxEmptyPages; ++empty) {
     ListRequest now = request;
     Result<ListPage> page = co_await store.List(std::move(now), deadline);
     if (!page) co_return page;
+    // What was garbled on its way must not hide a file.
+    const bool garbled =
+        std::ranges::any_of(page->objects, &std::string::empty, &ListedObject::etag);
+    if (garbled && !std::exchange(asked_again, true)) {
+      --empty;
+      continue;
+    }
     const bool says_something = !page->objects.empty() || page->next.empty();
     if (says_something) {
       const Status sound = CheckKeys(*page, request);

@@ -12,8 +12,9 @@ namespace forebay {
 inline constexpr int kMaxEmptyPages = 1000;
 
 /// The next page of a listing that has keys, or its last one: an empty page that names a next one
-/// says nothing about the keys behind it and is never taken for "there is nothing". `store`
-/// outlives the task.
+/// says nothing about the keys behind it and is never taken for "there is nothing". A page with an
+/// object that cannot be read (ListedObject::etag) is asked for once more. `store` outlives the
+/// task.
 ///
 /// Errors: the store's; kCorrupt for more than kMaxEmptyPages empty pages in a row, keys that are
 /// not below the prefix, and keys that do not ascend behind `start_after` (some kinds of bucket

@@ -82,12 +82,12 @@ std::optional<PosixAttributes> PosixAnswers::Known(const Snapshot* previous,
 }
 
 bool PosixAnswers::MustAsk(const Snapshot* previous, const ListedObject& object) {
-  return !Known(previous, object);
+  // What cannot be read is not shown either.
+  return !object.etag.empty() && !Known(previous, object);
 }
 
 Result<std::optional<PosixAttributes>> PosixAnswers::Of(const ListedObject& object) {
-  std::optional<PosixAttributes> known = Known(previous_.get(), object);
-  if (known) return known;
+  if (!MustAsk(previous_.get(), object)) return Known(previous_.get(), object);
   const auto& answers = spool_.answers();
   if (next_ >= answers.size() || answers[next_].object != PosixSpool::IdOf(object)) {
     return Fail(Code::kCorrupt,

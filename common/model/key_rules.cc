@@ -33,7 +33,7 @@ std::string_view HiddenReasonText(HiddenReason reason) {
     case HiddenReason::kNulByte:
       return "the key holds a NUL byte";
     case HiddenReason::kTooLong:
-      return "a component of the key is longer than 255 bytes, or the key than 65,535";
+      return "a component of the key is longer than 255 bytes, or the key than 1,024";
     case HiddenReason::kReservedName:
       return "the name '.forebay' at the root of a link is reserved";
     case HiddenReason::kShadowedByDirectory:
@@ -41,7 +41,7 @@ std::string_view HiddenReasonText(HiddenReason reason) {
     case HiddenReason::kMarkerWithBytes:
       return "the key ends with '/' but the object is not empty";
     case HiddenReason::kOutOfRange:
-      return "its size or ETag is out of range";
+      return "S3 lists it without a valid size, ETag or date";
   }
   return "unknown reason";
 }

@@ -14,11 +14,13 @@ enum class HiddenReason : std::uint8_t {
   kEmptyComponent = 1,  ///< "/a", "a//b", "a//": the kernel fails a directory with an empty name.
   kDotComponent = 2,    ///< A component is "." or "..".
   kNulByte = 3,         ///< A path cannot hold a NUL byte.
-  kTooLong = 4,         ///< A component is longer than kMaxNameBytes, the key than 65,535 bytes.
-  kReservedName = 5,    ///< ".forebay" at the link's root is ours.
+  kTooLong = 4,  ///< A component is longer than kMaxNameBytes, the whole key than kMaxKeyBytes.
+  kReservedName = 5,         ///< ".forebay" at the link's root is ours.
   kShadowedByDirectory = 6,  ///< "a" beside "a/b": the directory is shown, the object is not.
   kMarkerWithBytes = 7,      ///< "dir/" holds data: the directory is shown, the data is not.
-  kOutOfRange = 8,           ///< Its size or ETag does not fit a snapshot (16 TiB, 255 bytes).
+  /// Its size or ETag does not fit a snapshot (16 TiB, 255 bytes), or S3 listed it without a valid
+  /// size, ETag or date.
+  kOutOfRange = 8,
 };
 inline constexpr std::size_t kHiddenReasonSlots = 16;     ///< Counters per reason in a snapshot.
 inline constexpr std::size_t kMaxListedKeyBytes = 65535;  ///< Of a key that is listed as hidden.

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <pugixml.hpp>
 
+#include "common/model/key_rules.h"
 #include "common/model/limits.h"
 #include "common/s3/list_fields.h"
 #include "common/s3/list_scanner.h"
@@ -62,7 +63,7 @@ class PageReader {
     if (!name) {
       return Corrupt(request_, fmt::format("'{}' is not URL-encoded", Printable(text)));
     }
-    if (name->empty() || name->size() > kMaxKeyBytes) {
+    if (name->empty() || name->size() > kMaxListedKeyBytes) {
       return Corrupt(request_, fmt::format("a key of {} bytes", name->size()));
     }
     if (!name->starts_with(request_.prefix)) {
@@ -74,20 +75,19 @@ class PageReader {
   Result<ListedObject> Object(const pugi::xml_node& node) const {
     Result<std::string> key = Name(node.child_value("Key"));
     if (!key) return Fail(std::move(key.error()));
-    const auto bad = [&](std::string_view what) {
-      return Corrupt(request_, fmt::format("'{}' has no valid {}", Printable(*key), what));
-    };
     const std::optional<std::uint64_t> size = ParseDecimal(node.child_value("Size"));
-    if (!size || *size > kMaxObjectBytes) return bad("size");
     std::optional<std::string> etag = UnquotedETag(node.child_value("ETag"));
-    if (!etag) return bad("ETag");
     const std::optional<std::int64_t> mtime = ParseIso8601(node.child_value("LastModified"));
-    if (!mtime) return bad("date");
-    return ListedObject{.key = *std::move(key),
-                        .size = *size,
-                        .etag = *std::move(etag),
-                        .mtime_s = *mtime,
-                        .storage_class = node.child_value("StorageClass")};
+    const bool readable =
+        size && *size <= kMaxObjectBytes && etag && mtime && key->size() <= kMaxKeyBytes;
+    ListedObject object{.key = *std::move(key), .etag = {}, .storage_class = {}};
+    // The rest of the listing is as good as ever.
+    if (!readable) return object;
+    object.size = *size;
+    object.etag = *std::move(etag);
+    object.mtime_s = *mtime;
+    object.storage_class = node.child_value("StorageClass");
+    return object;
   }
 
   Result<std::string> Next() const {

@@ -10,9 +10,10 @@
 
 namespace forebay {
 
-/// The answer to `request` (ListObjectsV2). Everything is checked: numbers, dates, ETags, that keys
-/// and prefixes begin with the asked-for prefix, that a truncated page has a token. kCorrupt says
-/// what is wrong. The order of the keys is the caller's to check.
+/// The answer to `request` (ListObjectsV2). Everything is checked: that keys and prefixes begin
+/// with the asked-for prefix, that a truncated page has a token; kCorrupt says what is wrong. An
+/// object whose size, ETag or date is no such thing, or whose key is longer than S3's, is one that
+/// cannot be read (ListedObject::etag). The order of the keys is the caller's to check.
 Result<ListPage> ParseListPage(std::string_view xml, const ListRequest& request);
 
 /// The same from any XML, without the short way that ParseListPage takes through the usual form

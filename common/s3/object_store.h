@@ -60,7 +60,10 @@ class BodySink {
 struct ListedObject {
   std::string key;  ///< Decoded, raw bytes.
   std::uint64_t size = 0;
-  std::string etag;           ///< Without quotes.
+  /// Without quotes. "" of an object whose size, ETag or date is missing or invalid in the list, or
+  /// whose key is too long for S3: it is there and cannot be read, and breaks no other one's
+  /// listing.
+  std::string etag;
   std::int64_t mtime_s = 0;   ///< LastModified, seconds since 1970.
   std::string storage_class;  ///< "STANDARD", "GLACIER", … as S3 says; "" when it says nothing.
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "common/model/limits.h"
 #include "common/snapshot/etag.h"
 #include "common/snapshot/listed_extras.h"
 
@@ -25,6 +26,11 @@ Status Listing::Add(const ListedKey& object) {
                                     "', which is not below '" + prefix_ +
                                     "': list the link's own prefix");
   }
+  if (object.key.size() > kMaxKeyBytes) {
+    hidden_.emplace_back(std::string(object.key.substr(0, kMaxListedKeyBytes)),
+                         HiddenReason::kTooLong);
+    return {};
+  }
   const KeyVerdict verdict = JudgeKey(*relative);
   switch (verdict.kind) {
     case KeyVerdict::Kind::kHidden:
@@ -40,7 +46,10 @@ Status Listing::Add(const ListedKey& object) {
   ListedEntry entry{};
   std::string_view opaque_etag;
   entry.mtime_unix_s = ClampTime(object.mtime_unix_s);
-  if (object.size > SnapshotAttributes::kMaxSize || object.etag.size() > kMaxEtagBytes) {
+  // A folder is none the worse for a marker that cannot be read.
+  const bool has_tag = !object.etag.empty() || verdict.kind == KeyVerdict::Kind::kDirectoryMarker;
+  if (object.size > SnapshotAttributes::kMaxSize || !has_tag ||
+      object.etag.size() > kMaxEtagBytes) {
     entry.flags = ListedEntry::kOutOfRange;
   } else {
     entry.attributes.packed =

@@ -37,7 +37,8 @@ struct SnapshotOptions {
 struct ListedKey {
   std::string_view key = {};  ///< Full S3 key, raw bytes (URL-decoded).
   std::uint64_t size = 0;
-  std::string_view etag = {};  ///< Without quotes.
+  /// Without quotes; "" = none that is valid: the key is hidden, unless it is a folder's marker.
+  std::string_view etag = {};
   std::int64_t mtime_unix_s = 0;
   bool archived = false;  ///< GLACIER, DEEP_ARCHIVE or an archive tier: a GET would be refused.
   /// What S3 said when it was asked for the object's metadata; null = it was not.

@@ -58,7 +58,7 @@ class ManyLinks(E2eTest):
             "//lead": "a component of the key is empty",
             "a/../b": "a component of the key is '.' or '..'",
             "./c": "a component of the key is '.' or '..'",
-            "l" * 256: "a component of the key is longer than 255 bytes, or the key than 65,535",
+            "l" * 256: "a component of the key is longer than 255 bytes, or the key than 1,024",
             ".forebay": "the name '.forebay' at the root of a link is reserved",
             "name": "a directory has the same name",
             "marker/": "the key ends with '/' but the object is not empty",

@@ -1,5 +1,6 @@
 #include <string>
 
+#include "common/model/key_rules.h"
 #include "common/model/limits.h"
 #include "common/s3/list_parser.h"
 #include "common/s3/list_scanner.h"
@@ -28,9 +29,10 @@ void RequireRules(const ListPage& page, const ListRequest& request) {
   Require(page.objects.size() + page.common_prefixes.size() <= request.max_keys);
   Require(page.next.empty() || page.next != request.continuation);
   for (const ListedObject& object : page.objects) {
-    Require(!object.key.empty() && object.key.size() <= kMaxKeyBytes);
+    Require(!object.key.empty() && object.key.size() <= kMaxListedKeyBytes);
     Require(object.key.starts_with(request.prefix) && object.size <= kMaxObjectBytes);
-    Require(!object.etag.empty() && object.etag.size() <= 256);
+    Require(object.etag.size() <= 256);
+    Require(object.etag.empty() ? object.size == 0 : object.key.size() <= kMaxKeyBytes);
   }
 }
 
@@ -84,6 +86,7 @@ Seeds ListSeeds() {
                                  "<ChecksumAlgorithm>CRC32</ChecksumAlgorithm>"
                                  "<Owner><ID>1</ID></Owner>"))},
       {"long-key", Seed(0, Object(std::string(kMaxKeyBytes, 'k')))},
+      {"too-long-a-key", Seed(0, Object(std::string(kMaxKeyBytes + 1, 'k')))},
       {"empty", Seed(0, "")},
       {"no-date", Seed(0,
                        "<Contents><Key>k</Key><LastModified></LastModified><ETag>a</ETag>"

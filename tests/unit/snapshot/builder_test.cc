@@ -62,7 +62,7 @@ TEST(Snapshot, GivesBackEveryAttributeOfAFile) {
       {.key = "p/multi", .size = 5ULL << 40, .etag = md5 + "-10000", .mtime = 4'000'000'000},
       {.key = "p/opaque", .size = 0, .etag = "version-id.of/something", .mtime = -5},
       {.key = "p/upper", .etag = "0123456789ABCDEF0123456789ABCDEF", .archived = true},
-      {.key = "p/none", .etag = ""}};
+      {.key = "p/zero", .etag = "0"}};
   const SnapshotOptions options = TestOptions("p/");
   const auto snapshot = Build(options, objects, dir.Path("s"));
   ASSERT_NE(snapshot, nullptr);
@@ -106,6 +106,9 @@ TEST(Snapshot, HidesWhatCannotBeShownAndShowsTheRest) {
                                {.key = "p/marker/", .size = 0},
                                {.key = "p/fat/", .size = 3},
                                {.key = "p/huge", .size = 1ULL << 44},
+                               {.key = "p/no-etag", .etag = ""},
+                               {.key = "p/no-tag/", .size = 0, .etag = ""},
+                               {.key = "p/" + std::string(1022, 'l') + "/x"},
                                {.key = "p/line\r\nbreak"}},
                               dir.Path("s"));
   ASSERT_NE(snapshot, nullptr);
@@ -119,13 +122,15 @@ TEST(Snapshot, HidesWhatCannotBeShownAndShowsTheRest) {
                           std::pair(nul, HiddenReason::kNulByte),
                           std::pair("p/d/" + std::string(256, 'x'), HiddenReason::kTooLong),
                           std::pair("p/fat/", HiddenReason::kMarkerWithBytes),
-                          std::pair("p/huge", HiddenReason::kOutOfRange)));
-  EXPECT_EQ(snapshot->totals().hidden_keys, 10u);
+                          std::pair("p/huge", HiddenReason::kOutOfRange),
+                          std::pair("p/" + std::string(1022, 'l') + "/x", HiddenReason::kTooLong),
+                          std::pair("p/no-etag", HiddenReason::kOutOfRange)));
+  EXPECT_EQ(snapshot->totals().hidden_keys, 12u);
   EXPECT_EQ(
       snapshot->totals().hidden_by_reason[static_cast<std::size_t>(HiddenReason::kDotComponent)],
       2u);
   EXPECT_THAT(NamesIn(*snapshot, kRootDirectory),
-              ElementsAre("both", "both-not", "d", "fat", "line\r\nbreak", "marker"));
+              ElementsAre("both", "both-not", "d", "fat", "line\r\nbreak", "marker", "no-tag"));
   EXPECT_THAT(NamesIn(*snapshot, snapshot->Resolve("d")->directory),
               ElementsAre(".forebay", "good", std::string(255, 'x')));
   EXPECT_TRUE(snapshot->Resolve("both")->is_directory());
