@@ -62,6 +62,8 @@ void Progress::ShowJson(const ProgressState& state) {
   progress["per_second"] = speed ? boost::json::value(speed->objects_per_second) : nullptr;
   progress["bytes_per_second"] = speed ? boost::json::value(speed->bytes_per_second) : nullptr;
   progress["eta_seconds"] = left ? boost::json::value(*left) : boost::json::value();
+  progress["waiting"] =
+      state.waiting.empty() ? boost::json::value() : boost::json::value(state.waiting);
   boost::json::object line;
   line["progress"] = std::move(progress);
   console_.err << JsonText(line) << '\n' << std::flush;

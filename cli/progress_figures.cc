@@ -61,6 +61,7 @@ ProgressFigures::ProgressFigures(const ProgressTitle& title, const ProgressState
     if (title.moves_bytes) rate_ += ", " + HumanBytes(Rounded(speed->bytes_per_second)) + "/s";
   }
   if (state.failed > 0) failed_ = HumanCount(state.failed) + " failed";
+  if (!state.waiting.empty()) waiting_ = "waits for S3: " + Escaped(state.waiting);
   const std::optional<double> left = SecondsLeft(state, speed);
   left_ = "ETA --";
   if (left) {
@@ -69,6 +70,8 @@ ProgressFigures::ProgressFigures(const ProgressTitle& title, const ProgressState
 }
 
 std::string ProgressFigures::Line(std::size_t columns, bool with_bar) const {
+  // Why it waits is what matters; it is long, and its end is cut off.
+  if (!waiting_.empty()) return FirstColumns(title_ + count_ + ", " + waiting_, columns);
   with_bar = with_bar && !percent_.empty();
   for (std::size_t dropped = 0; dropped <= kParts; ++dropped) {
     const auto kept = [&](Part part) { return dropped <= part; };

@@ -16,6 +16,7 @@ struct ProgressState {
   std::uint64_t total = 0;   ///< 0 = not known yet.
   std::uint64_t failed = 0;  ///< Not in `done`.
   std::uint64_t bytes = 0;
+  std::string waiting = {};  ///< What S3 said while the task waits for it; "" = it does not.
 };
 
 /// What the figures are about.
@@ -47,6 +48,7 @@ class ProgressFigures {
   std::string rate_;
   std::string failed_;
   std::string left_;
+  std::string waiting_;
 };
 
 }  // namespace forebay

@@ -102,6 +102,8 @@ boost::json::object TaskJson(const proto::TaskState& task) {
   document["eta_seconds"] = left ? boost::json::value(*left) : nullptr;
   document["copies_missing"] = task.copies_missing();
   document["verification"] = VerificationJson(task);
+  document["waiting"] =
+      task.waiting().empty() ? boost::json::value() : boost::json::value(task.waiting());
   document["error"] =
       task.error().empty() ? boost::json::value() : boost::json::value(task.error());
   if (task.kind() != "fill") return document;
@@ -186,6 +188,7 @@ void PrintTask(const Console& console, const proto::TaskState& task) {
   line("jobs", JobsText(task));
   if (task.no_room()) line("why", "nothing is free in the cache any more");
   if (task.job_left()) line("why", "no job reads the link any more");
+  line("waits", task.waiting().empty() ? "" : "for S3: " + Escaped(task.waiting()));
   line("error", Escaped(task.error()));
   if (!task.failures().empty()) {
     console.out << (task.failed() > static_cast<std::uint64_t>(task.failures_size())

@@ -97,7 +97,8 @@ Outcome WaitForTask(VerbContext& context, const TaskWait& wait,
                      .done = task->done(),
                      .total = task->total(),
                      .failed = task->failed(),
-                     .bytes = task->bytes()},
+                     .bytes = task->bytes(),
+                     .waiting = task->waiting()},
                     now);
     } else if (task.error().error.code != Code::kUnavailable ||
                now - answered >= kCoordinatorAway) {

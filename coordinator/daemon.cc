@@ -113,6 +113,7 @@ class CoordinatorDaemon final : public Daemon {
     options.background_fill = config_.background_fill;
     options.fill_bytes_per_second = config_.fill_limit;
     options.drain_bytes_per_second = config_.drain_limit;
+    options.listing.wait.patience = config_.s3_timeout;
     options.secret = std::move(*secret);
     options.trust = proof_;
     if (proof_) options.first_token_file = trust_.dir + "/" + kFirstTokenFile;

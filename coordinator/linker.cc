@@ -314,6 +314,18 @@ Status Linker::Finish(const Link& link, const Plan& plan, const Listing& listing
   return {};
 }
 
+/// As configured; the task shows that it waits, and why.
+S3Wait Linker::WaitOf(const Link& link) {
+  S3Wait wait = parts_.listing.wait;
+  wait.say = [this, task = link.task_id, name = link.spec.name](const Error* why) {
+    const bool is_news = parts_.tasks.ShowWaiting(task, why == nullptr ? "" : why->message);
+    if (is_news && why != nullptr)
+      spdlog::warn("the listing of link '{}' waits for S3: {}", name, why->message);
+    if (is_news && why == nullptr) spdlog::info("the listing of link '{}' goes on", name);
+  };
+  return wait;
+}
+
 Task<Status> Linker::ListInto(Link link, Plan plan, std::shared_ptr<Listing> listing) {
   const LinkOrigin origin = link.spec.origin;
   // Of a link to one object, S3 also lists the keys that merely begin like it.
@@ -323,6 +335,7 @@ Task<Status> Linker::ListInto(Link link, Plan plan, std::shared_ptr<Listing> lis
   if (listing->objects > 0) {
     spdlog::info("link '{}': its listing goes on behind {} objects", link.spec.name,
                  listing->objects);
+    parts_.tasks.Progress(link.task_id, listing->objects, listing->bytes);
   }
   // The lister holds this and the listing holds the lister: it must not hold either.
   Listing* const counted = listing.get();
@@ -342,8 +355,10 @@ Task<Status> Linker::ListInto(Link link, Plan plan, std::shared_ptr<Listing> lis
       .keys_only = single,
       .filter = std::move(*filter),
       .root_bytes = origin.prefix.size()};
-  listing->lister = RangeLister::Create(parts_.store, std::move(job), parts_.listing, *plan.spool,
-                                        parts_.workers, progress);
+  RangeListerOptions options = parts_.listing;
+  options.wait = WaitOf(link);
+  listing->lister = RangeLister::Create(parts_.store, std::move(job), std::move(options),
+                                        *plan.spool, parts_.workers, progress);
   if (stopping_) co_return Fail(Code::kUnavailable, "the coordinator is stopping");
   if (listing->cancelled) co_return Fail(ListingCancelled());
   if (!parts_.links.FindById(link.spec.id)) {

@@ -26,6 +26,7 @@
 #include "coordinator/posix_asker.h"
 #include "coordinator/posix_spool.h"
 #include "coordinator/range_lister.h"
+#include "coordinator/s3_wait.h"
 #include "coordinator/task_book.h"
 #include "proto/coordinator.pb.h"
 
@@ -54,7 +55,7 @@ class Linker {
     TaskBook& tasks;
     NamespaceIndex& index;
     Offload& offload;
-    RangeListerOptions listing;
+    RangeListerOptions listing;  ///< Its `wait.say` is the Linker's.
     /// Makes the lost file of a generation whole again without S3; a failure where nobody has it.
     std::function<Task<Status>(Uuid, proto::GenerationInfo)> find;
     std::vector<asio::any_io_executor> workers = {};  ///< Of RangeLister; may be empty.
@@ -106,8 +107,10 @@ class Linker {
     std::uint64_t objects = 0;
     std::uint64_t bytes = 0;
     std::atomic<bool> cancelled{false};  // by Cancel; read on Offload's threads, too
+    std::atomic<bool> ended{false};      // nothing more is asked of S3
 
-    void CancelRequests() const {
+    void CancelRequests() {
+      ended = true;
       if (lister) lister->Cancel();
       if (names) names->Cancel();
       if (asker) asker->Cancel();
@@ -131,6 +134,7 @@ class Linker {
   Task<Result<LinkManifest>> ReadManifest(ManifestSource source, LinkOrigin origin, S3Location root,
                                           Deadline deadline);
   Task<Result<LinkOrigin>> FindRoot(LinkOptions options, LinkOrigin partial, Deadline deadline);
+  S3Wait WaitOf(const Link& link);
   Task<Status> ListNames(Link link, std::shared_ptr<Listing> listing);
   static ListedLink ListedBy(const Link& link, const Plan& plan, const Listing& listing);
   Task<Status> AskPosix(Link link, Plan plan, std::shared_ptr<Listing> listing);

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <utility>
 
 #include "common/model/key_filter.h"
@@ -14,6 +16,8 @@ namespace {
 
 /// Of so many bad lines the message tells; the rest is counted.
 constexpr std::size_t kToldOf = 3;
+/// A manifest may have 64 MiB.
+constexpr std::chrono::seconds kManifestLook{60};
 
 class TextSink final : public BodySink {
  public:
@@ -108,8 +112,14 @@ Task<Result<LinkOrigin>> Linker::FindRoot(LinkOptions options, LinkOrigin partia
 Task<Status> Linker::ListNames(Link link, std::shared_ptr<Listing> listing) {
   const LinkSpec& spec = link.spec;
   const S3Location root{.bucket = spec.origin.bucket, .prefix = spec.origin.prefix};
-  Result<LinkManifest> manifest = co_await ReadManifest(spec.manifest, spec.origin, root,
-                                                        Deadline::After(parts_.listing.patience));
+  std::function<Task<Result<LinkManifest>>(Deadline)> ask = [this, &spec, &root](Deadline by) {
+    return ReadManifest(spec.manifest, spec.origin, root, by);
+  };
+  S3Wait wait = WaitOf(link);
+  // Each question begins it anew.
+  wait.say_after = std::max<Duration>(wait.say_after, kManifestLook);
+  Task<Result<LinkManifest>> asked = AskS3<LinkManifest>(wait, listing->ended, std::move(ask));
+  Result<LinkManifest> manifest = co_await std::move(asked);
   if (!manifest) co_return Fail(manifest.error());
   Result<KeyFilter> filter = KeyFilter::Parse(spec.includes, spec.excludes);
   if (!filter) co_return Fail(filter.error());
@@ -128,7 +138,7 @@ Task<Status> Linker::ListNames(Link link, std::shared_ptr<Listing> listing) {
   };
   NameListerOptions options;
   options.page_keys = parts_.listing.page_keys;
-  options.patience = parts_.listing.patience;
+  options.wait = WaitOf(link);
   listing->names = NameLister::Create(parts_.store, std::move(job), options, progress);
   if (stopping_ || listing->cancelled)
     co_return Fail(Code::kUnavailable, "the listing was interrupted");

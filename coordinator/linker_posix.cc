@@ -87,7 +87,7 @@ Task<Status> Linker::AskBatch(Link link, std::vector<ListedObject> objects,
     const std::size_t count = std::min(kAskedAtOnce, objects.size() - at);
     std::vector<ListedObject> some(begin, begin + static_cast<std::ptrdiff_t>(count));
     PosixAskerOptions options;
-    options.patience = parts_.listing.patience;
+    options.wait = WaitOf(link);
     listing->asker = PosixAsker::Create(parts_.store, link.spec.origin, std::move(some), options);
     Result<std::vector<PosixSpool::Answer>> answers = co_await listing->asker->Run();
     listing->asker.reset();

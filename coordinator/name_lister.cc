@@ -45,7 +45,7 @@ Task<Status> NameLister::Run() {
     Notifier::Ticket ticket = changed_.Enlist(executor_);
     if (running_ == 0) break;
     // Each call of the store has its own deadline; this one only renews the wait.
-    (void)co_await ticket.Wait(Deadline::After(options_.patience));
+    (void)co_await ticket.Wait(Deadline::After(options_.wait.say_after));
   }
   if (error_) co_return Fail(*error_);
   co_return Status();
@@ -69,6 +69,7 @@ void NameLister::Cancel() {
 
 void NameLister::Stop(Error error) {
   if (!error_) error_ = std::move(error);
+  ended_ = true;
 }
 
 Task<void> NameLister::ListLane(std::shared_ptr<Lane> lane) {
@@ -89,9 +90,11 @@ Task<Result<ListPage>> NameLister::Fetch(std::string prefix, std::string start_a
   request.prefix = std::move(prefix);
   request.start_after = std::move(start_after);
   request.max_keys = keys;
-  Task<Result<ListPage>> fetch =
-      NextKeys(store_, std::move(request), Deadline::After(options_.patience));
-  Result<ListPage> page = co_await std::move(fetch);
+  std::function<Task<Result<ListPage>>(Deadline)> ask = [this, request](Deadline deadline) {
+    return NextKeys(store_, request, deadline);
+  };
+  Task<Result<ListPage>> asked = AskS3<ListPage>(options_.wait, ended_, std::move(ask));
+  Result<ListPage> page = co_await std::move(asked);
   co_return page;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <boost/asio/cancellation_signal.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -14,15 +15,15 @@
 #include "common/base/deadline.h"
 #include "common/base/notifier.h"
 #include "common/base/result.h"
-#include "common/model/limits.h"
 #include "common/s3/object_store.h"
+#include "coordinator/s3_wait.h"
 
 namespace forebay {
 
 struct NameListerOptions {
-  std::size_t lanes = 16;           ///< That ask at the same time, each for its part of the keys.
-  std::uint32_t page_keys = 1000;   ///< S3's own maximum.
-  Duration patience = kS3Patience;  ///< For one page.
+  std::size_t lanes = 16;          ///< That ask at the same time, each for its part of the keys.
+  std::uint32_t page_keys = 1000;  ///< S3's own maximum.
+  S3Wait wait = {};
 };
 
 /// Finds what S3 holds of many keys, with LISTs that begin just before the next one that is wanted:
@@ -81,6 +82,7 @@ class NameLister : public std::enable_shared_from_this<NameLister> {
   std::vector<std::shared_ptr<Lane>> lanes_;      // in the order of the keys
   std::size_t running_ = 0;
   std::optional<Error> error_;
+  std::atomic<bool> ended_{false};  // error_ is there; any thread
   Notifier changed_;
 };
 

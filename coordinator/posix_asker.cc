@@ -39,7 +39,7 @@ Task<Result<std::vector<PosixSpool::Answer>>> PosixAsker::Run() {
     Notifier::Ticket ticket = changed_.Enlist(executor_);
     if (running_ == 0) break;
     // Each call of the store has its own deadline; this one only renews the wait.
-    (void)co_await ticket.Wait(Deadline::After(options_.patience));
+    (void)co_await ticket.Wait(Deadline::After(options_.wait.say_after));
   }
   if (error_) co_return Fail(*error_);
   co_return std::move(answers_);
@@ -47,23 +47,31 @@ Task<Result<std::vector<PosixSpool::Answer>>> PosixAsker::Run() {
 
 void PosixAsker::Cancel() {
   // First the reason: whoever is woken looks for it and asks nothing more.
-  if (!error_) error_ = Error{Code::kUnavailable, "the listing was interrupted"};
+  Stop(Error{Code::kUnavailable, "the listing was interrupted"});
   for (asio::cancellation_signal& cancel : cancels_) cancel.emit(asio::cancellation_type::terminal);
+}
+
+void PosixAsker::Stop(Error error) {
+  if (!error_) error_ = std::move(error);
+  ended_ = true;
 }
 
 Task<void> PosixAsker::AskNext() {
   const std::shared_ptr<PosixAsker> self = shared_from_this();
   while (!error_ && next_ < objects_.size()) {
     Status asked = co_await Ask(next_++);
-    if (!asked && !error_) error_ = asked.error();
+    if (!asked) Stop(asked.error());
   }
 }
 
 Task<Status> PosixAsker::Ask(std::size_t place) {
   const ListedObject& object = objects_[place];
   answers_[place].object = PosixSpool::IdOf(object);
-  const Deadline deadline = Deadline::After(options_.patience);
-  Result<ObjectHead> head = co_await store_.Head(origin_, object.key, deadline);
+  std::function<Task<Result<ObjectHead>>(Deadline)> ask = [this, &object](Deadline deadline) {
+    return store_.Head(origin_, object.key, deadline);
+  };
+  Task<Result<ObjectHead>> asked = AskS3<ObjectHead>(options_.wait, ended_, std::move(ask));
+  Result<ObjectHead> head = co_await std::move(asked);
   if (!head && head.error().code == Code::kNotFound) co_return Status();
   if (!head) co_return Fail(head.error());
   if (head->etag == object.etag) answers_[place].posix = PosixRecordOf(head->posix);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <boost/asio/cancellation_signal.hpp>
 #include <cstddef>
 #include <list>
@@ -11,15 +12,15 @@
 #include "common/base/deadline.h"
 #include "common/base/notifier.h"
 #include "common/base/result.h"
-#include "common/model/limits.h"
 #include "common/s3/object_store.h"
 #include "coordinator/posix_spool.h"
+#include "coordinator/s3_wait.h"
 
 namespace forebay {
 
 struct PosixAskerOptions {
-  std::size_t lanes = 64;           ///< Requests under way at the same time.
-  Duration patience = kS3Patience;  ///< For one of them.
+  std::size_t lanes = 64;  ///< Requests under way at the same time.
+  S3Wait wait = {};
 };
 
 /// Asks S3 for the metadata of objects, with a HEAD for each. On the executor that called Run.
@@ -41,6 +42,7 @@ class PosixAsker : public std::enable_shared_from_this<PosixAsker> {
              PosixAskerOptions options);
   Task<void> AskNext();
   Task<Status> Ask(std::size_t place);
+  void Stop(Error error);
 
   ObjectStore& store_;
   const LinkOrigin origin_;
@@ -52,6 +54,7 @@ class PosixAsker : public std::enable_shared_from_this<PosixAsker> {
   std::size_t next_ = 0;
   std::size_t running_ = 0;
   std::optional<Error> error_;
+  std::atomic<bool> ended_{false};  // error_ is there; any thread
   Notifier changed_;
 };
 

@@ -92,7 +92,7 @@ Task<Status> RangeLister::Run() {
     Notifier::Ticket ticket = changed_.Enlist(executor_);
     if (running_ == 0) break;
     // Each call of the store has its own deadline; this one only renews the wait.
-    (void)co_await ticket.Wait(Deadline::After(options_.patience));
+    (void)co_await ticket.Wait(Deadline::After(options_.wait.say_after));
   }
   if (error_) co_return Fail(*error_);
   co_return CheckCoverage();
@@ -120,6 +120,7 @@ void RangeLister::Cancel() {
 
 void RangeLister::Stop(Error error) {
   if (!error_) error_ = std::move(error);
+  ended_ = true;
 }
 
 /// Goes on where an earlier listing stopped, or begins with one range of all.
@@ -205,9 +206,11 @@ Task<Result<ListPage>> RangeLister::NextPage(std::shared_ptr<Range> range) {
 }
 
 Task<Result<ListPage>> RangeLister::Fetch(ListRequest request) const {
-  Task<Result<ListPage>> fetch =
-      NextKeys(store_, std::move(request), Deadline::After(options_.patience));
-  Result<ListPage> page = co_await std::move(fetch);
+  std::function<Task<Result<ListPage>>(Deadline)> ask = [this, request](Deadline deadline) {
+    return NextKeys(store_, request, deadline);
+  };
+  Task<Result<ListPage>> asked = AskS3<ListPage>(options_.wait, ended_, std::move(ask));
+  Result<ListPage> page = co_await std::move(asked);
   co_return page;
 }
 
@@ -350,7 +353,7 @@ Task<Result<std::vector<std::optional<std::string>>>> RangeLister::ProbeAt(
   for (;;) {
     Notifier::Ticket ticket = changed_.Enlist(executor_);
     if (probes->left == 0 || error_) break;
-    (void)co_await ticket.Wait(Deadline::After(options_.patience));
+    (void)co_await ticket.Wait(Deadline::After(options_.wait.say_after));
   }
   if (error_) co_return Fail(*error_);
   co_return std::move(probes->found);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <boost/asio/cancellation_signal.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -17,9 +18,9 @@
 #include "common/base/notifier.h"
 #include "common/base/result.h"
 #include "common/model/key_filter.h"
-#include "common/model/limits.h"
 #include "common/s3/object_store.h"
 #include "coordinator/listing_spool.h"
+#include "coordinator/s3_wait.h"
 
 namespace forebay {
 
@@ -30,8 +31,8 @@ struct RangeListerOptions {
   /// A range is split when it has listed so many pages since its last split: a listing of fewer
   /// costs no probes.
   std::uint32_t pages_before_split = 2;
-  std::size_t probes_at_once = 8;   ///< For one split, beside the pages.
-  Duration patience = kS3Patience;  ///< For one page.
+  std::size_t probes_at_once = 8;  ///< For one split, beside the pages.
+  S3Wait wait = {};
 };
 
 /// Lists all keys of a prefix, in several key ranges at once. What the sink gets is exactly the set
@@ -147,6 +148,7 @@ class RangeLister : public std::enable_shared_from_this<RangeLister> {
   std::size_t lanes_ = 0;    // ranges that are listed, or will be when a split is found
   std::size_t splits_running_ = 0;
   std::optional<Error> error_;
+  std::atomic<bool> ended_{false};  // error_ is there; any thread
   std::uint64_t pages_ = 0;
   std::uint64_t probes_ = 0;
   Notifier changed_;  // a coroutine ended, or a round of probes

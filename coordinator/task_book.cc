@@ -71,6 +71,7 @@ proto::TaskState TaskBook::Ended(proto::TaskState task, const std::string& error
   const TaskPhase phase = error.empty() ? TaskPhase::kDone : TaskPhase::kFailed;
   task.set_state(static_cast<std::uint32_t>(phase));
   task.set_error(error);
+  task.clear_waiting();
   task.set_ended_unix_s(UnixSeconds());
   return task;
 }
@@ -171,6 +172,15 @@ void TaskBook::PutFailures(StateBatch& batch, const std::string& id) const {
   } else {
     batch.Put(FailuresKey(id), failures.SerializeAsString());
   }
+}
+
+bool TaskBook::ShowWaiting(const std::string& id, const std::string& why) {
+  std::scoped_lock lock(mutex_);
+  const auto task = tasks_.find(id);
+  if (task == tasks_.end() || task->second.ended_unix_s() != 0) return false;
+  const bool waited = !task->second.waiting().empty();
+  task->second.set_waiting(why);
+  return waited != !why.empty();
 }
 
 void TaskBook::Progress(const std::string& id, std::uint64_t done, std::uint64_t bytes) {

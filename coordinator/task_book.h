@@ -58,6 +58,9 @@ class TaskBook {
   /// Puts the report into a batch.
   void PutFailures(StateBatch& batch, const std::string& id) const;
   void Progress(const std::string& id, std::uint64_t done, std::uint64_t bytes);
+  /// Shows what a running task waits for, "" = nothing. True: whether it waits is another answer
+  /// now.
+  bool ShowWaiting(const std::string& id, const std::string& why);
   /// Failed tasks that ended at or after `since_unix_s`, oldest first.
   std::vector<proto::TaskState> FailedSince(std::int64_t since_unix_s) const;
   /// Keys of tasks that are no longer shown; a batch may delete them.

@@ -25,6 +25,7 @@ TaskPhase PhaseOf(const std::vector<proto::TaskState>& tasks) {
 }
 
 void AddCounts(proto::TaskState& sum, const proto::TaskState& task) {
+  if (sum.waiting().empty()) sum.set_waiting(task.waiting());
   sum.set_done(sum.done() + task.done());
   sum.set_failed(sum.failed() + task.failed());
   sum.set_bytes(sum.bytes() + task.bytes());

@@ -1,5 +1,6 @@
 #include "common/config/coordinator_config.h"
 
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -103,6 +104,12 @@ ConfigSection CoordinatorSection(CoordinatorConfig& config) {
               "The most that each `forebay node drain` copies to other nodes. At 512 MiB/s a node "
               "of 4 TiB is empty in about 2.3 hours; what readers ask for moves at once, whatever "
               "this says.");
+  section.Add(
+      "s3_timeout", TimeOrNone(config.s3_timeout, std::chrono::seconds(1)),
+      "How long a listing waits for an S3 that does not answer before it fails. At none it "
+      "waits as long as it takes: the task says so, what it has listed is kept, also over a "
+      "restart, and `forebay task cancel` or `forebay unlink` end it. A new link whose "
+      "listing fails is removed.");
   section
       .Add("advertise", Address(config.advertise),
            "The address that others are told to use for this coordinator, when it is not the one "

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "common/base/units.h"
 
 namespace forebay {
 
@@ -17,8 +20,9 @@ struct CoordinatorConfig {
   bool background_fill = true;
   std::uint64_t fill_limit = 0;              ///< Bytes a second; 0 = none.
   std::uint64_t drain_limit = 512ULL << 20;  ///< Likewise.
-  std::string advertise;                     ///< "" = `listen`.
-  std::vector<std::string> etcd;             ///< Empty = this coordinator is alone.
+  std::chrono::milliseconds s3_timeout = kForever;
+  std::string advertise;          ///< "" = `listen`.
+  std::vector<std::string> etcd;  ///< Empty = this coordinator is alone.
   std::string etcd_prefix = "/forebay/";
   std::string etcd_ca;
   std::string etcd_cert;

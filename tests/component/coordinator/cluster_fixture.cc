@@ -234,6 +234,7 @@ Result<std::unique_ptr<Coordinator>> ClusterTest::TryToStart() {
   options.membership = times;
   options.preload_patience = preload_patience;
   options.background_fill = background_fill;
+  options.listing.wait = listing_wait;
   options.listing.page_keys = 7;
   options.listing.pages_before_split = 2;
   CoordinatorOrigin origin{

@@ -150,6 +150,7 @@ class ClusterTest : public testing::Test {
   // For the next StartCoordinator:
   MembershipTimes times;
   Duration preload_patience = std::chrono::seconds(20);
+  S3Wait listing_wait;
   bool background_fill = true;
   std::string state_name = "state";
   std::optional<Leadership> leadership;

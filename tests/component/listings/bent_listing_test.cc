@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/units.h"
 #include "coordinator/name_lister.h"
 #include "coordinator/range_lister.h"
 #include "tests/component/s3/s3_fixture.h"
@@ -54,14 +56,15 @@ class BentListingTest : public S3ClientTest {
                             "}]}"));
   }
 
-  Status ListRange(KeySink& sink) {
+  Status ListRange(KeySink& sink, S3Wait wait = {}) {
     RangeLister::Job job;
     job.origin = Origin();
     job.prefix = "p/";
     RangeListerOptions options;
     options.page_keys = 7;
     options.ranges = 1;
-    const auto lister = RangeLister::Create(Client(), std::move(job), options, sink, {},
+    options.wait = std::move(wait);
+    const auto lister = RangeLister::Create(Client(), std::move(job), std::move(options), sink, {},
                                             [](std::uint64_t, std::uint64_t) {});
     return fakes::RunTask(lister->Run());
   }
@@ -127,6 +130,43 @@ TEST_F(BentListingTest, APageThatNamesItselfAsTheNextOneIsNeverTheEnd) {
   ASSERT_FALSE(listed);
   EXPECT_EQ(listed.error().code, Code::kCorrupt);
   EXPECT_THAT(listed.error().message, HasSubstr("its next page is the page itself"));
+}
+
+TEST_F(BentListingTest, AnOutageIsWaitedForAndTheListingGoesOnWhereItWas) {
+  ASSERT_TRUE(script_.Set(R"({"rules": [{"do": "hang_up", "op": "LIST", "skip": 1}]})"));
+  std::vector<std::string> said;
+  S3Wait wait;
+  wait.patience = kForever;
+  wait.say_after = std::chrono::milliseconds(50);
+  wait.say = [&](const Error* why) {
+    said.push_back(why == nullptr ? "goes on" : why->message);
+    // S3 is back; counts begin anew.
+    if (said.size() == 3) ASSERT_TRUE(script_.Set("{}"));
+  };
+  KeySink sink;
+  const Status listed = ListRange(sink, wait);
+  ASSERT_TRUE(listed) << listed.error().message;
+  EXPECT_EQ(sink.keys, keys_);
+  ASSERT_EQ(said.size(), 4U);
+  EXPECT_THAT(said[0], HasSubstr("LIST of s3://data/p/"));
+  EXPECT_EQ(said[3], "goes on");
+  EXPECT_THAT(script_.Counts(), HasSubstr(R"("requests":{"LIST":2})"))
+      << "of three pages the first came before the outage";
+}
+
+TEST_F(BentListingTest, PatienceThatIsOverEndsTheListingWithWhatS3Said) {
+  ASSERT_TRUE(script_.Set(R"({"rules": [{"do": "status", "status": 500, "op": "LIST"}]})"));
+  S3Wait wait;
+  wait.patience = std::chrono::milliseconds(300);
+  wait.say_after = std::chrono::milliseconds(20);
+  bool goes_on = false;
+  wait.say = [&](const Error* why) { goes_on = why == nullptr; };
+  KeySink sink;
+  const Status listed = ListRange(sink, wait);
+  ASSERT_FALSE(listed);
+  EXPECT_EQ(listed.error().code, Code::kUnavailable);
+  EXPECT_THAT(listed.error().message, HasSubstr("S3 answered 500"));
+  EXPECT_TRUE(goes_on) << "nobody waits any more";
 }
 
 TEST_F(BentListingTest, AnAnswerWithTheTagOfAnotherVersionLeavesNoByte) {

@@ -157,6 +157,20 @@ TEST(Progress, TheLineFollowsTheWindow) {
   }
 }
 
+TEST(Progress, ATaskThatWaitsForS3SaysSoAndWhy) {
+  Streams streams;
+  Progress progress(streams.console, {.what = "listing x"}, At(0));
+  progress.Show({.task = "t", .done = 7, .waiting = "LIST of s3://b/: no route\nto host"}, At(11));
+  EXPECT_EQ(streams.err.str(),
+            "listing x: 7 objects, waits for S3: LIST of s3://b/: no route\\nto host\n");
+  streams.err.str("");
+  streams.console.err_is_terminal = true;
+  streams.console.size = [] { return TerminalSize{.columns = 40, .rows = 24}; };
+  Progress narrow(streams.console, {.what = "listing x"}, At(0));
+  narrow.Show({.task = "t", .done = 7, .waiting = "LIST of s3://b/: no route"}, At(0));
+  EXPECT_THAT(streams.err.str(), HasSubstr("listing x: 7 objects, waits for S3: LIS"));
+}
+
 TEST(Progress, WhatIsWorkedOnCannotCommandTheTerminal) {
   Streams streams;
   streams.console.err_is_terminal = true;
@@ -175,7 +189,7 @@ TEST(Progress, JsonIsALineEachSecond) {
   progress.Show({.task = "t", .done = 15, .total = 35, .bytes = 7}, At(1));
   EXPECT_EQ(streams.err.str(),
             R"({"progress":{"task":"t","done":15,"total":35,"failed":0,"bytes":7,)"
-            R"("per_second":10.0,"bytes_per_second":7.0,"eta_seconds":2.0}})"
+            R"("per_second":10.0,"bytes_per_second":7.0,"eta_seconds":2.0,"waiting":null}})"
             "\n");
   streams.err.str("");
   progress.Show({.task = "t", .done = 4}, At(2));

@@ -21,6 +21,22 @@ TEST(TaskBook, ShowsProgressAndTheEnd) {
   EXPECT_TRUE(book.FailedSince(book.Find(task.id())->ended_unix_s() + 1).empty());
 }
 
+TEST(TaskBook, ShowsWhatARunningTaskWaitsForUntilItEnds) {
+  TaskBook book;
+  const proto::TaskState task = TaskBook::Begin("link", "imagenet");
+  book.Commit(task);
+  EXPECT_TRUE(book.ShowWaiting(task.id(), "no route to host"));
+  EXPECT_FALSE(book.ShowWaiting(task.id(), "connection refused")) << "it waited before";
+  EXPECT_EQ(book.Find(task.id())->waiting(), "connection refused");
+  EXPECT_TRUE(book.ShowWaiting(task.id(), ""));
+  EXPECT_FALSE(book.ShowWaiting(task.id(), ""));
+  EXPECT_TRUE(book.ShowWaiting(task.id(), "no route to host"));
+  book.Commit(TaskBook::Ended(*book.Find(task.id()), "denied"));
+  EXPECT_EQ(book.Find(task.id())->waiting(), "");
+  EXPECT_FALSE(book.ShowWaiting(task.id(), "late"));
+  EXPECT_EQ(book.Find(task.id())->waiting(), "");
+}
+
 TEST(TaskBook, KeepsTheLatestHundredThatEndedAndAllThatRun) {
   TaskBook book;
   const proto::TaskState running = TaskBook::Begin("link", "runs");
