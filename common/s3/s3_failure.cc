@@ -147,7 +147,7 @@ std::string DeniedAdvice(const S3Question& question) {
 Failure OtherRegion(const S3Question& question, const ResponseHead& head, const S3ErrorBody& body) {
   const std::string& region = head.bucket_region.empty() ? body.region : head.bucket_region;
   const std::string advice =
-      region.empty() ? "link it with the bucket's own region and endpoint"
+      region.empty() ? "link it with the bucket's own --region and --endpoint-url"
                      : fmt::format("the bucket is in region {}: link it with --region {}",
                                    Printable(region), Printable(region));
   std::string said = Said(head, body);
@@ -213,7 +213,9 @@ Failure FailureOfAnswer(const S3Question& question, const ResponseHead& head,
     case AnswerKind::kNoBucket:
       if (question.operation != S3Operation::kList) return GiveUp(Code::kNotFound, said);
       return GiveUp(Code::kInvalid,
-                    fmt::format("{}: there is no bucket '{}' there", said, question.origin.bucket));
+                    fmt::format("{}: there is no bucket '{}' there; check its name, and that the "
+                                "endpoint is the one it is at (--endpoint-url, AWS_ENDPOINT_URL)",
+                                said, question.origin.bucket));
     case AnswerKind::kArchived:
       return GiveUp(Code::kInvalid,
                     fmt::format("{}: the object is archived; restore it first", said));
@@ -249,6 +251,10 @@ Failure FailureOfTransport(const S3Question& question, const TransportEnd& end) 
     case TransportEnd::Kind::kStalled:
       return Retry(RetryReason::kTimeout, Code::kUnavailable, what);
     case TransportEnd::Kind::kNoConnection:
+      return Retry(RetryReason::kNetwork, Code::kUnavailable,
+                   what +
+                       "; check the endpoint (--endpoint-url, AWS_ENDPOINT_URL), and that name "
+                       "service, firewall and proxy let it through");
     case TransportEnd::Kind::kBroken:
       return Retry(RetryReason::kNetwork, Code::kUnavailable, what);
     case TransportEnd::Kind::kUntrusted:

@@ -33,9 +33,12 @@ class BadInput(E2eTest):
     def test_links_that_cannot_be_made(self):
         self.put({"some/key": b"x"})
         self.start()
-        self.refused("link", "s3://no-such-bucket-here/x/", says=["no-such-bucket-here"])
+        # What was tried, what came back, what to do.
+        self.refused("link", "s3://no-such-bucket-here/x/",
+                     says=["LIST of s3://no-such-bucket-here/x/", "404 NoSuchBucket", "check its name"])
         self.refused("link", f"s3://{self.bucket}/nothing/here/", says=["nothing/here/"])
-        self.refused("link", f"s3://{self.bucket}/some/", "--endpoint-url", "http://127.0.0.1:9", says=["127.0.0.1:9"])
+        self.refused("link", f"s3://{self.bucket}/some/", "--endpoint-url", "http://127.0.0.1:9",
+                     says=["LIST of", "127.0.0.1:9", "check the endpoint"])
         self.refused("link", f"s3://{self.bucket}/some/", "--as", "a/b", says=["a/b"], code=2)
         self.refused("link", self.bucket, says=["s3://"], code=2)
         self.refused("link", f"s3://{self.bucket}/some/", "--block-size", "5", says=["5"], code=2)
@@ -55,7 +58,8 @@ class BadInput(E2eTest):
         self.put({"some/key": b"x"})
         secret = "wrong-secret-0123456789"
         self.coordinator_with(AWS_SECRET_ACCESS_KEY=secret)
-        said = self.refused("link", f"s3://{self.bucket}/some/", says=[self.rgw.env["AWS_ACCESS_KEY_ID"]])
+        said = self.refused("link", f"s3://{self.bucket}/some/",
+                            says=["S3 answered 403", self.rgw.env["AWS_ACCESS_KEY_ID"], "check the keys"])
         self.assertNotIn(secret, said)
         for log in self.folder.glob("*.log"):
             self.assertNotIn(secret, log.read_text())
@@ -66,6 +70,12 @@ class BadInput(E2eTest):
         # Real S3 says ExpiredToken; RGW cannot read a token that is none of its own, and says so.
         said = self.refused("link", f"s3://{self.bucket}/some/", says=[self.bucket])
         self.assertNotIn("this-token-is-long-gone", said)
+
+    def test_a_profile_that_is_not_there_is_named(self):
+        self.put({"some/key": b"x"})
+        self.coordinator_with(AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="", AWS_PROFILE="typo")
+        self.refused("link", f"s3://{self.bucket}/some/",
+                     says=["AWS_PROFILE names profile 'typo'", "is not there", "correct the name"])
 
     def test_unknown_links_name_the_nearest(self):
         self.put({"some/key": b"x"})

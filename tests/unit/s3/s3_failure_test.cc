@@ -47,7 +47,8 @@ TEST_F(S3FailureTest, OnlyS3sOwn404MeansAbsent) {
   Expect(Answer(kGet, 404, "NoSuchBucket"), Code::kNotFound, NextStep::kGiveUp);
   const Failure no_bucket = Answer(kList, 404, "NoSuchBucket");
   Expect(no_bucket, Code::kInvalid, NextStep::kGiveUp);
-  EXPECT_THAT(no_bucket.error.message, HasSubstr("there is no bucket 'data'"));
+  EXPECT_THAT(no_bucket.error.message,
+              HasSubstr("there is no bucket 'data' there; check its name"));
 }
 
 TEST_F(S3FailureTest, AnotherVersionIsStale) {
@@ -125,6 +126,7 @@ TEST_F(S3FailureTest, EveryBrokenTransportHasItsNextStep) {
     Expect(of(kind), Code::kUnavailable, NextStep::kRetry);
     EXPECT_THAT(of(kind).error.message, AllOf(HasSubstr("http://s3.lab"), HasSubstr("detail")));
   }
+  EXPECT_THAT(of(Kind::kNoConnection).error.message, HasSubstr("check the endpoint"));
   EXPECT_EQ(of(Kind::kStalled).reason, RetryReason::kTimeout);
   Expect(of(Kind::kUntrusted), Code::kInvalid, NextStep::kGiveUp);
   Expect(of(Kind::kUnusable), Code::kInvalid, NextStep::kGiveUp);
