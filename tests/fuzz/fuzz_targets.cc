@@ -7,12 +7,14 @@
 namespace forebay {
 namespace {
 
-constexpr std::array<FuzzTarget, 8> kTargets = {{
+constexpr std::array<FuzzTarget, 10> kTargets = {{
     {"wire", &RunWireInput, &WireSeeds},
     {"record_header", &RunRecordHeaderInput, &RecordHeaderSeeds},
     {"index_row", &RunIndexRowInput, &IndexRowSeeds},
     {"segment", &RunSegmentInput, &SegmentSeeds},
     {"list", &RunListInput, &ListSeeds},
+    {"head", &RunHeadInput, &HeadSeeds},
+    {"aws_files", &RunAwsFilesInput, &AwsFilesSeeds},
     {"manifest", &RunManifestInput, &ManifestSeeds},
     {"snapshot", &RunSnapshotInput, &SnapshotSeeds},
     {"delta", &RunDeltaInput, &DeltaSeeds},

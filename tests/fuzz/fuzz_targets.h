@@ -54,6 +54,15 @@ Seeds SegmentSeeds();
 void RunListInput(std::string_view input);
 Seeds ListSeeds();
 
+// head_input.cc. The first byte says what was asked for (bit 0: the whole object) and answered (bit
+// 1: 206 in place of 200); the lines of the answer's head follow.
+void RunHeadInput(std::string_view input);
+Seeds HeadSeeds();
+
+// aws_files_input.cc. The length of the credentials file (1 byte), that file, and the config file.
+void RunAwsFilesInput(std::string_view input);
+Seeds AwsFilesSeeds();
+
 // manifest_input.cc. The first byte says what bounds the link (bit 0: a prefix is given; bit 1:
 // names stand behind it); the manifest follows.
 void RunManifestInput(std::string_view input);
