@@ -30,6 +30,7 @@ auto Into(proto::LinkRequest& request, Setter setter) {
 }  // namespace
 
 Status LinkWish::TakeRefresh(const std::string& text) {
+  refresh_given_ = true;
   RefreshPolicy policy = RefreshPolicy::kPeriodic;
   if (text == "immutable") policy = RefreshPolicy::kImmutable;
   if (text == "on-demand") policy = RefreshPolicy::kOnDemand;
@@ -84,6 +85,8 @@ void LinkWish::Declare(Options& options) {
   options.Flag("--refresh", "POLICY",
                "immutable (never listed again), on-demand (default) or a time: 10m",
                [this](const std::string& text) { return TakeRefresh(text); });
+  options.Switch("--snapshot",
+                 "freeze what is there now, by key, ETag and size: --refresh immutable", snapshot_);
   options.Flag("--block-size", "SIZE", "the unit of caching (default 4MiB)",
                [this](const std::string& text) { return TakeBlockSize(text); });
   options.Flag("--replicas", "N", "copies of each block, at as many nodes (default 1, at most 3)",
@@ -199,9 +202,13 @@ Result<proto::LinkRequest> LinkWish::Request() const {
   }
   if (skip_bad_ && manifest_.empty())
     return Fail(Code::kInvalid, "--skip-bad is about the lines of a --manifest: give one");
+  const auto immutable = static_cast<std::uint32_t>(RefreshPolicy::kImmutable);
+  if (snapshot_ && refresh_given_ && options_.refresh() != immutable)
+    return Fail(Code::kInvalid, "a --snapshot is never listed again: leave --refresh out");
   const Result<KeyFilter> filter = KeyFilter::Parse(includes_, excludes_);
   if (!filter) return Fail(filter.error());
   proto::LinkRequest request = options_;
+  if (snapshot_) request.set_refresh(immutable);
   const Status taken = is_set() ? TakeParts(request) : TakeSource(request);
   if (!taken) return Fail(taken.error());
   for (const std::string& glob : includes_) request.add_includes(glob);

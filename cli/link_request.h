@@ -40,6 +40,8 @@ class LinkWish {
   std::string manifest_;
   bool skip_bad_ = false;
   proto::LinkRequest options_;
+  bool refresh_given_ = false;
+  bool snapshot_ = false;
   bool path_style_ = false;
   bool requester_pays_ = false;
   bool posix_metadata_ = false;

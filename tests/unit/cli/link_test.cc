@@ -82,6 +82,19 @@ TEST(Link, SendsEachOption) {
   EXPECT_EQ(request.expected_owner(), "123456789012");
 }
 
+TEST(Link, ASnapshotIsNeverListedAgain) {
+  ScriptedSession session;
+  session.Answer(Method::kLink, Started(""));
+  EXPECT_EQ(RunForebay(session, {"link", "s3://bkt/x", "--snapshot"}).exit, 0);
+  EXPECT_EQ(session.Asked<proto::LinkRequest>(0).refresh(), 0U);
+  session.Answer(Method::kLink, Started(""));
+  EXPECT_EQ(
+      RunForebay(session, {"link", "s3://bkt/x", "--snapshot", "--refresh", "immutable"}).exit, 0);
+  const Ran both = RunForebay(session, {"link", "s3://bkt/x", "--snapshot", "--refresh", "10m"});
+  EXPECT_EQ(both.exit, 2);
+  EXPECT_THAT(both.err, HasSubstr("leave --refresh out"));
+}
+
 TEST(Link, GlobsMayBeGivenSeveralTimes) {
   ScriptedSession session;
   session.Answer(Method::kLink, Started(""));
