@@ -257,8 +257,9 @@ void PrintJson(const Console& console, const proto::ExplainReply& file, std::int
 std::string SumUpMissing(const proto::ExplainReply& file, const Counts& counts, std::int64_t now) {
   const std::string target = TargetOf(file);
   if (file.archived()) {
-    return "it is archived in S3: until it is restored there and the link refreshed, reads of what "
-           "is not cached fail";
+    return "S3 lists it as archived: reads of what is not cached fail until it is restored there, "
+           "be "
+           "it for some days; then they work as they are, and keep it cached";
   }
   if (NowOf(file) == Now::kOther || NowOf(file) == Now::kGone) {
     return fmt::format(

@@ -38,7 +38,8 @@ void Append(std::vector<RowRange>& ranges, std::uint32_t row) {
 /// Takes rows one after the other, each once.
 class PlanBuilder {
  public:
-  explicit PlanBuilder(const Snapshot& snapshot) : snapshot_(snapshot), taken_(snapshot.rows()) {}
+  PlanBuilder(const Snapshot& snapshot, ArchivedObjects archived)
+      : snapshot_(snapshot), archived_(archived), taken_(snapshot.rows()) {}
 
   using Filter = std::function<bool(std::uint32_t row)>;
 
@@ -62,6 +63,7 @@ class PlanBuilder {
       const std::optional<SnapshotRow> row = snapshot_.RowAt(index);
       if (!row) return false;
       if (row->is_directory() || (filter && !filter(index))) continue;
+      if (row->archived && archived_ == ArchivedObjects::kLeaveOut) continue;
       taken_[index] = true;
       Append(plan_.rows, index);
       ++plan_.objects;
@@ -77,6 +79,7 @@ class PlanBuilder {
 
  private:
   const Snapshot& snapshot_;
+  const ArchivedObjects archived_;
   std::vector<bool> taken_;
   PreloadPlan plan_;
 };
@@ -128,8 +131,8 @@ Status CheckKnown(const Unknown& unknown, const Snapshot& snapshot, const Snapsh
 }
 
 Result<PreloadPlan> WithNames(const Snapshot& snapshot, const SnapshotRow& target,
-                              const std::string& file) {
-  PlanBuilder builder(snapshot);
+                              const std::string& file, ArchivedObjects archived) {
+  PlanBuilder builder(snapshot, archived);
   if (file.empty()) {
     if (!builder.Take(target, nullptr)) return Fail(Damaged());
     return std::move(builder.plan());
@@ -145,11 +148,11 @@ Result<PreloadPlan> WithNames(const Snapshot& snapshot, const SnapshotRow& targe
 /// `all`, with the files of the list first.
 Result<PreloadPlan> InOrder(const Snapshot& snapshot, const SnapshotRow& target, PreloadPlan all,
                             const std::string& file) {
-  PlanBuilder member(snapshot);
+  PlanBuilder member(snapshot, ArchivedObjects::kTry);
   for (const RowRange& rows : all.rows) {
     if (!member.TakeRows(rows, nullptr)) return Fail(Damaged());
   }
-  PlanBuilder builder(snapshot);
+  PlanBuilder builder(snapshot, ArchivedObjects::kTry);
   const auto wanted = [&](std::uint32_t row) { return member.Has(row); };
   Unknown unknown;
   Status read = ReadNames(snapshot, target, file, unknown,
@@ -165,14 +168,15 @@ Result<PreloadPlan> InOrder(const Snapshot& snapshot, const SnapshotRow& target,
 }  // namespace
 
 Result<PreloadPlan> MakePreloadPlan(std::shared_ptr<const Snapshot> snapshot,
-                                    const SnapshotRow& target, const NameFiles& files) {
+                                    const SnapshotRow& target, const NameFiles& files,
+                                    ArchivedObjects archived) {
   const bool listed = !files.names.empty() || !files.order.empty();
   if (listed && !target.is_directory()) {
     return Fail(Code::kInvalid,
                 fmt::format("'{}' is a file: a list of names needs a folder or a link as target",
                             Printable(snapshot->PathOf(target))));
   }
-  Result<PreloadPlan> plan = WithNames(*snapshot, target, files.names);
+  Result<PreloadPlan> plan = WithNames(*snapshot, target, files.names, archived);
   if (plan && !files.order.empty()) {
     plan = InOrder(*snapshot, target, std::move(*plan), files.order);
   }

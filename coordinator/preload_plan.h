@@ -34,11 +34,18 @@ struct NameFiles {
   std::string order;  ///< These first.
 };
 
+/// What S3 lists as archived is refused to a GET until it is restored; the mark stays when it is.
+enum class ArchivedObjects : std::uint8_t {
+  kTry,      ///< Somebody asked: S3's answer counts.
+  kLeaveOut  ///< Nobody did: no refused request for each.
+};
+
 /// The plan for `target`, a file or a folder. kNotFound: names that do not exist below the target,
 /// or are not among `names`; the message has their count and the first of them. Reads files:
 /// blocks.
 Result<PreloadPlan> MakePreloadPlan(std::shared_ptr<const Snapshot> snapshot,
-                                    const SnapshotRow& target, const NameFiles& files);
+                                    const SnapshotRow& target, const NameFiles& files,
+                                    ArchivedObjects archived = ArchivedObjects::kTry);
 
 /// What the nodes have for a preload.
 struct PreloadRoom {

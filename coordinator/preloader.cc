@@ -45,7 +45,8 @@ void Fill(proto::PreloadReply& reply, const PreloadPlan& plan, const std::vector
 Preloader::Preloader(asio::io_context& context, Parts parts)
     : context_(context), parts_(std::move(parts)) {}
 
-Result<Preloader::Prepared> Preloader::Prepare(const proto::PreloadRequest& request) {
+Result<Preloader::Prepared> Preloader::Prepare(const proto::PreloadRequest& request,
+                                               ArchivedObjects archived) {
   const double until = request.until_ratio();
   if (!(until >= 0 && until <= 1)) {
     return Fail(Code::kInvalid, "--until is a share of the bytes: more than 0 and at most 100 %");
@@ -73,7 +74,7 @@ Result<Preloader::Prepared> Preloader::Prepare(const proto::PreloadRequest& requ
   record.set_names_digest(names->digest);
   record.set_order_file(order->name);
   record.set_order_digest(order->digest);
-  Result<PreloadPlan> plan = MakePreloadPlan(target->snapshot, target->row, files);
+  Result<PreloadPlan> plan = MakePreloadPlan(target->snapshot, target->row, files, archived);
   if (!plan) return Fail(plan.error());
   if (plan->objects == 0) {
     return Fail(Code::kNotFound,
@@ -95,7 +96,7 @@ Preloader::JobPtr Preloader::FindSame(const proto::PreloadRecord& record) const 
 
 Task<Result<proto::PreloadReply>> Preloader::Start(proto::PreloadRequest request,
                                                    Deadline deadline) {
-  auto prepare = [this, request] { return Prepare(request); };
+  auto prepare = [this, request] { return Prepare(request, ArchivedObjects::kTry); };
   Result<Prepared> prepared = co_await parts_.offload.Run(std::move(prepare));
   Result<proto::PreloadReply> reply = proto::PreloadReply();
   if (prepared) {
@@ -287,7 +288,7 @@ Result<Preloader::Prepared> Preloader::PrepareFill(const Uuid& link) {
   if (!found) return Fail(Code::kNotFound, "the link was removed");
   proto::PreloadRequest request;
   request.mutable_target()->set_text(found->spec.name);
-  Result<Prepared> prepared = Prepare(request);
+  Result<Prepared> prepared = Prepare(request, ArchivedObjects::kLeaveOut);
   if (prepared) prepared->record.set_spare(true);
   return prepared;
 }

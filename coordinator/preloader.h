@@ -105,7 +105,7 @@ class Preloader {
   };
 
   /// All that may be wrong with a request. Blocks.
-  Result<Prepared> Prepare(const proto::PreloadRequest& request);
+  Result<Prepared> Prepare(const proto::PreloadRequest& request, ArchivedObjects archived);
   Task<Result<proto::PreloadReply>> StartPrepared(Prepared prepared, proto::PreloadRequest request,
                                                   Deadline deadline);
   /// What is cached already and whether the rest finds room; begins nothing.

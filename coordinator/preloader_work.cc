@@ -90,7 +90,8 @@ Result<PreloadPlan> Preloader::PlanOf(const proto::PreloadRecord& record) {
   NameFiles files;
   if (!record.names_file().empty()) files.names = parts_.uploads.PathOf(record.names_file());
   if (!record.order_file().empty()) files.order = parts_.uploads.PathOf(record.order_file());
-  return MakePreloadPlan(generation->snapshot(), *row, files);
+  return MakePreloadPlan(generation->snapshot(), *row, files,
+                         record.spare() ? ArchivedObjects::kLeaveOut : ArchivedObjects::kTry);
 }
 
 Task<Result<Preloader::PlanPtr>> Preloader::PlanAgain(JobPtr job) {

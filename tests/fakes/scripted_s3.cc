@@ -385,8 +385,8 @@ S3Answer ScriptedS3::Truth(const S3RequestSeen& request) const {
   const std::string wanted = request.Header("if-match");
   if (!wanted.empty() && wanted != quoted) return Error(412, "PreconditionFailed");
   const std::string& storage = object->second.storage_class;
-  if (request.method == "GET" && (storage == "GLACIER" || storage == "DEEP_ARCHIVE"))
-    return Error(403, "InvalidObjectState");
+  const bool archived = storage == "GLACIER" || storage == "DEEP_ARCHIVE";
+  if (request.method == "GET" && archived && !restored_) return Error(403, "InvalidObjectState");
   return GetObject(request, object->second);
 }
 

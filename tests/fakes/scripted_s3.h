@@ -71,6 +71,9 @@ class ScriptedS3 {
   std::string PutWithHeaders(const std::string& bucket, const std::string& key, std::string body,
                              S3Answer::Headers headers);
   void Remove(const std::string& bucket, const std::string& key);
+  /// Archived objects can be read from now on, as they are for some days when somebody had them
+  /// restored: their class, and what LIST says, stays.
+  void RestoreArchived() { restored_ = true; }
 
   /// The next request gets this answer; further ones queue behind it.
   void Next(S3Answer answer);
@@ -115,6 +118,7 @@ class ScriptedS3 {
   int listener_ = -1;
   std::uint16_t port_ = 0;
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> restored_{false};
   std::atomic<std::size_t> accepted_{0};
   std::atomic<std::size_t> closed_{0};
   mutable std::mutex mutex_;

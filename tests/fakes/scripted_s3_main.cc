@@ -1,6 +1,6 @@
 // scripted-s3: a bad S3 as a program of its own, for tests of real daemons. It says where it
-// listens, takes objects by plain PUTs and its script (s3_script.h) at PUT /-/script, answers GET
-// /-/counts, and ends with its standard input.
+// listens, takes objects by plain PUTs and its script (s3_script.h) at PUT /-/script, restores what
+// is archived at PUT /-/restored, answers GET /-/counts, and ends with its standard input.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -17,10 +17,12 @@ using forebay::fakes::ScriptedS3;
 
 constexpr const char* kControl = "-";  // no bucket has this name
 
-S3Answer Control(S3Script& script, const S3RequestSeen& request) {
+S3Answer Control(ScriptedS3& server, S3Script& script, const S3RequestSeen& request) {
   S3Answer answer;
   if (request.key == "script" && request.method == "PUT") {
     if (!script.Set(request.body)) answer.status = 400;
+  } else if (request.key == "restored" && request.method == "PUT") {
+    server.RestoreArchived();
   } else if (request.key == "counts") {
     answer.headers = {{"Content-Type", "application/json"}};
     answer.body = script.Counts();
@@ -37,7 +39,7 @@ int main() {
   server.ForgetRequests();
   S3Script script(server);
   server.SetHandler([&](const S3RequestSeen& request) -> std::optional<S3Answer> {
-    if (request.bucket == kControl) return Control(script, request);
+    if (request.bucket == kControl) return Control(server, script, request);
     return script.AnswerTo(request);
   });
   fmt::print("ready endpoint={}\n", server.endpoint());

@@ -189,6 +189,16 @@ class S3Faults(scripted_s3.ScriptedS3Test):
         self.assertEqual(preload.returncode, 1, preload.stderr)
         self.assertIn("archived", preload.stdout + preload.stderr)
 
+    def test_an_archived_object_that_is_restored_for_some_days_is_read_without_a_refresh(self):
+        files = {"cold": os.urandom(1_000_000)}
+        self.put(files, x_amz_storage_class="GLACIER")
+        files, mount = self.begin(files)
+        self.assertEqual(self.outcome(mount / "cold"), "EIO")
+        self.assertIn("until it is restored", self.cluster.cli("explain", str(mount / "cold")).stdout)
+        # The same version; LIST goes on to say that its class is GLACIER.
+        self.s3.ask("PUT", "/-/restored", b"")
+        self.assertEqual((mount / "cold").read_bytes(), files["cold"])
+
 
 if __name__ == "__main__":
     main()

@@ -120,7 +120,8 @@ TEST(ExplainFile, AnotherVersionInS3IsTheReasonBeforeAllOthers) {
   file.set_immutable(true);
   EXPECT_THAT(Short(file), HasSubstr("unlink it and link it again"));
   file.set_archived(true);
-  EXPECT_THAT(Short(file), HasSubstr("archived"));
+  EXPECT_THAT(Short(file), HasSubstr("archived: reads of what is not cached fail until it is"));
+  EXPECT_THAT(Short(file), Not(HasSubstr("refresh"))) << "no listing says that it was restored";
 }
 
 TEST(ExplainFile, AnS3ThatDoesNotAnswerIsSaidAndIsNoReason) {

@@ -7,6 +7,7 @@
 
 #include "common/model/limits.h"
 #include "common/model/record_size.h"
+#include "common/snapshot/snapshot_builder.h"
 #include "tests/unit/coordinator/testing.h"
 
 namespace forebay {
@@ -70,6 +71,40 @@ TEST_F(PreloadPlanTest, NeedsWhatItsBlocksTakeOnDiskAndAreNotCached) {
   EXPECT_EQ(need.needed_bytes, all - cached.cached_disk_bytes);
   EXPECT_TRUE(need.fits());
   EXPECT_TRUE(NeedOf(*plan, {}, 0.5, room).fits()) << "--until 50%";
+}
+
+TEST_F(PreloadPlanTest, WhatIsArchivedIsTriedWhenAskedForAndElseLeftOut) {
+  SnapshotOptions options;
+  options.id = SnapshotId{.link = link.id, .generation = 2};
+  options.domain = link.domain;
+  options.endpoint = link.origin.endpoint;
+  options.bucket = link.origin.bucket;
+  options.prefix = link.origin.prefix;
+  options.block_bytes = link.block_bytes;
+  SnapshotBuilder builder(options, dir.Path("archive"));
+  for (const char* key : {"p/a", "p/cold", "p/z"}) {
+    ASSERT_TRUE(builder.Add({.key = key,
+                             .size = 10,
+                             .etag = "d41d8cd98f00b204e9800998ecf8427e",
+                             .archived = std::string_view(key) == "p/cold"}));
+  }
+  ASSERT_TRUE(builder.Finish());
+  const auto archive = Snapshot::Open(dir.Path("archive")).value();
+  const SnapshotRow root = *archive->Resolve("");
+  const auto tried = MakePreloadPlan(archive, root, {});
+  ASSERT_TRUE(tried.has_value());
+  EXPECT_EQ(tried->objects, 3U);
+  const auto filled = MakePreloadPlan(archive, root, {}, ArchivedObjects::kLeaveOut);
+  ASSERT_TRUE(filled.has_value());
+  EXPECT_EQ(filled->objects, 2U);
+  EXPECT_EQ(filled->bytes, 20U);
+  EXPECT_EQ(filled->blocks, 2U);
+  PreloadWalk walk(std::make_shared<const PreloadPlan>(*filled));
+  const auto pieces = walk.Next(100);
+  ASSERT_TRUE(pieces.has_value());
+  ASSERT_EQ(pieces->size(), 2U);
+  EXPECT_EQ(archive->PathOf(*archive->RowAt(pieces->front().row)), "a");
+  EXPECT_EQ(archive->PathOf(*archive->RowAt(pieces->back().row)), "z");
 }
 
 TEST_F(PreloadPlanTest, AQuotaBoundsTheNeedWhereItLeavesLessThanTheDisks) {
