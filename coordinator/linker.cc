@@ -314,18 +314,6 @@ Status Linker::Finish(const Link& link, const Plan& plan, const Listing& listing
   return {};
 }
 
-/// As configured; the task shows that it waits, and why.
-S3Wait Linker::WaitOf(const Link& link) {
-  S3Wait wait = parts_.listing.wait;
-  wait.say = [this, task = link.task_id, name = link.spec.name](const Error* why) {
-    const bool is_news = parts_.tasks.ShowWaiting(task, why == nullptr ? "" : why->message);
-    if (is_news && why != nullptr)
-      spdlog::warn("the listing of link '{}' waits for S3: {}", name, why->message);
-    if (is_news && why == nullptr) spdlog::info("the listing of link '{}' goes on", name);
-  };
-  return wait;
-}
-
 Task<Status> Linker::ListInto(Link link, Plan plan, std::shared_ptr<Listing> listing) {
   const LinkOrigin origin = link.spec.origin;
   // Of a link to one object, S3 also lists the keys that merely begin like it.
