@@ -17,6 +17,8 @@ constexpr std::uint64_t kFirstEntryOffset = 2;
 constexpr std::string_view kEtagXattr = "user.forebay.etag";
 constexpr std::string_view kKeyXattr = "user.forebay.key";
 constexpr std::string_view kAttributesXattr = "user.forebay.attributes";
+/// "1" on what S3 lists as archived; other files do not have it.
+constexpr std::string_view kArchivedXattr = "user.forebay.archived";
 
 /// Offsets of entries say which generation they count in: its last 15 bits stand above 48 bits of
 /// position, so that the sign bit stays free.
@@ -245,8 +247,9 @@ struct statvfs FileSystem::StatFs() const {
 }
 
 Result<std::string> FileSystem::GetXattr(std::uint64_t nodeid, std::string_view name) const {
-  if (name != kEtagXattr && name != kKeyXattr && name != kAttributesXattr)
-    return Fail(Code::kNotFound, "no such attribute");
+  const bool known =
+      name == kEtagXattr || name == kKeyXattr || name == kAttributesXattr || name == kArchivedXattr;
+  if (!known) return Fail(Code::kNotFound, "no such attribute");
   const std::shared_ptr<const GenerationView> view = generations_->view();
   const std::optional<GenerationView::Found> found = view->Find(nodeid);
   if (!found || found->row.is_directory()) return Fail(Code::kNotFound, "only objects have it");
@@ -255,6 +258,10 @@ Result<std::string> FileSystem::GetXattr(std::uint64_t nodeid, std::string_view 
     const std::vector<AttributeLine> lines = snapshot.LinesOf(found->row);
     if (lines.empty()) return Fail(Code::kNotFound, "no line of a manifest names it");
     return std::string(lines.front().json);
+  }
+  if (name == kArchivedXattr) {
+    if (!found->row.archived) return Fail(Code::kNotFound, "it is not archived");
+    return std::string("1");
   }
   return name == kEtagXattr ? snapshot.EtagOf(found->row) : snapshot.KeyOf(found->row);
 }
@@ -267,6 +274,7 @@ Result<std::string> FileSystem::ListXattr(std::uint64_t nodeid) const {
     names.append(name).push_back('\0');
   }
   if (!found->snapshot->LinesOf(found->row).empty()) names.append(kAttributesXattr).push_back('\0');
+  if (found->row.archived) names.append(kArchivedXattr).push_back('\0');
   return names;
 }
 

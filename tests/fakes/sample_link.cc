@@ -58,7 +58,8 @@ void SampleLink::BuildSnapshot(const std::string& path, std::uint64_t generation
   SnapshotBuilder builder(options, path);
   for (const auto& [key, size] : sizes_) {
     const std::string etag = EtagOf(key);
-    const Status added = builder.Add({key, size, etag, 1'600'000'000, false});
+    const bool archived = key.starts_with("glacier/");
+    const Status added = builder.Add({key, size, etag, 1'600'000'000, archived});
     if (!added) throw std::runtime_error(added.error().message);
   }
   const Result<FinishedSnapshot> finished = builder.Finish();

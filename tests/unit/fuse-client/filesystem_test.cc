@@ -235,6 +235,18 @@ TEST_F(FileSystemTest, XattrsTellKeyAndEtagOfObjectsOnly) {
   EXPECT_EQ(files->ListXattr(d).value(), "");
 }
 
+TEST_F(FileSystemTest, WhatIsArchivedHasTheMark) {
+  const auto files = Open({{"d/f", 1}, {"glacier/f", 1}});
+  const ino_t d = files->Lookup(FileSystem::kRoot, "d")->attributes.st_ino;
+  const ino_t glacier = files->Lookup(FileSystem::kRoot, "glacier")->attributes.st_ino;
+  const ino_t warm = files->Lookup(d, "f")->attributes.st_ino;
+  const ino_t cold = files->Lookup(glacier, "f")->attributes.st_ino;
+  EXPECT_EQ(files->GetXattr(warm, "user.forebay.archived").error().code, Code::kNotFound);
+  EXPECT_EQ(files->GetXattr(cold, "user.forebay.archived").value(), "1");
+  EXPECT_EQ(files->GetXattr(glacier, "user.forebay.archived").error().code, Code::kNotFound);
+  EXPECT_TRUE(files->ListXattr(cold).value().ends_with(std::string("user.forebay.archived\0", 22)));
+}
+
 TEST_F(FileSystemTest, StatFsTellsTheSizeOfTheLink) {
   const auto files = Open({{"a/1", 10'000}, {"a/2", 1}});
   const struct statvfs totals = files->StatFs();
