@@ -1,9 +1,12 @@
 // scripted-s3: a bad S3 as a program of its own, for tests of real daemons. It says where it
 // listens, takes objects by plain PUTs and its script (s3_script.h) at PUT /-/script, restores what
-// is archived at PUT /-/restored, answers GET /-/counts, and ends with its standard input.
+// is archived at PUT /-/restored, makes many objects at PUT /-/many, answers GET /-/counts, and
+// ends with its standard input.
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <cstdio>
+#include <string>
 
 #include "tests/fakes/s3_script.h"
 #include "tests/fakes/scripted_s3.h"
@@ -17,12 +20,26 @@ using forebay::fakes::ScriptedS3;
 
 constexpr const char* kControl = "-";  // no bucket has this name
 
+// PUT /-/many?bucket=B&prefix=P&count=N: objects P000/f000000, P001/f000001, … of this body, in 200
+// folders.
+void PutMany(ScriptedS3& server, const S3RequestSeen& request) {
+  constexpr std::uint64_t kFolders = 200;
+  const std::uint64_t count = std::stoull(request.query.at("count"));
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::string key =
+        fmt::format("{}{:03}/f{:06}", request.query.at("prefix"), i % kFolders, i);
+    server.Put(request.query.at("bucket"), key, request.body);
+  }
+}
+
 S3Answer Control(ScriptedS3& server, S3Script& script, const S3RequestSeen& request) {
   S3Answer answer;
   if (request.key == "script" && request.method == "PUT") {
     if (!script.Set(request.body)) answer.status = 400;
   } else if (request.key == "restored" && request.method == "PUT") {
     server.RestoreArchived();
+  } else if (request.key == "many" && request.method == "PUT") {
+    PutMany(server, request);
   } else if (request.key == "counts") {
     answer.headers = {{"Content-Type", "application/json"}};
     answer.body = script.Counts();

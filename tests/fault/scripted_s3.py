@@ -58,6 +58,10 @@ class ScriptedS3:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         self.ask("PUT", f"/{bucket}/{urllib.parse.quote(key)}", body, named)
 
+    def put_many(self, bucket, prefix, count, body):
+        """{prefix}{number % 200:03}/f{number:06} for each number below `count`."""
+        self.ask("PUT", f"/-/many?bucket={bucket}&prefix={prefix}&count={count}", body)
+
     def delete(self, bucket, key):
         self.ask("DELETE", f"/{bucket}/{urllib.parse.quote(key)}")
 

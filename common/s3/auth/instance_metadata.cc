@@ -107,7 +107,7 @@ class InstanceMetadata::Session {
 CredentialAnswer InstanceMetadata::Credentials(std::stop_token stop) const {
   if (environment_.IsTrue(kDisabled)) return Absent(fmt::format("{} is true", kDisabled));
   Session session(environment_, std::move(stop));
-  std::expected<void, NoCredentials> opened = session.Open(has_given_);
+  std::expected<void, NoCredentials> opened = session.Open(*has_given_);
   if (!opened) return std::unexpected(std::move(opened.error()));
   Result<FetchReply> roles = session.Get(kRolePath);
   if (!roles) return Away(roles.error().message);
@@ -120,7 +120,7 @@ CredentialAnswer InstanceMetadata::Credentials(std::stop_token stop) const {
   if (keys->status != 200) return session.Refused(*keys, "the question for its credentials");
   CredentialAnswer answer = CredentialsFromJson(keys->body, {.token_name = "Token"},
                                                 fmt::format("instance metadata, role {}", role));
-  if (answer) has_given_ = true;
+  if (answer) *has_given_ = true;
   return answer;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -31,7 +32,8 @@ class InstanceMetadata {
  private:
   class Session;
   AwsEnvironment environment_;
-  mutable std::atomic<bool> has_given_{false};  // keys
+  // Keys; known to copies, too.
+  std::shared_ptr<std::atomic<bool>> has_given_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 }  // namespace forebay
