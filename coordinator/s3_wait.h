@@ -41,8 +41,8 @@ Task<Result<T>> AskS3(S3Wait wait, const std::atomic<bool>& ended,
     const Duration left = wait.patience - (Clock::now() - begun);
     Task<Result<T>> asked = ask(Deadline::After(std::min(left, wait.say_after)));
     Result<T> answer = co_await std::move(asked);
-    const bool again =
-        !answer && IsS3Away(answer.error()) && !ended && Clock::now() - begun < wait.patience;
+    const bool again = !answer && IsS3Away(answer.error()) && !ended &&
+                       Clock::now() - begun + 2 * kPause < wait.patience;
     bool goes_on = false;
     if (again) {
       said = true;

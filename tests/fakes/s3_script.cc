@@ -50,8 +50,7 @@ void BendList(std::string_view what, const S3RequestSeen& request, std::string& 
     const std::size_t first = body.find("<Contents>");
     const std::size_t last = body.rfind("</Contents>");
     if (first != std::string::npos) body.erase(first, last + 11 - first);
-    Replace(body, "<KeyCount>", "<KeyCount>0</KeyCount><Was>");
-    Replace(body, "<IsTruncated>", "</Was><IsTruncated>");
+    CutOut(body, "<KeyCount>", "</KeyCount>");
   }
   const auto token = request.query.find("continuation-token");
   // "00": behind the key of one NUL, where every listing of text begins.

@@ -168,7 +168,7 @@ TEST(Progress, ATaskThatWaitsForS3SaysSoAndWhy) {
   streams.console.size = [] { return TerminalSize{.columns = 40, .rows = 24}; };
   Progress narrow(streams.console, {.what = "listing x"}, At(0));
   narrow.Show({.task = "t", .done = 7, .waiting = "LIST of s3://b/: no route"}, At(0));
-  EXPECT_THAT(streams.err.str(), HasSubstr("listing x: 7 objects, waits for S3: LIS"));
+  EXPECT_THAT(streams.err.str(), HasSubstr("listing x: 7 objects, waits for S3: LI…"));
 }
 
 TEST(Progress, WhatIsWorkedOnCannotCommandTheTerminal) {
