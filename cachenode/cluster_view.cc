@@ -45,6 +45,7 @@ Status ClusterView::KeepIn(std::string file) {
   links_.Publish(std::move(links));
   links_version_ = state.links_version();
   fill_limits_ = FromProto(state.fill_limits());
+  fence_ = FromProto(state.fence());
   ring_epoch_.store(ring->epoch(), std::memory_order_release);
   ring_ = std::make_shared<const RingTable>(std::move(*ring));
   return {};
@@ -60,6 +61,7 @@ Status ClusterView::Write(const std::string& file) const {
     }
     state.set_links_version(links_version_);
     *state.mutable_fill_limits() = ToProto(fill_limits_);
+    *state.mutable_fence() = ToProto(fence_);
     state.set_ring(ring_->Serialize());
   }
   return WriteFileAtomically(file, state.SerializeAsString());
@@ -92,6 +94,18 @@ Uuid ClusterView::cluster() const {
 void ClusterView::SetCluster(const Uuid& cluster) {
   const std::scoped_lock lock(mutex_);
   cluster_ = cluster;
+}
+
+Fence ClusterView::fence() const {
+  const std::scoped_lock lock(mutex_);
+  return fence_;
+}
+
+bool ClusterView::Believe(const Fence& fence) {
+  const std::scoped_lock lock(mutex_);
+  if (!Believes(fence_, fence)) return false;
+  fence_ = fence;
+  return true;
 }
 
 std::shared_ptr<const LinkSpec> ClusterView::FindLink(const Uuid& id) const {

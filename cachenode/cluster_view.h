@@ -12,6 +12,7 @@
 #include "common/base/notifier.h"
 #include "common/base/published.h"
 #include "common/base/result.h"
+#include "common/model/fence.h"
 #include "common/model/fill_limits.h"
 #include "common/model/link.h"
 #include "common/ring/ring.h"
@@ -40,6 +41,13 @@ class ClusterView {
   Uuid cluster() const;
   void SetCluster(const Uuid& cluster);
 
+  /// Of the newest coordinator that was heard of.
+  Fence fence() const;
+  /// A coordinator says `fence`: answers whether it is believed, and remembers a newer one from
+  /// then on (also in the next Keep). An old one, or a copy of an old state, is not: what it says
+  /// may be undone already.
+  bool Believe(const Fence& fence);
+
   /// Null when it is not known (yet). Each read of a block asks: takes no lock. Each link's system
   /// link (system_link.h) is known with it, here and to AllLinks.
   std::shared_ptr<const LinkSpec> FindLink(const Uuid& id) const;
@@ -66,6 +74,7 @@ class ClusterView {
   mutable std::mutex mutex_;
   // Below: guarded by mutex_.
   Uuid cluster_;
+  Fence fence_;
   std::uint64_t links_version_ = 0;
   FillLimits fill_limits_;
   std::shared_ptr<const RingTable> ring_ = std::make_shared<const RingTable>();

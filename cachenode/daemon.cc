@@ -79,7 +79,7 @@ class NodeDaemon final : public Daemon {
     if (config_.cpu_limit != 0 && !KeepToCpus(config_.cpu_limit))
       return Fail(Code::kInternal, "the kernel does not let this node keep to cpu_limit CPUs: " +
                                        std::generic_category().message(errno));
-    Result<std::string> secret = LoadOrCreateSecret();
+    Result<Secret> secret = LoadOrCreateSecret();
     if (!secret) return Fail(secret.error());
     Result<std::shared_ptr<Trust>> trust = Trust::Open(TrustFolder(trust_.dir), proto::ROLE_NODE);
     if (!trust) return Fail(trust.error());

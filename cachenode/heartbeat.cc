@@ -90,17 +90,13 @@ Task<Result<RpcReply>> Heartbeat::Ask(Method method, const google::protobuf::Mes
 /// A coordinator that was replaced, or an old copy of its state, is not believed: what it says may
 /// be undone already.
 Status Heartbeat::CheckFence(const proto::Fence& fence) {
-  const bool same = fence.epoch() == fence_.epoch() && fence.claim() == fence_.claim();
-  if (same || fence.epoch() > fence_.epoch()) {
-    fence_ = fence;
-    return {};
-  }
+  if (cluster_.Believe(FromProto(fence))) return {};
   const std::string old = leader_->Current();
   leader_->PassOver();
   return Fail(Code::kUnavailable,
               fmt::format("the coordinator at {} is an old one (fencing epoch {}, this node knows "
                           "of {}): stop it, or restore a backup the way docs/DEPLOY.md says",
-                          old, fence.epoch(), fence_.epoch()));
+                          old, fence.epoch(), cluster_.fence().epoch));
 }
 
 Task<Result<RpcReply>> Heartbeat::AskForCluster() {
@@ -189,6 +185,7 @@ Task<void> Heartbeat::Beat() {
     if (status) status = co_await Report();
     if (status && wanted_epoch_.load() > cluster_.ring_epoch()) status = co_await FetchRing();
     NoteOutcome(status);
+    KeepFence();
     if (last) break;
     const bool hurried = co_await ticket.Wait(Deadline::After(options_.every));
     if (hurried) co_await SleepFor(kShortestPause);
@@ -214,7 +211,7 @@ Task<Status> Heartbeat::Register() {
   proto::RegisterNodeRequest request;
   *request.mutable_node() = ToProto(self_);
   request.set_incarnation(incarnation_);
-  *request.mutable_fence() = fence_;
+  *request.mutable_fence() = ToProto(cluster_.fence());
   Result<RpcReply> reply = co_await Ask(Method::kRegisterNode, request);
   proto::RegisterNodeReply message;
   Status status = reply ? ParseMessage(reply->message, message) : Fail(reply.error());
@@ -285,6 +282,13 @@ Task<void> Heartbeat::KeepView() {
   if (!kept) spdlog::warn("what the coordinator said is not kept: {}", kept.error().message);
 }
 
+/// A node that was started again does not believe an old coordinator either.
+void Heartbeat::KeepFence() {
+  const Fence now = cluster_.fence();
+  if (std::exchange(kept_fence_, now) == now) return;
+  Spawn(io_.At(0), KeepView());
+}
+
 Task<Status> Heartbeat::TakeLinks(google::protobuf::RepeatedPtrField<proto::LinkSpec> messages,
                                   std::uint64_t version) {
   Hurry();  // as below: somebody may wait until the nodes know
@@ -337,7 +341,7 @@ proto::HeartbeatRequest Heartbeat::Compose() const {
   request.set_node_id(self_.id);
   request.set_incarnation(incarnation_);
   request.set_links_version(cluster_.links_version());
-  *request.mutable_fence() = fence_;
+  *request.mutable_fence() = ToProto(cluster_.fence());
   request.set_fill_limits_version(cluster_.fill_limits().version);
   ComposeLinks(request);
   for (const DiskUsage& disk : store_->Disks()) {

@@ -92,6 +92,7 @@ class Heartbeat {
   Task<Status> TakeRing(Slice bytes);
   Task<Status> TakeFillLimits(FillLimits limits);
   Task<void> KeepView();
+  void KeepFence();
   proto::HeartbeatRequest Compose() const;
   bool IsOfListings(const Uuid& link) const;
   void ComposeLinks(proto::HeartbeatRequest& request) const;
@@ -114,7 +115,7 @@ class Heartbeat {
   TimePoint started_;
 
   // On the event loop only.
-  proto::Fence fence_;  // of the newest coordinator
+  Fence kept_fence_;  // that the view's file has, or is about to have
   bool registered_ = false;
   bool alone_ = false;  // said so already
 

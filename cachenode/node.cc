@@ -350,6 +350,8 @@ void Node::Observe() {
     }
     for (const std::string& path : missing_) samples.Set(metric::kDiskInService, {path}, 0.0);
     ReportRpc(server_->counters(), samples);
+    samples.Set(metric::kRpcRefused, {"coordinator"},
+                static_cast<double>(service_->refused_coordinators()));
     ReportTrust(options_.trust.get(), samples);
     const BlockStore::Counters& counters = store_->counters();
     samples.Set(metric::kEvictedBytes, {"capacity"},

@@ -48,7 +48,7 @@ struct NodeOptions {
   std::string zone;
   std::string local_socket;  ///< "" = RuntimeDir()/node-<id>.sock.
   std::string program;       ///< "forebay-node 0.1.0".
-  std::string secret;
+  Secret secret;
   std::shared_ptr<Trust> trust = nullptr;  ///< Null: no certificates.
   std::size_t threads = 1;
   FillerOptions filler;

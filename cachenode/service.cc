@@ -48,6 +48,8 @@ Status CheckBlock(const LinkSpec& link, const BlockRequest& request) {
   return {};
 }
 
+Task<Result<RpcReply>> Refused(Error why) { co_return Fail(std::move(why)); }
+
 }  // namespace
 
 Status CheckRead(const LinkSpec& link, const BlockRequest& request) {
@@ -68,6 +70,7 @@ Status CheckRead(const LinkSpec& link, const BlockRequest& request) {
 
 Service::Service(Parts parts)
     : parts_(std::move(parts)),
+      fence_check_(parts_.cluster),
       store_number_(std::uint64_t{std::random_device{}()} << 32 | std::random_device{}()),
       read_durations_(metric::kReadDuration),
       registration_(parts_.metrics.AddCollector(
@@ -78,27 +81,24 @@ Service::Service(Parts parts)
 // The table of DESIGN section 10.
 std::vector<MethodEntry> Service::Methods() {
   std::vector<MethodEntry> methods;
-  methods.push_back(
-      {Method::kReadBlock, [this](RpcCall call) { return ReadBlock(std::move(call)); }});
-  methods.push_back(
-      {Method::kOpenSegment, [this](RpcCall call) { return OpenSegment(std::move(call)); }});
-  methods.push_back(
-      {Method::kPrefetchBlock, [this](RpcCall call) { return PrefetchBlock(std::move(call)); }});
-  methods.push_back(
-      {Method::kCheckBlocks, [this](RpcCall call) { return CheckBlocks(std::move(call)); }});
-  methods.push_back(
-      {Method::kFillBlocks, [this](RpcCall call) { return FillBlocks(std::move(call)); }});
-  methods.push_back(
-      {Method::kCopyBlocks, [this](RpcCall call) { return CopyBlocks(std::move(call)); }});
-  methods.push_back(
-      {Method::kDescribeBlocks, [this](RpcCall call) { return DescribeBlocks(std::move(call)); }});
-  methods.push_back(
-      {Method::kVerifyBlocks, [this](RpcCall call) { return VerifyBlocks(std::move(call)); }});
-  methods.push_back(
-      {Method::kPinBlocks, [this](RpcCall call) { return PinBlocks(std::move(call)); }});
-  methods.push_back(
-      {Method::kEvictBlocks, [this](RpcCall call) { return EvictBlocks(std::move(call)); }});
-  methods.push_back({Method::kGetRing, [this](RpcCall call) { return GetRing(std::move(call)); }});
+  const auto add = [&](Method method, auto handler) {
+    methods.push_back({method, [this, handler](RpcCall call) {
+                         Status believed = fence_check_(call.peer);
+                         return believed ? (this->*handler)(std::move(call))
+                                         : Refused(std::move(believed.error()));
+                       }});
+  };
+  add(Method::kReadBlock, &Service::ReadBlock);
+  add(Method::kOpenSegment, &Service::OpenSegment);
+  add(Method::kPrefetchBlock, &Service::PrefetchBlock);
+  add(Method::kCheckBlocks, &Service::CheckBlocks);
+  add(Method::kFillBlocks, &Service::FillBlocks);
+  add(Method::kCopyBlocks, &Service::CopyBlocks);
+  add(Method::kDescribeBlocks, &Service::DescribeBlocks);
+  add(Method::kVerifyBlocks, &Service::VerifyBlocks);
+  add(Method::kPinBlocks, &Service::PinBlocks);
+  add(Method::kEvictBlocks, &Service::EvictBlocks);
+  add(Method::kGetRing, &Service::GetRing);
   return methods;
 }
 

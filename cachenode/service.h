@@ -11,6 +11,7 @@
 #include "cachenode/block_reader.h"
 #include "cachenode/byte_pace.h"
 #include "cachenode/cluster_view.h"
+#include "cachenode/fence_check.h"
 #include "cachenode/filler.h"
 #include "cachenode/hot_reads.h"
 #include "cachenode/send_pace.h"
@@ -55,6 +56,8 @@ class Service {
   explicit Service(Parts parts);
 
   std::vector<MethodEntry> Methods();
+  /// Requests of coordinators that this node does not believe any more.
+  std::uint64_t refused_coordinators() const { return fence_check_.refused(); }
 
  private:
   Task<Result<RpcReply>> ReadBlock(RpcCall call);
@@ -85,6 +88,7 @@ class Service {
   Task<void> AwaitRing(std::uint64_t epoch);
 
   Parts parts_;
+  FenceCheck fence_check_;
   std::atomic<std::uint64_t> waited_for_ring_{0};  // in vain
   const std::uint64_t store_number_;  // names the store's segments for others, with their own names
   BucketCounts read_durations_;

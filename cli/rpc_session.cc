@@ -61,7 +61,7 @@ std::string RpcSession::Address() const {
 }
 
 std::expected<void, Failure> RpcSession::MakePool() {
-  Result<std::string> secret = LoadOrCreateSecret();
+  Result<Secret> secret = LoadOrCreateSecret();
   if (!secret) return std::unexpected(Failure(secret.error(), "", Exit::kFailed));
   Result<std::shared_ptr<Trust>> trust =
       Trust::Open(TrustFolder(options_.trust_dir), proto::ROLE_ADMIN);

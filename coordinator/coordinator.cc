@@ -49,7 +49,8 @@ std::string_view StateName(NodeState state) {
 
 }  // namespace
 
-Credentials CoordinatorCredentials(const CoordinatorOptions& options, const Uuid& cluster) {
+Credentials CoordinatorCredentials(const CoordinatorOptions& options, const Uuid& cluster,
+                                   const Fence& claim) {
   Credentials credentials;
   credentials.role = proto::ROLE_COORDINATOR;
   credentials.id = "coordinator";
@@ -57,6 +58,7 @@ Credentials CoordinatorCredentials(const CoordinatorOptions& options, const Uuid
   credentials.cluster = cluster;
   credentials.secret = options.secret;
   credentials.trust = options.trust;
+  credentials.fence = claim;
   return credentials;
 }
 
@@ -96,6 +98,7 @@ Status Coordinator::Load() {
   Result<std::uint64_t> fence = store_->Claim();
   if (!fence) return Fail(fence.error());
   fence_ = *fence;
+  claim_ = Fence{.epoch = fence_, .claim = Uuid::Random()};
   Status cluster = LoadCluster();
   if (!cluster) return cluster;
 
@@ -169,7 +172,7 @@ Status Coordinator::Serve() {
         newer, membership_->epoch());
   };
   ClientPoolOptions client_options;
-  client_options.credentials = CoordinatorCredentials(options_, cluster_);
+  client_options.credentials = CoordinatorCredentials(options_, cluster_, claim_);
   peers_ = std::make_unique<ClientPool>(context, client_options, epoch, on_newer_epoch);
   copier_ = std::make_unique<GenerationCopier>(*peers_, *index_, offload_);
   auto call = [this](NodeInfo node, Method method,
@@ -375,6 +378,11 @@ Task<Result<RpcReply>> Coordinator::CallNode(
     Deadline deadline) {
   if (!Leads()) co_return Fail(Code::kUnavailable, "this coordinator no longer leads");
   Result<RpcReply> reply = co_await peers_->Call(node.address, method, *request, deadline);
+  if (reply) {
+    node_service_->NoteObeyed(node.id);
+  } else if (reply.error().code == Code::kDenied) {
+    node_service_->NoteDenied(node.id, reply.error().message);
+  }
   co_return reply;
 }
 

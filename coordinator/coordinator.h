@@ -67,7 +67,7 @@ struct CoordinatorOptions {
   std::string advertise = {};  ///< Where others reach it, when that is not `listen`; "" = it is.
   Reach reach = Reach::kThisMachine;       ///< Of `listen`.
   std::string program;                     ///< "forebay-coordinator 0.1.0".
-  std::string secret;                      ///< Of the handshake (LoadOrCreateSecret).
+  Secret secret;                           ///< Of the handshake (LoadOrCreateSecret).
   std::shared_ptr<Trust> trust = nullptr;  ///< Null: no certificates.
   std::string first_token_file;            ///< TokenBook::TakeFirst; "" = none.
   MembershipTimes membership;
@@ -84,8 +84,9 @@ struct CoordinatorOptions {
   std::function<void()> begin_again = [] {};
 };
 
-/// What a coordinator of `cluster` shows to its peers.
-Credentials CoordinatorCredentials(const CoordinatorOptions& options, const Uuid& cluster);
+/// What a coordinator of `cluster` shows to its peers; `claim` is of one that leads.
+Credentials CoordinatorCredentials(const CoordinatorOptions& options, const Uuid& cluster,
+                                   const Fence& claim = {});
 
 /// How the coordinator reaches S3.
 struct CoordinatorOrigin {
@@ -158,6 +159,7 @@ class Coordinator {
   const CoordinatorOrigin origin_;
   std::shared_ptr<StateStore> store_;
   std::uint64_t fence_ = 0;
+  Fence claim_;  ///< That epoch, and this start's own mark: what nodes are told.
   std::atomic<bool> replaced_{false};  // its state was, by a backup
   Uuid cluster_;
   Offload offload_;

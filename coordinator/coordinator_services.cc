@@ -18,10 +18,7 @@ Task<Result<RpcReply>> NoLonger() {
 }  // namespace
 
 void Coordinator::MakeServices() {
-  proto::Fence claim;
-  claim.set_epoch(fence_);
-  claim.set_claim(BytesOf(Uuid::Random()));
-  node_service_ = std::make_unique<NodeService>(cluster_, claim, *membership_, *links_, *stats_,
+  node_service_ = std::make_unique<NodeService>(cluster_, claim_, *membership_, *links_, *stats_,
                                                 *budget_, requests_, *changed_);
   client_service_ =
       std::make_unique<ClientService>(cluster_, *membership_, *links_, *index_, offload_);

@@ -99,7 +99,7 @@ class CoordinatorDaemon final : public Daemon {
  private:
   /// What is in the configuration and in the trust folder.
   Status Complete(CoordinatorOptions& options) {
-    Result<std::string> secret = LoadOrCreateSecret();
+    Result<Secret> secret = LoadOrCreateSecret();
     if (!secret) return Fail(secret.error());
     Result<std::shared_ptr<Trust>> trust =
         Trust::Open(TrustFolder(trust_.dir), proto::ROLE_COORDINATOR);

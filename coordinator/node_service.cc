@@ -33,7 +33,7 @@ Task<Result<RpcReply>> NodeService::Register(RpcCall call) {
   if (info->id != call.peer.id) {
     co_return Fail(Code::kDenied, "node " + call.peer.id + " may not register as " + info->id);
   }
-  Status believed = CheckFence(info->id, request.fence());
+  Status believed = CheckFence(info->id, FromProto(request.fence()));
   if (!believed) co_return Fail(believed.error());
   Status registered = co_await membership_.Register(*info, request.incarnation());
   if (!registered) {
@@ -44,16 +44,15 @@ Task<Result<RpcReply>> NodeService::Register(RpcCall call) {
   proto::RegisterNodeReply reply;
   reply.set_cluster(BytesOf(cluster_));
   // The version first: links that change in between come with the next heartbeat.
-  *reply.mutable_fence() = fence_;
+  *reply.mutable_fence() = ToProto(fence_);
   reply.set_links_version(links_.version());
   for (const LinkSpec& link : links_.Specs()) *reply.add_links() = ToProto(link);
   co_return ReplyWith(reply, Slice::Of(membership_.SerializedTable()));
 }
 
 /// kUnavailable, so that the node asks the next coordinator of its list.
-Status NodeService::CheckFence(const std::string& node, const proto::Fence& heard) {
-  const bool same = heard.epoch() == fence_.epoch() && heard.claim() == fence_.claim();
-  if (same || heard.epoch() < fence_.epoch()) {
+Status NodeService::CheckFence(const std::string& node, const Fence& heard) {
+  if (Believes(heard, fence_)) {
     newer_.erase(node);
     return {};
   }
@@ -64,19 +63,58 @@ Status NodeService::CheckFence(const std::string& node, const proto::Fence& hear
         "node {} has heard of a newer coordinator (fencing epoch {}, this one has {}): either "
         "another coordinator of this cluster runs, or this one was started from an old copy of its "
         "state",
-        node, heard.epoch(), fence_.epoch());
+        node, heard.epoch, fence_.epoch);
   }
   const auto [row, is_new] = newer_.try_emplace(node, Newer{.epoch = 0, .since = now, .last = now});
-  row->second.epoch = heard.epoch();
+  row->second.epoch = heard.epoch;
   row->second.last = now;
   return Fail(Code::kUnavailable,
               fmt::format("this coordinator (fencing epoch {}) is an older one than node {} has "
                           "heard of ({})",
-                          fence_.epoch(), node, heard.epoch()));
+                          fence_.epoch, node, heard.epoch));
+}
+
+void NodeService::NoteDenied(const std::string& node, const std::string& why) {
+  const TimePoint now = Clock::now();
+  std::erase_if(denied_, [now](const auto& row) { return now - row.second.last > kWordOfNode; });
+  const auto [row, is_new] =
+      denied_.try_emplace(node, Denied{.why = {}, .since = now, .last = now});
+  row->second.last = now;
+  if (std::exchange(row->second.why, why) == why) return;
+  spdlog::error("node {} refuses what this coordinator asks: {}", node, why);
 }
 
 std::vector<proto::Alert> NodeService::Alerts(TimePoint now, std::int64_t now_unix_s) const {
   std::vector<proto::Alert> alerts;
+  AddOutdated(now, now_unix_s, alerts);
+  AddDenied(now, now_unix_s, alerts);
+  return alerts;
+}
+
+void NodeService::AddDenied(TimePoint now, std::int64_t now_unix_s,
+                            std::vector<proto::Alert>& alerts) const {
+  std::size_t count = 0;
+  const std::pair<const std::string, Denied>* first = nullptr;
+  for (const auto& row : denied_) {
+    if (now - row.second.last > kWordOfNode) continue;
+    ++count;
+    if (first == nullptr || row.second.since < first->second.since) first = &row;
+  }
+  if (first == nullptr) return;
+  const auto ago = std::chrono::duration_cast<std::chrono::seconds>(now - first->second.since);
+  proto::Alert alert;
+  alert.set_name("coordinator_refused");
+  alert.set_since_unix_s(now_unix_s - ago.count());
+  alert.set_message(fmt::format("{} of the nodes, {} first, refuse what this coordinator asks: {}",
+                                count, first->first, first->second.why));
+  alert.set_action(
+      "where another coordinator of this cluster runs, or the state of this one is an old copy, "
+      "stop it and see docs/DEPLOY.md, Backups; else look at its certificate");
+  alerts.push_back(std::move(alert));
+}
+
+void NodeService::AddOutdated(TimePoint now, std::int64_t now_unix_s,
+                              std::vector<proto::Alert>& alerts) const {
   std::size_t count = 0;
   const std::pair<const std::string, Newer>* first = nullptr;
   for (const auto& row : newer_) {
@@ -84,7 +122,7 @@ std::vector<proto::Alert> NodeService::Alerts(TimePoint now, std::int64_t now_un
     ++count;
     if (first == nullptr || row.second.since < first->second.since) first = &row;
   }
-  if (first == nullptr) return alerts;
+  if (first == nullptr) return;
   const auto ago = std::chrono::duration_cast<std::chrono::seconds>(now - first->second.since);
   proto::Alert alert;
   alert.set_name("coordinator_outdated");
@@ -93,12 +131,11 @@ std::vector<proto::Alert> NodeService::Alerts(TimePoint now, std::int64_t now_un
       fmt::format("{} of the nodes, {} first, do not follow this coordinator: it has fencing epoch "
                   "{}, and they "
                   "have heard of {}",
-                  count, first->first, fence_.epoch(), first->second.epoch));
+                  count, first->first, fence_.epoch, first->second.epoch));
   alert.set_action(
       "stop this coordinator where another one of this cluster runs; where its state is an old "
       "copy, stop it and use `forebay restore` with a backup");
   alerts.push_back(std::move(alert));
-  return alerts;
 }
 
 void NodeService::NoteRefusal(const NodeInfo& node, const std::string& why) {
@@ -117,10 +154,10 @@ Task<Result<RpcReply>> NodeService::Heartbeat(RpcCall call) {
     co_return Fail(Code::kDenied,
                    "node " + call.peer.id + " may not report for " + request.node_id());
   }
-  Status believed = CheckFence(request.node_id(), request.fence());
+  Status believed = CheckFence(request.node_id(), FromProto(request.fence()));
   if (!believed) co_return Fail(believed.error());
   proto::HeartbeatReply reply;
-  *reply.mutable_fence() = fence_;
+  *reply.mutable_fence() = ToProto(fence_);
   const bool known = membership_.Heartbeat(request.node_id(), request.incarnation());
   reply.set_register_again(!known);
   if (known) stats_.Report(request);

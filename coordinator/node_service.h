@@ -24,11 +24,11 @@ namespace forebay {
 /// links they serve.
 class NodeService {
  public:
-  NodeService(Uuid cluster, proto::Fence fence, ClusterMembers& membership, LinkRegistry& links,
+  NodeService(Uuid cluster, Fence fence, ClusterMembers& membership, LinkRegistry& links,
               ClusterStats& stats, FillBudget& budget, RequestBudgets& requests,
               ChangedFiles& changed)
       : cluster_(cluster),
-        fence_(std::move(fence)),
+        fence_(fence),
         membership_(membership),
         links_(links),
         stats_(stats),
@@ -37,8 +37,13 @@ class NodeService {
         changed_(changed) {}
 
   std::vector<MethodEntry> Methods();
-  /// That nodes follow another coordinator than this one. On the event loop.
+  /// That nodes follow another coordinator than this one, or refuse what this one asks. On the
+  /// event loop.
   std::vector<proto::Alert> Alerts(TimePoint now, std::int64_t now_unix_s) const;
+  /// How a node took a request of this coordinator: it refused it because of `why`, or not. On the
+  /// event loop.
+  void NoteDenied(const std::string& node, const std::string& why);
+  void NoteObeyed(const std::string& node) { denied_.erase(node); }
 
  private:
   /// A node's word that it has heard of a newer coordinator.
@@ -47,13 +52,21 @@ class NodeService {
     TimePoint since;
     TimePoint last;
   };
-  Status CheckFence(const std::string& node, const proto::Fence& heard);
+  /// A node's refusal of what this coordinator asked.
+  struct Denied {
+    std::string why;
+    TimePoint since;
+    TimePoint last;
+  };
+  Status CheckFence(const std::string& node, const Fence& heard);
+  void AddOutdated(TimePoint now, std::int64_t now_unix_s, std::vector<proto::Alert>& alerts) const;
+  void AddDenied(TimePoint now, std::int64_t now_unix_s, std::vector<proto::Alert>& alerts) const;
   Task<Result<RpcReply>> Register(RpcCall call);
   Task<Result<RpcReply>> Heartbeat(RpcCall call);
   void NoteRefusal(const NodeInfo& node, const std::string& why);
 
   const Uuid cluster_;
-  const proto::Fence fence_;
+  const Fence fence_;
   ClusterMembers& membership_;
   LinkRegistry& links_;
   ClusterStats& stats_;
@@ -61,6 +74,7 @@ class NodeService {
   RequestBudgets& requests_;
   ChangedFiles& changed_;
   std::map<std::string, Newer> newer_;          // by node id
+  std::map<std::string, Denied> denied_;        // by node id
   std::map<std::string, std::string> refused_;  // why, by node id: it asks every second, said once
 };
 

@@ -159,7 +159,7 @@ Task<Result<RpcReply>> MountDaemon::AskToRenew(std::shared_ptr<const proto::Rene
 Status MountDaemon::Prepare() {
   const Status place = PreparePlace();
   if (!place) return place;
-  Result<std::string> secret = LoadOrCreateSecret();
+  Result<Secret> secret = LoadOrCreateSecret();
   if (!secret) return Fail(secret.error());
   Result<std::shared_ptr<Trust>> trust = Trust::Open(TrustFolder(trust_dir_), proto::ROLE_CLIENT);
   if (!trust) return Fail(trust.error());

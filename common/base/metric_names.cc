@@ -338,7 +338,8 @@ const CounterMetric kRpcRefused{{
     .labels = {"what"},
     .programs = "coordinator, node",
     .help = "What peers were refused: a handshake (wrong secret, cluster or version), a request "
-            "(unknown, or not for that role), or a connection because of a malformed frame.",
+            "(unknown, or not for that role), a connection because of a malformed frame, or what a "
+            "coordinator asks that was replaced (at nodes).",
     .stability = MetricStability::kEvolving,
 }};
 

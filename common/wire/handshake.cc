@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 namespace forebay {
 namespace {
@@ -104,7 +105,7 @@ Result<uid_t> MakePrivateDirectory(const std::string& path) {
   return owner;
 }
 
-Result<std::string> ReadSecret(const std::string& path, uid_t owner) {
+Result<Secret> ReadSecret(const std::string& path, uid_t owner) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return Fail(OfErrno("cannot open", path));
   struct stat info{};
@@ -121,7 +122,7 @@ Result<std::string> ReadSecret(const std::string& path, uid_t owner) {
                 path + " is damaged; stop all Forebay programs of this user and remove it");
   }
   secret.resize(kSecretBytes);
-  return secret;
+  return Secret(std::move(secret));
 }
 
 // Written whole under another name, then linked: whoever links first decides, and nobody reads half
@@ -131,7 +132,8 @@ Status CreateSecret(const std::string& path, uid_t owner) {
                             std::to_string(reinterpret_cast<std::uintptr_t>(&path));
   const int fd = open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return Fail(OfErrno("cannot create", draft));
-  const std::string secret = RandomBytes(kSecretBytes);
+  const Secret made(RandomBytes(kSecretBytes));
+  const std::string_view secret = made.Reveal();
   const bool written =
       (owner == geteuid() || fchown(fd, owner, static_cast<gid_t>(-1)) == 0) &&
       write(fd, secret.data(), secret.size()) == static_cast<ssize_t>(secret.size());
@@ -160,7 +162,7 @@ Result<std::string> RuntimeDir() {
       "there is no runtime directory for this user: set XDG_RUNTIME_DIR or FOREBAY_RUNTIME_DIR");
 }
 
-Result<std::string> LoadOrCreateSecret() {
+Result<Secret> LoadOrCreateSecret() {
   Result<std::string> directory = RuntimeDir();
   if (!directory) return Fail(directory.error());
   const Result<uid_t> owner = MakePrivateDirectory(*directory);
@@ -177,12 +179,12 @@ std::string NewNonce() { return RandomBytes(kNonceBytes); }
 
 std::string ServerProof(const Credentials& credentials, const proto::ClientHello& hello,
                         const proto::ServerHello& answer) {
-  return Hmac(credentials.secret, Transcript("server", hello, answer));
+  return Hmac(credentials.secret.Reveal(), Transcript("server", hello, answer));
 }
 
 std::string ClientProof(const Credentials& credentials, const proto::ClientHello& hello,
                         const proto::ServerHello& answer) {
-  return Hmac(credentials.secret, Transcript("client", hello, answer));
+  return Hmac(credentials.secret.Reveal(), Transcript("client", hello, answer));
 }
 
 bool ProofMatches(std::string_view expected, std::string_view given) {

@@ -134,6 +134,17 @@ FillLimits FromProto(const proto::FillLimits& message) {
                     .version = message.version()};
 }
 
+proto::Fence ToProto(const Fence& fence) {
+  proto::Fence message;
+  message.set_epoch(fence.epoch);
+  if (!fence.claim.IsZero()) message.set_claim(BytesOf(fence.claim));
+  return message;
+}
+
+Fence FromProto(const proto::Fence& message) {
+  return Fence{.epoch = message.epoch(), .claim = UuidFromBytes(message.claim())};
+}
+
 proto::BlockKey ToProto(const BlockId& block) {
   proto::BlockKey message;
   message.set_version_high(block.version.high);

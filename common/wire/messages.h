@@ -5,6 +5,7 @@
 
 #include "common/base/result.h"
 #include "common/model/block_id.h"
+#include "common/model/fence.h"
 #include "common/model/fill_limits.h"
 #include "common/model/link.h"
 #include "common/model/membership.h"
@@ -22,6 +23,8 @@ proto::NodeInfo ToProto(const NodeInfo& node);
 Result<NodeInfo> FromProto(const proto::NodeInfo& message);
 proto::FillLimits ToProto(const FillLimits& limits);
 FillLimits FromProto(const proto::FillLimits& message);
+proto::Fence ToProto(const Fence& fence);
+Fence FromProto(const proto::Fence& message);
 proto::BlockKey ToProto(const BlockId& block);
 BlockId FromProto(const proto::BlockKey& message);
 

@@ -125,7 +125,7 @@ Error WrongSecret(const std::string& program) {
 /// Over TLS the secret that both ends prove to hold is that of their connection: nobody can sit
 /// between two of them.
 void BindProofs(const SecuredStream& secured, Credentials& credentials) {
-  if (secured.tls) credentials.secret = secured.binding;
+  if (secured.tls) credentials.secret = Secret(secured.binding);
 }
 
 /// The role comes from the certificate; what a message says must be the same.
@@ -177,6 +177,7 @@ Task<Result<OpenedSocket>> OpenAsClient(WireStream& stream, Credentials credenti
   if (!credentials.cluster.IsZero()) hello.set_cluster(BytesOf(credentials.cluster));
   hello.set_program(credentials.program);
   hello.set_peer_id(credentials.id);
+  if (credentials.fence.epoch != 0) *hello.mutable_fence() = ToProto(credentials.fence);
   Status sent = co_await WriteMessage(stream, hello);
   if (!sent) co_return Fail(sent.error());
   proto::ServerHello answer;
@@ -256,6 +257,7 @@ Task<Result<OpenedSocket>> OpenAsServer(WireStream& stream, Credentials credenti
   if (!sent) co_return Fail(sent.error());
   OpenedSocket opened;
   opened.peer = IdentityOf(*secured, hello.role(), hello.peer_id(), hello.program());
+  if (hello.role() == proto::ROLE_COORDINATOR) opened.peer.fence = FromProto(hello.fence());
   co_return opened;
 }
 

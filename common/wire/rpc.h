@@ -9,6 +9,7 @@
 #include "common/base/buffer.h"
 #include "common/base/deadline.h"
 #include "common/base/result.h"
+#include "common/model/fence.h"
 #include "common/trust/tls.h"
 #include "common/wire/frame.h"
 #include "common/wire/passed_file.h"
@@ -29,6 +30,7 @@ struct PeerIdentity {
   std::string channel = {};  ///< TlsChannelBinding of its connection; "" without TLS.
   PeerTerms terms = {};      ///< Of its certificate.
   std::string address = {};  ///< Where it connects from, at a server: "10.0.0.3:51234", "unix:".
+  Fence fence = {};          ///< Of a coordinator, at a server; epoch 0 = it does not say it.
 };
 
 /// Whether this peer may have the link of that name: a certificate of a client can be good for some

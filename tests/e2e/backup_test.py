@@ -97,9 +97,14 @@ class Backup(E2eTest):
         self.cluster.start_coordinator()
         load = self.load()
 
-        def alert():
-            return [row for row in self.status()["alerts"] if row["name"] == "coordinator_outdated"]
+        def alert(name="coordinator_outdated"):
+            return [row for row in self.status()["alerts"] if row["name"] == name]
 
+        # It takes its members for live ones at first, and is refused all the same.
+        evicted = self.cluster.cli("evict", "--yes", "data", check=False)
+        self.assertNotEqual(evicted.returncode, 0, evicted.stdout)
+        self.assertIn("an old one", evicted.stdout + evicted.stderr)
+        self.assertTrue(alert("coordinator_refused"))
         row = eventually(alert, "the alert")[0]
         self.assertIn("do not follow this coordinator", row["message"])
         self.assertIn("forebay restore", row["action"])

@@ -23,7 +23,7 @@ FakeCoordinator::FakeCoordinator(std::string secret, std::string listen) {
   options.credentials.id = "coordinator";
   options.credentials.program = "fake-coordinator";
   options.credentials.cluster = cluster_;
-  options.credentials.secret = std::move(secret);
+  options.credentials.secret = Secret(std::move(secret));
   std::vector<MethodEntry> methods;
   methods.push_back(
       {Method::kGetLinks, [this](RpcCall call) { return AnswerLinks(std::move(call)); }});

@@ -19,7 +19,7 @@ FakeNode::FakeNode(std::string id, std::string secret, std::string listen) : id_
   options.credentials.role = proto::ROLE_NODE;
   options.credentials.id = id_;
   options.credentials.program = "fake-node";
-  options.credentials.secret = std::move(secret);
+  options.credentials.secret = Secret(std::move(secret));
   std::vector<MethodEntry> methods;
   methods.push_back(
       {Method::kReadBlock, [this](RpcCall call) { return AnswerRead(std::move(call)); }});

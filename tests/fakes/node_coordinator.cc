@@ -26,7 +26,7 @@ NodeCoordinator::NodeCoordinator(std::string secret, std::string listen) {
   options.credentials.id = "coordinator";
   options.credentials.program = "node-coordinator";
   options.credentials.cluster = cluster_;
-  options.credentials.secret = std::move(secret);
+  options.credentials.secret = Secret(std::move(secret));
   std::vector<MethodEntry> methods;
   methods.push_back(
       {Method::kGetLinks, [this](RpcCall call) { return AnswerLinks(std::move(call)); }});

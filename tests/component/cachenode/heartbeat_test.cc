@@ -47,7 +47,7 @@ class HeartbeatTest : public ::testing::Test {
     options.credentials.role = proto::ROLE_NODE;
     options.credentials.id = "n1";
     options.credentials.program = "test 0";
-    options.credentials.secret = kTestSecret;
+    options.credentials.secret = Secret(kTestSecret);
     options.every = every;
     heartbeat_ =
         std::make_unique<Heartbeat>(std::move(options), cluster_, counters_, changed_, offload_);

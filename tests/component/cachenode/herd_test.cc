@@ -29,7 +29,7 @@ class HerdTest : public NodeTest {
       options.credentials.role = proto::ROLE_CLIENT;
       options.credentials.id = "mount-" + std::to_string(i);
       options.credentials.program = "test 0";
-      options.credentials.secret = kTestSecret;
+      options.credentials.secret = Secret(kTestSecret);
       pools_.push_back(std::make_unique<ClientPool>(
           io_.At(i), options, [] { return std::uint64_t{0}; }, [](std::uint64_t) {}));
     }

@@ -23,12 +23,13 @@ bool Eventually(const std::function<bool()>& condition) {
   return true;
 }
 
-Caller::Caller(proto::Role role) {
+Caller::Caller(proto::Role role, Fence fence) {
   ClientPoolOptions options;
   options.credentials.role = role;
   options.credentials.id = "test";
   options.credentials.program = "test 0";
-  options.credentials.secret = kTestSecret;
+  options.credentials.secret = Secret(kTestSecret);
+  options.credentials.fence = fence;
   pool_ = std::make_unique<ClientPool>(
       io_.At(0), options, [] { return std::uint64_t{0}; }, [](std::uint64_t) {});
   io_.Start();
@@ -77,7 +78,7 @@ Result<std::unique_ptr<Node>> NodeTest::TryStart(std::stop_token stopping) {
   options.zone = "z1";
   options.local_socket = dir_ / "node.sock";
   options.program = "forebay-node test";
-  options.secret = kTestSecret;
+  options.secret = Secret(kTestSecret);
   options.threads = 2;
   options.filler.s3_timeout = s3_timeout_;
   options.disks = disks_;

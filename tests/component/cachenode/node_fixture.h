@@ -28,7 +28,7 @@ bool Eventually(const std::function<bool()>& condition);
 /// Calls a node as a program of `role` does.
 class Caller {
  public:
-  explicit Caller(proto::Role role);
+  explicit Caller(proto::Role role, Fence fence = {});
   ~Caller();
 
   Result<RpcReply> Call(const std::string& address, Method method,

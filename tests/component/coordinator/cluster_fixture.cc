@@ -22,7 +22,7 @@ Credentials CredentialsOf(proto::Role role, std::string id, std::string secret, 
   credentials.id = std::move(id);
   credentials.program = "test 0";
   credentials.cluster = cluster;
-  credentials.secret = std::move(secret);
+  credentials.secret = Secret(std::move(secret));
   return credentials;
 }
 
@@ -117,6 +117,22 @@ std::set<BlockId> FakeNode::kept() const {
   return kept_;
 }
 
+Fence FakeNode::heard() const {
+  const std::scoped_lock lock(mutex_);
+  return heard_;
+}
+
+void FakeNode::Refuse(std::optional<Error> why) {
+  const std::scoped_lock lock(mutex_);
+  refusal_ = std::move(why);
+}
+
+Status FakeNode::Hear(const RpcCall& call) {
+  const std::scoped_lock lock(mutex_);
+  heard_ = call.peer.fence;
+  return refusal_ ? Status(Fail(*refusal_)) : Status();
+}
+
 Task<Result<RpcReply>> FakeNode::FillBlocks(RpcCall call) {
   proto::FillBlocksRequest request;
   Status parsed = ParseMessage(call.message, request);
@@ -141,6 +157,7 @@ Task<Result<RpcReply>> FakeNode::FillBlocks(RpcCall call) {
 Task<Result<RpcReply>> FakeNode::CheckBlocks(RpcCall call) {
   proto::CheckBlocksRequest request;
   Status parsed = ParseMessage(call.message, request);
+  if (parsed) parsed = Hear(call);
   if (!parsed) co_return Fail(parsed.error());
   proto::CheckBlocksReply reply;
   const auto bytes = static_cast<std::size_t>(request.blocks_size() + 7) / 8;
@@ -177,6 +194,7 @@ Task<Result<RpcReply>> FakeNode::DescribeBlocks(RpcCall call) {
 Task<Result<RpcReply>> FakeNode::EvictBlocks(RpcCall call) {
   proto::EvictBlocksRequest request;
   Status parsed = ParseMessage(call.message, request);
+  if (parsed) parsed = Hear(call);
   if (!parsed) co_return Fail(parsed.error());
   proto::EvictBlocksReply reply;
   if (holds_everything) {
@@ -230,7 +248,7 @@ Result<std::unique_ptr<Coordinator>> ClusterTest::TryToStart() {
   options.leadership = leadership;
   options.listen = "127.0.0.1:0";
   options.program = "forebay-coordinator test";
-  options.secret = secret;
+  options.secret = Secret(secret);
   options.membership = times;
   options.preload_patience = preload_patience;
   options.background_fill = background_fill;

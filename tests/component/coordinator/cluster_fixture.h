@@ -105,14 +105,21 @@ class FakeNode {
   google::protobuf::RepeatedPtrField<proto::ChangedObject> changed;
   bool holds_everything = false;
   std::uint64_t freed_bytes = 0;
+  /// From now on it answers this to kEvictBlocks and kCheckBlocks.
+  void Refuse(std::optional<Error> why);
+  /// As whoever asked last said.
+  Fence heard() const;
 
  private:
   Task<Result<RpcReply>> CheckBlocks(RpcCall call);
   Task<Result<RpcReply>> DescribeBlocks(RpcCall call);
   Task<Result<RpcReply>> EvictBlocks(RpcCall call);
   Task<Result<RpcReply>> FillBlocks(RpcCall call);
+  Status Hear(const RpcCall& call);
 
   mutable std::mutex mutex_;
+  Fence heard_;
+  std::optional<Error> refusal_;
   Fill fill_;
   Memory memory_;
   std::set<BlockId> kept_;

@@ -46,7 +46,7 @@ class TakeoverTest : public ClusterTest {
     options.credentials.role = proto::ROLE_COORDINATOR;
     options.credentials.id = "coordinator";
     options.credentials.program = "forebay-coordinator test";
-    options.credentials.secret = secret;
+    options.credentials.secret = Secret(secret);
     options.state_dir = dir / folder;
     options.leader = [this] { return leader_; };
     options.trouble = [] { return std::string("etcd does not answer"); };
@@ -261,6 +261,33 @@ TEST_F(OldCoordinatorTest, IsRefusedByItsNodesAndAlarms) {
   EXPECT_EQ(std::ranges::count(Alerts(), "coordinator_outdated"), 0);
 }
 
+// It need not hear of it: its nodes may report to the newer one alone.
+TEST_F(OldCoordinatorTest, IsToldByNodesThatRefuseWhatItAsks) {
+  StartCoordinator();
+  store.Put("p/a", 100);
+  MakeLink("data", "p/");
+  FakeNode node("n2", secret);
+  const auto registered = node.Register(address());
+  ASSERT_TRUE(registered.has_value());
+  proto::EvictTargetRequest evict;
+  evict.mutable_target()->set_text("data");
+  const auto ask = [&] {
+    return admin.Ask<proto::EvictTargetReply>(address(), Method::kEvictTarget, evict);
+  };
+  ASSERT_TRUE(ask().has_value());
+  EXPECT_EQ(node.heard(), FromProto(registered->fence())) << "as its answers to nodes say";
+  EXPECT_EQ(std::ranges::count(Alerts(), "coordinator_refused"), 0);
+  node.Refuse(Error{Code::kDenied, "this coordinator is an old one"});
+  const auto refused = ask();
+  ASSERT_TRUE(refused.has_value());
+  ASSERT_EQ(refused->nodes_size(), 1);
+  EXPECT_NE(refused->nodes(0).error().find("an old one"), std::string::npos);
+  EXPECT_EQ(std::ranges::count(Alerts(), "coordinator_refused"), 1);
+  node.Refuse(std::nullopt);
+  ASSERT_TRUE(ask().has_value());
+  EXPECT_EQ(std::ranges::count(Alerts(), "coordinator_refused"), 0);
+}
+
 // Two that were started from copies of one state count up to the same epoch.
 TEST_F(OldCoordinatorTest, ATwinFromACopyOfTheSameStateIsToldApart) {
   StartCoordinator();
@@ -298,7 +325,7 @@ TEST_F(TakeoverTest, EveryListLeadsToTheLeader) {
     options.credentials.role = proto::ROLE_CLIENT;
     options.credentials.id = "mount";
     options.credentials.program = "test";
-    options.credentials.secret = secret;
+    options.credentials.secret = Secret(secret);
     ClientPool pool(context, options, [] { return std::uint64_t{0}; }, [](std::uint64_t) {});
     Coordinators coordinators(pool, list);
     const proto::GetLinksRequest request;

@@ -31,7 +31,7 @@ class ClientFixture : public ::testing::Test {
     options.credentials.role = proto::ROLE_CLIENT;
     options.credentials.id = "test";
     options.credentials.program = "test";
-    options.credentials.secret = kTestSecret;
+    options.credentials.secret = Secret(kTestSecret);
     options.silence = silence;
     options.connect_timeout = silence;
     pool_ = std::make_unique<ClientPool>(

@@ -84,7 +84,7 @@ class MountTest : public ::testing::Test {
     keys["empty"] = 0;
     link_ = std::make_unique<SampleLink>("sample", std::move(keys), kBlockBytes);
     link_->BuildSnapshot(dir_ / "built.fbs");
-    const std::string secret = LoadOrCreateSecret().value();
+    const std::string secret(LoadOrCreateSecret().value().Reveal());
     coordinator_ = std::make_unique<FakeCoordinator>(secret);
     coordinator_->SetLink(link_->State(), ReadWholeFile(dir_ / "built.fbs").value());
     std::vector<NodeInfo> members;

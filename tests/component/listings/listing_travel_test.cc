@@ -38,7 +38,7 @@ class Mount {
     pool.credentials.role = proto::ROLE_CLIENT;
     pool.credentials.id = "mount";
     pool.credentials.program = "test 0";
-    pool.credentials.secret = secret;
+    pool.credentials.secret = Secret(secret);
     pool_ = std::make_unique<ClientPool>(
         io_.At(0), pool, [this] { return ring_.epoch(); }, [](std::uint64_t) {});
     refresher_ = std::make_unique<RingRefresher>(io_.At(0), *pool_, ring_,
@@ -126,7 +126,7 @@ class ListingTravelTest : public ClusterTest {
       options.node_id = name;
       options.local_socket = (dir / (name + ".sock")).string();
       options.program = "forebay-node test";
-      options.secret = secret;
+      options.secret = Secret(secret);
       options.threads = 1;
       node_metrics_.push_back(std::make_unique<Metrics>());
       auto node = Node::Start(std::move(options), NodeOrigin{.store = store, .interrupt = [] {}},

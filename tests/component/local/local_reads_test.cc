@@ -36,7 +36,7 @@ class LocalReadsTest : public NodeTest {
     options.credentials.role = proto::ROLE_CLIENT;
     options.credentials.id = "mount";
     options.credentials.program = "test 0";
-    options.credentials.secret = kTestSecret;
+    options.credentials.secret = Secret(kTestSecret);
     pool_ = std::make_unique<ClientPool>(
         threads_.At(0), options, [this] { return ring_.epoch(); }, [](std::uint64_t) {});
     refresher_ =

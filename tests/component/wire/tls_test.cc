@@ -151,7 +151,7 @@ TEST_F(WireTls, AServerWithoutCertificatesIsNotAsked) {
 TEST_F(WireTls, UnixSocketsNeedTheSecretAlone) {
   const fakes::TempDir folder;
   server_options_.credentials = With(proto::ROLE_NODE, cluster_.TrustOf(proto::ROLE_NODE, "s1"));
-  server_options_.credentials.secret = std::string(32, 's');
+  server_options_.credentials.secret = Secret(std::string(32, 's'));
   Serve(EchoCall, {"unix:" + (folder / "s.sock")});
   Connect(Who(proto::ROLE_CLIENT));
   EXPECT_EQ(AnswerOf(Call(1)), 1u);

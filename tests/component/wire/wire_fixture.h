@@ -27,7 +27,7 @@ inline Credentials Who(proto::Role role, std::string secret = std::string(32, 's
   Credentials credentials;
   credentials.role = role;
   credentials.program = "test " + std::to_string(role);
-  credentials.secret = std::move(secret);
+  credentials.secret = Secret(std::move(secret));
   return credentials;
 }
 

@@ -33,6 +33,7 @@ TEST_F(ClusterViewTest, ARestartKnowsWhatWasKnown) {
   const Uuid cluster = Uuid::Random();
   LinkSpec link = TestLink();
   link.origin.prefix = "data/\xFF/";
+  const Fence newest{.epoch = 7, .claim = Uuid::Random()};
   {
     ClusterView view;
     ASSERT_TRUE(view.KeepIn(file_).has_value()) << "no file yet is no error";
@@ -40,6 +41,7 @@ TEST_F(ClusterViewTest, ARestartKnowsWhatWasKnown) {
     view.SetCluster(cluster);
     view.SetLinks({link}, 5);
     view.OfferRing(TableOf(3));
+    ASSERT_TRUE(view.Believe(newest));
     ASSERT_TRUE(view.Keep().has_value());
   }
   ClusterView view;
@@ -50,6 +52,21 @@ TEST_F(ClusterViewTest, ARestartKnowsWhatWasKnown) {
   EXPECT_EQ(view.links_version(), 5u);
   EXPECT_EQ(view.ring_epoch(), 3u);
   EXPECT_EQ(view.ring()->nodes().size(), 1u);
+  EXPECT_EQ(view.fence(), newest);
+}
+
+TEST_F(ClusterViewTest, TheNewestCoordinatorAloneIsBelieved) {
+  ClusterView view;
+  const Fence first{.epoch = 5, .claim = Uuid::Random()};
+  const Fence twin{.epoch = 5, .claim = Uuid::Random()};
+  const Fence next{.epoch = 6, .claim = Uuid::Random()};
+  EXPECT_TRUE(view.Believe(first));
+  EXPECT_TRUE(view.Believe(first));
+  EXPECT_FALSE(view.Believe(twin)) << "from a copy of the same state";
+  EXPECT_FALSE(view.Believe({.epoch = 4, .claim = first.claim}));
+  EXPECT_TRUE(view.Believe(next));
+  EXPECT_FALSE(view.Believe(first));
+  EXPECT_EQ(view.fence(), next);
 }
 
 TEST_F(ClusterViewTest, ADamagedFileIsToldAndNothingOfItIsTaken) {

@@ -57,7 +57,7 @@ class RpcSessionTest : public ::testing::Test {
     options.listen = {"127.0.0.1:0"};
     options.credentials.role = proto::ROLE_COORDINATOR;
     options.credentials.program = "test";
-    options.credentials.secret = secret;
+    options.credentials.secret = Secret(secret);
     std::vector<MethodEntry> methods;
     methods.push_back({Method::kGetRing, RingAnswer});
     methods.push_back({Method::kStats, RefusedStats});
@@ -69,7 +69,7 @@ class RpcSessionTest : public ::testing::Test {
     EXPECT_TRUE(started.has_value()) << started.error().message;
     return server_->addresses().front();
   }
-  static std::string OwnSecret() { return LoadOrCreateSecret().value(); }
+  static std::string OwnSecret() { return std::string(LoadOrCreateSecret().value().Reveal()); }
 
   fakes::TempDir runtime_;
   IoPool io_{"server", 1};

@@ -22,7 +22,7 @@ struct Talk {
 
 Talk SampleTalk() {
   Talk talk;
-  talk.credentials.secret = std::string(32, 's');
+  talk.credentials.secret = Secret(std::string(32, 's'));
   talk.hello.set_version_min(1);
   talk.hello.set_version_max(1);
   talk.hello.set_role(proto::ROLE_CLIENT);
@@ -49,7 +49,7 @@ TEST(Proof, ChangesWithEverythingThatWasSaid) {
            !ProofMatches(server, ServerProof(other.credentials, other.hello, other.answer));
   };
   EXPECT_FALSE(changed([](Talk&) {}));
-  EXPECT_TRUE(changed([](Talk& talk) { talk.credentials.secret = std::string(32, 'x'); }));
+  EXPECT_TRUE(changed([](Talk& talk) { talk.credentials.secret = Secret(std::string(32, 'x')); }));
   EXPECT_TRUE(changed([](Talk& talk) { talk.hello.set_nonce(NewNonce()); }));
   EXPECT_TRUE(changed([](Talk& talk) { talk.answer.set_nonce(NewNonce()); }));
   EXPECT_TRUE(changed([](Talk& talk) { talk.hello.set_role(proto::ROLE_ADMIN); }));
@@ -60,25 +60,25 @@ TEST(Proof, ChangesWithEverythingThatWasSaid) {
   EXPECT_TRUE(changed([](Talk& talk) { talk.hello.set_peer_id("m2"); }));
 }
 
-class Secret : public ::testing::Test {
+class SecretFile : public ::testing::Test {
  protected:
   // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
-  Secret() { setenv("FOREBAY_RUNTIME_DIR", folder_.c_str(), 1); }
+  SecretFile() { setenv("FOREBAY_RUNTIME_DIR", folder_.c_str(), 1); }
   // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs any more
-  ~Secret() override { unsetenv("FOREBAY_RUNTIME_DIR"); }
+  ~SecretFile() override { unsetenv("FOREBAY_RUNTIME_DIR"); }
 
   const fakes::TempDir dir_;
   const std::string folder_ = dir_ / "run";
 };
 
-TEST_F(Secret, AllWhoStartAtOnceAgreeOnOne) {
+TEST_F(SecretFile, AllWhoStartAtOnceAgreeOnOne) {
   std::vector<std::string> secrets(8);
   std::vector<std::thread> threads;
   threads.reserve(secrets.size());
   for (std::string& secret : secrets) {
     threads.emplace_back([&secret] {
-      const Result<std::string> loaded = LoadOrCreateSecret();
-      secret = loaded ? *loaded : loaded.error().message;
+      const Result<Secret> loaded = LoadOrCreateSecret();
+      secret = loaded ? std::string(loaded->Reveal()) : loaded.error().message;
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -93,34 +93,34 @@ TEST_F(Secret, AllWhoStartAtOnceAgreeOnOne) {
       << "drafts are left";
 }
 
-TEST_F(Secret, OneThatOthersMayReadIsRefused) {
+TEST_F(SecretFile, OneThatOthersMayReadIsRefused) {
   ASSERT_TRUE(LoadOrCreateSecret().has_value());
   ASSERT_EQ(chmod((folder_ + "/secret").c_str(), 0644), 0);
-  const Result<std::string> loaded = LoadOrCreateSecret();
+  const Result<Secret> loaded = LoadOrCreateSecret();
   ASSERT_FALSE(loaded.has_value());
   EXPECT_EQ(loaded.error().code, Code::kDenied);
   EXPECT_NE(loaded.error().message.find(folder_), std::string::npos);
 }
 
-TEST_F(Secret, RootUsesTheOneOfTheUserToWhomItGaveTheDirectory) {
+TEST_F(SecretFile, RootUsesTheOneOfTheUserToWhomItGaveTheDirectory) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can give a directory away";
   constexpr uid_t kService = 65534;
   ASSERT_EQ(mkdir(folder_.c_str(), 0700), 0);
   ASSERT_EQ(chown(folder_.c_str(), kService, kService), 0);
-  const Result<std::string> made = LoadOrCreateSecret();
+  const Result<Secret> made = LoadOrCreateSecret();
   ASSERT_TRUE(made.has_value()) << made.error().message;
   struct stat info{};
   ASSERT_EQ(stat((folder_ + "/secret").c_str(), &info), 0);
   EXPECT_EQ(info.st_uid, kService) << "or the service could not read it";
-  EXPECT_EQ(LoadOrCreateSecret(), made);
+  EXPECT_TRUE(LoadOrCreateSecret() == made);
   // In a place where everybody makes directories it may be a stranger's.
   ASSERT_EQ(chmod(dir_.path().c_str(), 0777), 0);
-  const Result<std::string> strange = LoadOrCreateSecret();
+  const Result<Secret> strange = LoadOrCreateSecret();
   ASSERT_FALSE(strange.has_value());
   EXPECT_EQ(strange.error().code, Code::kDenied);
 }
 
-TEST_F(Secret, ADamagedOneIsSaidSo) {
+TEST_F(SecretFile, ADamagedOneIsSaidSo) {
   ASSERT_TRUE(LoadOrCreateSecret().has_value());
   std::ofstream(folder_ + "/secret") << "short";
   EXPECT_EQ(LoadOrCreateSecret().error().code, Code::kInvalid);
