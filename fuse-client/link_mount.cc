@@ -279,9 +279,7 @@ void LinkMount::KeepShown(const GenerationView& before) {
 }
 
 bool LinkMount::IsBehind(const proto::LinkState& link) const {
-  if (!link.has_generation() || link.spec().id() != namespace_.link.spec().id()) return false;
-  const std::uint64_t offered = link.generation().generation();
-  return offered != namespace_.link.generation().generation() && offered != refused_generation_;
+  return IsLater(link, namespace_.link) && link.generation().generation() != refused_generation_;
 }
 
 void LinkMount::Heed(const proto::LinkState& link) {

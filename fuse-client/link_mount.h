@@ -86,7 +86,7 @@ class LinkMount {
   /// directory. After an error Detach() and the rest of the way down are due all the same.
   Status Start();
 
-  /// The coordinator's `link` has another generation than the mount shows, which it could show.
+  /// The coordinator's `link` has a later generation than the mount shows, which it could show.
   bool IsBehind(const proto::LinkState& link) const;
   /// What the coordinator says of the link beside its generation: from where blocks are read.
   void Heed(const proto::LinkState& link);

@@ -72,6 +72,11 @@ Error NoSuchLink(const std::string& name) {
 
 }  // namespace
 
+bool IsLater(const proto::LinkState& offered, const proto::LinkState& shown) {
+  return offered.has_generation() && offered.spec().id() == shown.spec().id() &&
+         offered.generation().generation() > shown.generation().generation();
+}
+
 std::string FolderOf(const MountedNamespace& found) {
   return found.cluster_dir + "/" + UuidFromBytes(found.link.spec().id()).ToString();
 }

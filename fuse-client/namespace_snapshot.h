@@ -37,6 +37,11 @@ struct MountedNamespace {
   std::uint64_t link_blocks = 0;  ///< Of the whole link, where the snapshot is a part; else 0.
 };
 
+/// Whether `offered` is a later generation of the link that `shown` is. An earlier one is what a
+/// coordinator has that was started from an old copy of its state; a restored one begins above all
+/// that the lost one can have counted up to (coordinator/state_backup.h).
+bool IsLater(const proto::LinkState& offered, const proto::LinkState& shown);
+
 /// <cluster>/<link> below the state directory.
 std::string FolderOf(const MountedNamespace& found);
 

@@ -66,6 +66,26 @@ class NamespaceTest : public ClientFixture {
   std::unique_ptr<FakeCoordinator> coordinator_;
 };
 
+// What decides whether a mount follows.
+TEST(IsLater, ALinkGoesForwardAlone) {
+  proto::LinkState shown;
+  shown.mutable_spec()->set_id("0123456789abcdef");
+  shown.mutable_generation()->set_generation(7);
+  proto::LinkState offered = shown;
+  EXPECT_FALSE(IsLater(offered, shown));
+  offered.mutable_generation()->set_generation(6);
+  EXPECT_FALSE(IsLater(offered, shown)) << "of a coordinator with an old copy of its state";
+  offered.mutable_generation()->set_generation(8);
+  EXPECT_TRUE(IsLater(offered, shown));
+  offered.mutable_generation()->set_generation(1'767'409'436);
+  EXPECT_TRUE(IsLater(offered, shown)) << "of one whose state was restored";
+  offered.mutable_spec()->set_id("another link    ");
+  EXPECT_FALSE(IsLater(offered, shown)) << "of the same name";
+  offered = shown;
+  offered.clear_generation();
+  EXPECT_FALSE(IsLater(offered, shown)) << "not listed yet";
+}
+
 TEST_F(NamespaceTest, TheSnapshotIsFetchedOnceAndKept) {
   const auto first = Obtain();
   ASSERT_TRUE(first) << first.error().message;
