@@ -33,6 +33,11 @@ inline constexpr std::size_t kMaxConnections = 4096;       ///< Per listening pr
 inline constexpr std::size_t kMaxHalfOpenPerAddress = 64;  ///< Handshakes under way.
 inline constexpr std::size_t kMaxInFlightBytesPerConnection = 16
                                                               << 20;  ///< Replies not yet written.
+inline constexpr std::size_t kMaxCallsPerConnection = 4096;  ///< In work; a mount has some hundred.
+/// Of requests that wait for their answers; of a peer without a certificate, and per program.
+inline constexpr std::size_t kMaxRequestBytesPerConnection = 16 << 20;
+inline constexpr std::size_t kMaxRequestBytesOfStranger = 64 << 10;
+inline constexpr std::size_t kMaxRequestBytes = std::size_t{256} << 20;
 inline constexpr std::chrono::seconds kHandshakeTimeout{5};
 inline constexpr std::chrono::seconds kFirstFrameTimeout{5};  ///< After the handshake.
 inline constexpr std::chrono::seconds kIdleTimeout{60};

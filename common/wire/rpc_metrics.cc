@@ -12,6 +12,7 @@ void ReportRpc(const RpcServer::Counters& counters, MetricSamples& samples) {
   samples.Set(metric::kAdminActions, {"failed"}, number(counters.audited_failed));
   samples.Set(metric::kRpcRefused, {"handshake"}, number(counters.handshakes_refused));
   samples.Set(metric::kRpcRefused, {"request"}, number(counters.calls_denied));
+  samples.Set(metric::kRpcRefused, {"overload"}, number(counters.calls_overloaded));
   samples.Set(metric::kRpcRefused, {"frame"}, number(counters.protocol_errors));
 }
 

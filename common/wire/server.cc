@@ -291,7 +291,7 @@ void RpcServer::Impl::Stop(Deadline drain) {
 RpcServer::RpcServer(IoPool& pool, RpcServerOptions options, std::vector<MethodEntry> methods,
                      std::function<std::uint64_t()> epoch,
                      std::function<void(std::uint64_t)> on_newer_epoch) {
-  auto shared = std::make_shared<ServerShared>();
+  auto shared = std::make_shared<ServerShared>(options.max_request_bytes);
   shared->options = std::move(options);
   for (MethodEntry& entry : methods) {
     const Method method = entry.method;
@@ -311,5 +311,7 @@ const std::vector<std::string>& RpcServer::addresses() const { return impl_->add
 void RpcServer::Stop(Deadline drain) { impl_->Stop(drain); }
 
 const RpcServer::Counters& RpcServer::counters() const { return impl_->shared().counters; }
+
+std::size_t RpcServer::request_bytes() const { return impl_->shared().room.taken(); }
 
 }  // namespace forebay

@@ -29,6 +29,7 @@ struct RpcServerOptions {
   Reach reach = Reach::kThisMachine;  ///< Of `listen`; without certificates.
   Credentials credentials;
   std::size_t max_connections = kMaxConnections;  ///< Those whose handshake is under way included.
+  std::size_t max_request_bytes = kMaxRequestBytes;  ///< Of requests in work, all connections.
   Duration handshake_timeout = kHandshakeTimeout;
   Duration first_frame_timeout = kFirstFrameTimeout;  ///< After the handshake.
 };
@@ -64,11 +65,15 @@ class RpcServer {
     std::atomic<std::uint64_t> calls{0};
     std::atomic<std::uint64_t> calls_in_flight{0};
     std::atomic<std::uint64_t> calls_denied{0};  ///< Method not allowed for the role, or unknown.
+    /// Too many calls, or too large ones, waited for their answers.
+    std::atomic<std::uint64_t> calls_overloaded{0};
     std::atomic<std::uint64_t> audited_done{0};  ///< Actions of administrators (audit.h).
     std::atomic<std::uint64_t> audited_failed{0};
     std::atomic<std::uint64_t> protocol_errors{0};  ///< Frames that closed their connection.
   };
   const Counters& counters() const;
+  /// Of requests in work.
+  std::size_t request_bytes() const;
 
  private:
   class Impl;

@@ -20,8 +20,6 @@
 namespace forebay {
 namespace {
 
-// Calls of one connection that may be in work at once; a mount keeps some hundred.
-constexpr std::size_t kMaxCallsPerConnection = 4096;
 constexpr std::chrono::hours kLongestDeadline{48};
 // A machine that joins asks once.
 constexpr std::chrono::seconds kStrangerStays{30};
@@ -117,12 +115,20 @@ void ServerConnection::OnFrame(InFrame frame) {
 
 Task<Result<RpcReply>> ServerConnection::Refuse(Error why) { co_return Fail(std::move(why)); }
 
+/// What a peer asks is kept until it is answered: of one peer, and of all of them, it is bounded.
+bool ServerConnection::HasRoom(ActiveCall& call, std::size_t bytes) {
+  const std::size_t most =
+      IsStranger() ? kMaxRequestBytesOfStranger : kMaxRequestBytesPerConnection;
+  const bool fits = calls_.size() < kMaxCallsPerConnection && bytes <= most - request_bytes_;
+  if (!fits || !shared_->room.Take(bytes)) return false;
+  call.bytes = bytes;
+  request_bytes_ += bytes;
+  return true;
+}
+
 Task<Result<RpcReply>> ServerConnection::Handle(const FrameHeader& header, std::string message) {
   if (shared_->draining.load(std::memory_order_acquire)) {
     return Refuse(Error{Code::kUnavailable, shared_->options.credentials.program + " is stopping"});
-  }
-  if (calls_.size() >= kMaxCallsPerConnection) {
-    return Refuse(Error{Code::kOverloaded, "too many calls on this connection wait for an answer"});
   }
   auto entry = shared_->methods.find(header.method);
   const RpcRule* rule = RuleOf(header.method);
@@ -167,7 +173,11 @@ void ServerConnection::OnRequest(InFrame frame) {
   call->audited = rule != nullptr && IsAudited(*rule, peer_.role);
   if (call->audited && rule->effect != Effect::kChangesAndSays)
     call->said = DescribeAudited(*rule, peer_, frame.message);
-  Task<Result<RpcReply>> handling = Handle(frame.header, std::move(frame.message));
+  const bool has_room = HasRoom(*call, frame.message.size());
+  if (!has_room) shared_->counters.calls_overloaded.fetch_add(1, std::memory_order_relaxed);
+  Task<Result<RpcReply>> handling =
+      has_room ? Handle(frame.header, std::move(frame.message))
+               : Refuse(Error{Code::kOverloaded, "too many requests wait for an answer"});
   call->next_pending = Clock::now() + kPendingAfter;
   calls_.emplace(id, call);
   connection_->Wake();
@@ -205,6 +215,8 @@ void ServerConnection::OnEnd(std::uint64_t id, const ActiveCall& call, std::exce
                              Result<RpcReply> result) {
   shared_->counters.calls_in_flight.fetch_sub(1, std::memory_order_relaxed);
   calls_.erase(id);
+  request_bytes_ -= call.bytes;
+  shared_->room.Give(call.bytes);
   if (escaped) {
     Error why = Escaped(escaped);
     if (why.code == Code::kInternal)

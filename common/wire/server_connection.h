@@ -11,17 +11,21 @@
 #include "common/base/deadline.h"
 #include "common/wire/connection.h"
 #include "common/wire/half_open.h"
+#include "common/wire/request_room.h"
 #include "common/wire/server.h"
 
 namespace forebay {
 
 /// What the connections of one server share. Thread-safe; outlives them.
 struct ServerShared {
+  explicit ServerShared(std::size_t max_request_bytes) : room(max_request_bytes) {}
+
   RpcServerOptions options;
   std::unordered_map<Method, MethodEntry> methods;
   std::function<std::uint64_t()> epoch;
   std::function<void(std::uint64_t)> on_newer_epoch;
   RpcServer::Counters counters;
+  RequestRoom room;
   std::atomic<bool> draining{false};
 };
 
@@ -42,6 +46,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   struct ActiveCall {
     asio::cancellation_signal cancel;
     TimePoint next_pending;
+    std::size_t bytes = 0;  ///< Of the request, which is kept until the call ends.
     bool audited = false;
     std::string said;  ///< What the log will say when it has ended; "" = the handler says it.
   };
@@ -60,6 +65,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   bool EndIfRefused();
   bool IsStranger() const { return peer_.role == proto::ROLE_STRANGER; }
   static Task<Result<RpcReply>> Refuse(Error why);
+  bool HasRoom(ActiveCall& call, std::size_t bytes);
   Task<Result<RpcReply>> Handle(const FrameHeader& header, std::string message);
 
   const std::shared_ptr<ServerShared> shared_;
@@ -71,6 +77,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   bool denied_ = false;       // said so already
   std::uint64_t looked_ = 0;  // Standing::revision at which the peer was looked at
   std::unordered_map<std::uint64_t, std::shared_ptr<ActiveCall>> calls_;
+  std::size_t request_bytes_ = 0;  // of calls_
 };
 
 }  // namespace forebay
