@@ -72,6 +72,21 @@ class Packages(unittest.TestCase):
         credentials = self.roots["forebay"] / "etc/forebay/aws-credentials"
         self.assertEqual(credentials.stat().st_mode & 0o777, 0o600)
 
+    def test_a_purge_takes_the_key_of_the_authority_and_a_removal_does_not(self):
+        control, tools, said = self.folder / "purged", self.folder / "tools", self.folder / "said"
+        run("dpkg-deb", "-e", self.packages["forebay"], control)
+        tools.mkdir()
+        for tool in ("rm", "rmdir", "systemctl"):
+            (tools / tool).write_text(f'#!/bin/sh\necho {tool} "$@" >> {said}\n')
+            (tools / tool).chmod(0o755)
+        for action, goes in (("remove", False), ("purge", True)):
+            said.write_text("")
+            run("/bin/sh", control / "postrm", action, env={"PATH": str(tools)})
+            removed = [word for line in said.read_text().splitlines() if line.startswith("rm ") for word in line.split()]
+            for path in ("/etc/forebay/trust", "/var/lib/forebay", "/var/cache/forebay"):
+                self.assertEqual(path in removed, goes, (action, path))
+            self.assertEqual("rmdir --ignore-fail-on-non-empty /etc/forebay" in said.read_text(), goes)
+
     def test_the_programs_accept_it(self):
         root = self.roots["forebay"]
         for program in ("forebay-coordinator", "forebay-node"):
