@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "common/base/config_values.h"
+#include "common/base/executors.h"
 #include "common/base/files.h"
 #include "common/base/host_port.h"
 #include "common/base/version.h"
@@ -29,6 +30,8 @@ namespace forebay {
 namespace {
 
 constexpr std::chrono::seconds kJoinWithin{10};
+// While others ask to join, too.
+constexpr std::chrono::milliseconds kJoinPause{300};
 
 Task<Result<RpcReply>> AskToJoin(ClientPool* pool, std::string address, proto::JoinRequest request,
                                  const Secret* secret) {
@@ -36,8 +39,12 @@ Task<Result<RpcReply>> AskToJoin(ClientPool* pool, std::string address, proto::J
   Result<std::string> channel = co_await pool->Channel(address, deadline);
   if (!channel) co_return Fail(channel.error());
   request.set_proof(JoinProof(*secret, *channel, request.request()));
-  Result<RpcReply> reply = co_await pool->Call(address, Method::kJoin, request, deadline);
-  co_return reply;
+  for (;;) {
+    Result<RpcReply> reply = co_await pool->Call(address, Method::kJoin, request, deadline);
+    const bool crowded = !reply && reply.error().code == Code::kOverloaded;
+    if (!crowded || deadline.Expired()) co_return reply;
+    co_await SleepFor(kJoinPause);
+  }
 }
 
 Result<RpcReply> RunJoin(const std::string& address, const proto::JoinRequest& request,

@@ -1,11 +1,15 @@
 #include "coordinator/trust_service.h"
 
-#include <spdlog/spdlog.h>
+#include <fmt/format.h>
 
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "common/base/wall_clock.h"
 #include "common/model/limits.h"
+#include "common/wire/audit.h"
+#include "common/wire/rpc_rules.h"
 
 namespace forebay {
 
@@ -26,6 +30,18 @@ std::vector<MethodEntry> TrustService::Methods() {
 }
 
 Task<Result<RpcReply>> TrustService::Join(RpcCall call) {
+  if (!brake_.MayAsk(Clock::now())) {
+    const Error later{Code::kOverloaded, "too many machines ask to join: try again in a moment"};
+    AuditJoin(call, Fail(later));
+    co_return Fail(later);
+  }
+  Result<proto::JoinReply> reply = co_await Redeem(call);
+  AuditJoin(call, reply ? Status() : Fail(reply.error()));
+  if (!reply) co_return Fail(reply.error());
+  co_return ReplyWith(*reply);
+}
+
+Task<Result<proto::JoinReply>> TrustService::Redeem(const RpcCall& call) {
   proto::JoinRequest request;
   Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
@@ -33,11 +49,17 @@ Task<Result<RpcReply>> TrustService::Join(RpcCall call) {
     return tokens_.Redeem(request, channel, UnixSeconds());
   };
   Result<proto::JoinReply> reply = co_await offload_.Run(std::move(redeem));
-  if (!reply) {
-    spdlog::warn("a machine may not join: {}", reply.error().message);
-    co_return Fail(reply.error());
-  }
-  co_return ReplyWith(*reply);
+  co_return reply;
+}
+
+/// Whoever joins has a line of the audit; those who may not could fill the disk with theirs.
+void TrustService::AuditJoin(const RpcCall& call, const Status& outcome) {
+  const std::optional<std::uint64_t> unsaid =
+      outcome ? std::optional<std::uint64_t>(0) : brake_.MaySay(Clock::now());
+  if (!unsaid) return;
+  std::string what = DescribeAudited(*RuleOf(Method::kJoin), call.peer, call.message);
+  if (*unsaid > 0) what += fmt::format(" (and {} like it that have no line)", *unsaid);
+  LogAudited(what, outcome ? Result<RpcReply>() : Fail(outcome.error()));
 }
 
 Task<Result<RpcReply>> TrustService::CreateToken(RpcCall call) {

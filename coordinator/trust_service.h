@@ -4,6 +4,7 @@
 
 #include "common/base/offload.h"
 #include "common/wire/server.h"
+#include "coordinator/join_brake.h"
 #include "coordinator/link_registry.h"
 #include "coordinator/token_book.h"
 #include "coordinator/trust_book.h"
@@ -30,6 +31,8 @@ class TrustService {
 
  private:
   Task<Result<RpcReply>> Join(RpcCall call);
+  Task<Result<proto::JoinReply>> Redeem(const RpcCall& call);
+  void AuditJoin(const RpcCall& call, const Status& outcome);
   Task<Result<RpcReply>> CreateToken(RpcCall call);
   Task<Result<RpcReply>> ListTokens(RpcCall call);
   Task<Result<RpcReply>> RevokeToken(RpcCall call);
@@ -41,6 +44,7 @@ class TrustService {
   TrustBook& members_;
   LinkRegistry& links_;
   Offload& offload_;
+  JoinBrake brake_{Clock::now()};  // on the event loop
 };
 
 }  // namespace forebay

@@ -70,7 +70,7 @@ constexpr auto kRules = std::to_array<RpcRule>({
     {Method::kListMembers, "ListMembers", kAdmins, kCoordinator, kLooks},
     {Method::kRevokeMember, "RevokeMember", kAdmins, kCoordinator},
     {Method::kRenew, "Renew", kReaders, kCoordinator, kLooks},
-    {Method::kJoin, "Join", kStrangers, kCoordinator},
+    {Method::kJoin, "Join", kStrangers, kCoordinator, Effect::kChangesAndSays},
 });
 
 }  // namespace
