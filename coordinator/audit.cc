@@ -1,8 +1,8 @@
 #include "coordinator/audit.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
+#include "common/base/log.h"
 #include "common/s3/list_parser.h"
 
 namespace forebay {
@@ -32,7 +32,7 @@ std::string WhoAsks(const PeerIdentity& peer) {
 }
 
 void Audit(const PeerIdentity& peer, const std::string& what, const std::string& outcome) {
-  spdlog::info("audit: {}: {}: {}", WhoAsks(peer), what, outcome);
+  LogAlways(LogLevel::kInfo, fmt::format("audit: {}: {}: {}", WhoAsks(peer), what, outcome));
 }
 
 }  // namespace forebay

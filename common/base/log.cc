@@ -67,4 +67,12 @@ Result<std::unique_ptr<Log>> Log::Start(const LogOptions& options, const std::st
   return std::make_unique<SpdlogLog>(std::move(file));
 }
 
+void LogAlways(LogLevel level, std::string_view line) {
+  // The same sinks behind another level.
+  const std::shared_ptr<spdlog::logger> log = spdlog::default_logger();
+  const std::shared_ptr<spdlog::logger> all = log->clone(log->name());
+  all->set_level(spdlog::level::trace);
+  all->log(SpdlogLevel(level), spdlog::string_view_t(line.data(), line.size()));
+}
+
 }  // namespace forebay

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "common/base/result.h"
 
@@ -17,6 +18,10 @@ struct LogOptions {
   LogFormat format = LogFormat::kText;
   std::string file;  ///< "" = standard error.
 };
+
+/// Writes `line` to the process's log, whatever the level that was asked for: an audit that a level
+/// can switch off is none. `level` is what the line is marked with. Any thread.
+void LogAlways(LogLevel level, std::string_view line);
 
 /// The process's log: makes spdlog's default logger write one line for each message, to standard
 /// error, to a file, or to the system's log. Keys of objects are raw bytes that a stranger chose:

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/wire_format_lite.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <array>
 #include <optional>
 
+#include "common/base/log.h"
 #include "common/base/log_lines.h"
 #include "common/trust/identity.h"
 
@@ -74,6 +74,8 @@ constexpr auto kFields = std::to_array<Field>({
     {Method::kRestore, 1, "upload"},
     {Method::kCancelTask, 1, "task"},
     {Method::kRetryTask, 1, "task"},
+    {Method::kUploadNames, 1, "upload"},
+    {Method::kUploadNames, 2, "offset"},
     {Method::kPreload, 1, "target", Form::kTarget},
     {Method::kPreload, 5, "bytes_per_s"},
     {Method::kPreload, 7, "dry_run"},
@@ -191,9 +193,9 @@ std::string DescribeAudited(const RpcRule& rule, const PeerIdentity& peer,
 
 void LogAudited(const std::string& what, const Result<RpcReply>& outcome) {
   if (outcome) {
-    spdlog::info("audit: {}: done", what);
+    LogAlways(LogLevel::kInfo, fmt::format("audit: {}: done", what));
   } else {
-    spdlog::warn("audit: {}: failed: {}", what, outcome.error().message);
+    LogAlways(LogLevel::kWarn, fmt::format("audit: {}: failed: {}", what, outcome.error().message));
   }
 }
 

@@ -19,7 +19,7 @@ bool IsAudited(const RpcRule& rule, proto::Role caller);
 std::string DescribeAudited(const RpcRule& rule, const PeerIdentity& peer,
                             std::string_view message);
 
-/// The line: `what` and "done", or why not.
+/// The line: `what` and "done", or why not. Whatever the log level.
 void LogAudited(const std::string& what, const Result<RpcReply>& outcome);
 
 }  // namespace forebay

@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "common/wire/rpc_rules.h"
 #include "tests/component/wire/wire_fixture.h"
 #include "tests/fakes/test_cluster.h"
 
@@ -34,14 +35,16 @@ class AuditedCalls : public WireFixture {
     return log_.str();
   }
 
-  void ServeBoth() {
+  void ServeBoth() { ServeAs(proto::ROLE_NODE, {Method::kEvictBlocks, Method::kReadBlock}); }
+
+  void ServeAs(proto::Role role, const std::vector<Method>& served) {
     server_io_.Start();
     RpcServerOptions options = server_options_;
     options.listen = {"127.0.0.1:0"};
-    options.credentials = WhoIs(proto::ROLE_NODE, "s1");
+    options.credentials = WhoIs(role, "s1");
     std::vector<MethodEntry> methods;
-    methods.push_back({Method::kEvictBlocks, EvenAlone});
-    methods.push_back({Method::kReadBlock, EvenAlone});
+    methods.reserve(served.size());
+    for (const Method method : served) methods.push_back({method, EvenAlone});
     server_ = std::make_unique<RpcServer>(
         server_io_, options, std::move(methods), [] { return std::uint64_t{1}; },
         [](std::uint64_t) {});
@@ -83,6 +86,49 @@ TEST_F(AuditedCalls, EachActionIsALineWithItsOutcomeAndIsCounted) {
   EXPECT_THAT(log, HasSubstr("EvictBlocks"));
   EXPECT_THAT(log, HasSubstr(": failed: that is odd"));
   EXPECT_THAT(log, Not(HasSubstr("ReadBlock"))) << "that only looks";
+}
+
+class AuditedBy : public AuditedCalls, public testing::WithParamInterface<proto::Role> {};
+
+// Every request of the table that an administrator may make and that does not only look; those
+// whose handler writes the line itself are looked at where the handler is.
+TEST_P(AuditedBy, EachRequestThatChangesSomethingIsALine) {
+  std::vector<const RpcRule*> rules;
+  std::vector<Method> methods;
+  for (const RpcRule& rule : AllRules()) {
+    if (!rule.servers.Has(GetParam()) || !rule.callers.Has(proto::ROLE_ADMIN)) continue;
+    rules.push_back(&rule);
+    methods.push_back(rule.method);
+  }
+  ServeAs(GetParam(), methods);
+  Connect(WhoIs(proto::ROLE_ADMIN, "ann"));
+  for (const Method method : methods) ASSERT_TRUE(Call(2, method).has_value());
+  const std::string log = Log();
+  std::size_t audited = 0;
+  for (const RpcRule* rule : rules) {
+    const std::string line = "): " + std::string(rule->name);
+    const bool has_line =
+        log.find(line + " ") != std::string::npos || log.find(line + ":") != std::string::npos;
+    EXPECT_EQ(has_line, rule->effect == Effect::kChanges) << rule->name << "\n" << log;
+    audited += rule->effect == Effect::kLooks ? 0 : 1;
+  }
+  EXPECT_EQ(server_->counters().audited_done.load(), audited);
+}
+
+INSTANTIATE_TEST_SUITE_P(Server, AuditedBy,
+                         testing::Values(proto::ROLE_NODE, proto::ROLE_COORDINATOR));
+
+TEST_F(AuditedCalls, NoLogLevelSwitchesThemOff) {
+  ServeBoth();
+  spdlog::set_level(spdlog::level::err);
+  Connect(WhoIs(proto::ROLE_ADMIN, "ann"));
+  ASSERT_TRUE(Call(2, Method::kEvictBlocks).has_value());
+  ASSERT_FALSE(Call(3, Method::kEvictBlocks).has_value());
+  spdlog::info("a line of that level");
+  const std::string log = Log();
+  EXPECT_THAT(log, HasSubstr("EvictBlocks 3=2: done"));
+  EXPECT_THAT(log, HasSubstr(": failed: that is odd"));
+  EXPECT_THAT(log, Not(HasSubstr("a line of that level"))) << "the level holds for the rest";
 }
 
 TEST_F(AuditedCalls, AnActionOfAnotherRoleIsRefusedAndSaidOnce) {

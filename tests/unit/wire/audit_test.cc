@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+#include <string_view>
+
 #include "proto/coordinator.pb.h"
 
 namespace forebay {
@@ -73,6 +76,19 @@ TEST(AuditTest, AMessageThatIsNoneIsSurvived) {
   for (int first = 0; first < 256; ++first) {
     const std::string bytes = {static_cast<char>(first), '\x7f', '\xff', '\xff', '\x01'};
     EXPECT_THAT(DescribeAudited(*RuleOf(Method::kEvictTarget), peer, bytes), HasSubstr("Evict"));
+  }
+}
+
+// Whoever adds a request for administrators decides here whether it only looks.
+TEST(AuditTest, AllThatAdministratorsMayAskButTheseIsAudited) {
+  const std::set<std::string_view> looks = {
+      "ReadBlock", "PrefetchBlock", "CheckBlocks",  "VerifyBlocks", "DescribeBlocks",
+      "GetRing",   "GetLinks",      "ReadSnapshot", "GetLeader",    "DescribeJob",
+      "GetTask",   "ListTarget",    "CheckTarget",  "Stats",        "Explain",
+      "ListPins",  "ListTasks",     "ListTokens",   "ListMembers",  "Renew"};
+  for (const RpcRule& rule : AllRules()) {
+    if (!rule.callers.Has(proto::ROLE_ADMIN)) continue;
+    EXPECT_EQ(IsAudited(rule, proto::ROLE_ADMIN), !looks.contains(rule.name)) << rule.name;
   }
 }
 
