@@ -99,21 +99,19 @@ std::string AsOthersReach(const std::string& address) {
   return HostPort{host, place->port}.ToString();
 }
 
-Result<MemberProof> Join(const std::string& address, const std::string& text,
+Result<MemberProof> Join(const std::string& address, const JoinToken& token,
                          const std::string& role, const std::string& id) {
-  Result<JoinToken> token = JoinToken::Parse(text);
-  if (!token) return Fail(token.error());
   Result<PrivateKey> key = PrivateKey::Generate();
   if (!key) return Fail(key.error());
   Result<std::string> certificate_request = MakeRequest(*key);
   if (!certificate_request) return Fail(certificate_request.error());
   proto::JoinRequest request;
-  request.set_token_id(token->id);
+  request.set_token_id(token.id);
   request.set_request(*certificate_request);
   request.set_id(id);
   request.set_role(role);
   request.set_clock_unix_s(UnixSeconds());
-  Result<RpcReply> answer = RunJoin(address, request, *token);
+  Result<RpcReply> answer = RunJoin(address, request, token);
   if (!answer) return Fail(answer.error());
   proto::JoinReply reply;
   Status parsed = ParseMessage(answer->message, reply);
@@ -125,7 +123,7 @@ Result<MemberProof> Join(const std::string& address, const std::string& text,
   Result<Identity> self = certificate->Member();
   if (!self) return Fail(self.error());
   const bool pinned = std::ranges::any_of(*authorities, [&](const Certificate& each) {
-    return each.KeyHash() == token->authority_hash;
+    return each.KeyHash() == token.authority_hash;
   });
   if (!pinned || !certificate->Fits(*key))
     return Fail(Code::kCorrupt, "the coordinator's answer does not fit the token or the key");

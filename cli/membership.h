@@ -4,6 +4,7 @@
 
 #include "cli/options.h"
 #include "common/base/result.h"
+#include "common/trust/join_token.h"
 #include "common/trust/trust_folder.h"
 
 namespace forebay {
@@ -20,10 +21,10 @@ std::string HostAsId();
 /// A loopback address with this host's name instead: what other machines may be told.
 std::string AsOthersReach(const std::string& address);
 
-/// Asks the coordinator at `address` for a certificate with the token `text` and answers what to
-/// keep; the key is made here. `role` "" = the token's. Changes nothing on this machine. kInvalid:
-/// no token, a wrong clock, id or role; kDenied: the token is not good, or that is another cluster.
-Result<MemberProof> Join(const std::string& address, const std::string& text,
+/// Asks the coordinator at `address` for a certificate with `token` and answers what to keep; the
+/// key is made here. `role` "" = the token's. Changes nothing on this machine. kInvalid: a wrong
+/// clock, id or role; kDenied: the token is not good, or that is another cluster.
+Result<MemberProof> Join(const std::string& address, const JoinToken& token,
                          const std::string& role, const std::string& id);
 
 /// Writes `forebay.toml` beside the trust folder, with where the coordinator is, unless there is

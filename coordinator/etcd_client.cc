@@ -136,23 +136,24 @@ std::string EtcdClient::Endpoints() const {
   return fmt::format("{}", fmt::join(options_.endpoints, ", "));
 }
 
-std::string EtcdClient::Token() const {
+Secret EtcdClient::Token() const {
   const std::scoped_lock lock(mutex_);
   return token_;
 }
 
 Status EtcdClient::Authenticate(const std::string& endpoint, Deadline deadline) {
-  Result<std::string> password = ReadWholeFile(options_.password_file);
-  if (!password) return Fail(Code::kDenied, password.error().message);
-  while (password->ends_with('\n')) password->pop_back();
+  Result<std::string> text = ReadWholeFile(options_.password_file);
+  if (!text) return Fail(Code::kDenied, text.error().message);
+  while (text->ends_with('\n')) text->pop_back();
+  const Secret password(std::move(*text));
   json::object body;
   body["name"] = Text(options_.user);
-  body["password"] = Text(*password);
+  body["password"] = Text(password.Reveal());
   Result<EtcdHttp::Answer> answer =
-      http_.Post(endpoint, "/v3/auth/authenticate", json::serialize(body), "", deadline);
+      http_.Post(endpoint, "/v3/auth/authenticate", json::serialize(body), Secret(), deadline);
   if (!answer) return Fail(answer.error());
   Result<json::object> reply = Parsed(answer->body);
-  const std::string token = reply ? TextAt(*reply, "token") : "";
+  Secret token(reply ? TextAt(*reply, "token") : "");
   if (answer->status != 200 || token.empty()) {
     return Fail(Code::kDenied,
                 fmt::format("etcd does not let user '{}' in ({}): check --etcd-user and the "
@@ -161,7 +162,7 @@ Status EtcdClient::Authenticate(const std::string& endpoint, Deadline deadline) 
                             options_.password_file));
   }
   const std::scoped_lock lock(mutex_);
-  token_ = token;
+  token_ = std::move(token);
   return {};
 }
 

@@ -11,6 +11,7 @@
 
 #include "common/base/deadline.h"
 #include "common/base/result.h"
+#include "common/base/secret.h"
 #include "coordinator/etcd_http.h"
 
 namespace forebay {
@@ -95,14 +96,14 @@ class EtcdClient {
   Result<boost::json::object> RangePage(const std::string& key, const std::string& end,
                                         std::int64_t revision, std::uint64_t limit, bool keys_only);
   Status Authenticate(const std::string& endpoint, Deadline deadline);
-  std::string Token() const;
+  Secret Token() const;
   Error Refused(long status, const std::string& body, bool& try_next, bool& log_in) const;
 
   const EtcdOptions options_;
   EtcdHttp http_;
   std::atomic<std::size_t> current_{0};  // the endpoint that answered last
   mutable std::mutex mutex_;
-  std::string token_;  // guarded by mutex_; of etcd's authentication
+  Secret token_;  // guarded by mutex_; of etcd's authentication
 };
 
 }  // namespace forebay

@@ -51,10 +51,10 @@ Error FailureOf(CURLcode code, const std::string& detail, const std::string& end
 }
 
 struct HeaderList {
-  explicit HeaderList(const std::string& token) {
+  explicit HeaderList(const Secret& token) {
     Add("Content-Type: application/json");
     Add("Expect:");  // no round trip before the body
-    if (!token.empty()) Add("Authorization: " + token);
+    if (!token.empty()) Add("Authorization: " + std::string(token.Reveal()));
   }
   ~HeaderList() { curl_slist_free_all(list); }
   HeaderList(const HeaderList&) = delete;
@@ -102,7 +102,7 @@ void EtcdHttp::Configure(void* handle, Deadline deadline) const {
 }
 
 Result<EtcdHttp::Answer> EtcdHttp::Post(const std::string& endpoint, const std::string& path,
-                                        const std::string& body, const std::string& token,
+                                        const std::string& body, const Secret& token,
                                         Deadline deadline,
                                         const std::function<bool(std::string_view)>& enough) {
   std::unique_ptr<void, decltype(&curl_easy_cleanup)> owned(TakeHandle(), curl_easy_cleanup);

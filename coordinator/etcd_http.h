@@ -8,6 +8,7 @@
 
 #include "common/base/deadline.h"
 #include "common/base/result.h"
+#include "common/base/secret.h"
 
 namespace forebay {
 
@@ -39,7 +40,7 @@ class EtcdHttp {
   /// answers that are streams. kUnavailable: nobody there, or silent until `deadline`; the message
   /// names the endpoint. kDenied: the certificates do not fit.
   Result<Answer> Post(const std::string& endpoint, const std::string& path, const std::string& body,
-                      const std::string& token, Deadline deadline,
+                      const Secret& token, Deadline deadline,
                       const std::function<bool(std::string_view)>& enough = {});
 
  private:

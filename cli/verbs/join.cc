@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <istream>
 #include <ostream>
+#include <utility>
 #include <vector>
 
 #include "cli/json.h"
@@ -38,7 +39,8 @@ class JoinVerb final : public Verb {
     const TrustFolder folder(trust_dir_);
     Status fits = CheckSameCluster(folder);
     if (!fits) return std::unexpected(Failure(fits.error()));
-    Result<MemberProof> member = Join(address_, token_, role_, id_.empty() ? HostAsId() : id_);
+    Result<MemberProof> member =
+        Join(address_, joined_with_, role_, id_.empty() ? HostAsId() : id_);
     if (!member) return std::unexpected(Failure(member.error().Within("joining " + address_)));
     Status saved = folder.Save(*member);
     if (!saved) return std::unexpected(Failure(saved.error()));
@@ -57,26 +59,29 @@ class JoinVerb final : public Verb {
   Status Check(const Console& console) {
     if (token_.empty()) return Fail(Code::kInvalid, "--token is missing");
     if (token_ == "-") std::getline(console.in, token_);
+    const Secret text(std::exchange(token_, {}));
     if (!trust_dir_.starts_with('/'))
       return Fail(Code::kInvalid, "--trust-dir needs an absolute path");
     if (!role_.empty() && RoleOfWord(role_) == proto::ROLE_UNKNOWN)
       return Fail(Code::kInvalid, "\"" + role_ + "\" is no role: client, node or admin");
     const Result<HostPort> place = HostPort::Parse(address_);
-    return place ? Status() : Fail(place.error());
+    if (!place) return Fail(place.error());
+    Result<JoinToken> token = JoinToken::Parse(text.Reveal());
+    if (!token) return Fail(token.error());
+    joined_with_ = std::move(*token);
+    return {};
   }
 
   /// A certificate of one cluster beside another's authority would be believed by nobody. Before
   /// the token is used.
   Status CheckSameCluster(const TrustFolder& folder) const {
-    Result<JoinToken> token = JoinToken::Parse(token_);
-    if (!token) return Fail(token.error());
     Result<bool> exists = folder.Exists();
     if (!exists) return Fail(exists.error());
     if (!*exists) return {};
     Result<std::vector<Certificate>> authorities = folder.LoadAuthorities();
     if (!authorities) return Fail(authorities.error());
     const bool same = std::ranges::any_of(*authorities, [&](const Certificate& each) {
-      return each.KeyHash() == token->authority_hash;
+      return each.KeyHash() == joined_with_.authority_hash;
     });
     if (same) return {};
     return Fail(Code::kInvalid, folder.path() + " belongs to another cluster than the token: " +
@@ -105,7 +110,8 @@ class JoinVerb final : public Verb {
   }
 
   std::string address_;
-  std::string token_;
+  std::string token_;  // until Check
+  JoinToken joined_with_;
   std::string role_;
   std::string id_;
   std::string trust_dir_;

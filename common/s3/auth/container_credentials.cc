@@ -30,16 +30,16 @@ std::string AuthorityOf(const std::string& url) {
   return url.substr(0, url.find_first_of("/?#", scheme + 3));
 }
 
-std::expected<std::string, NoCredentials> TokenOf(const AwsEnvironment& environment) {
-  std::string token;
+std::expected<Secret, NoCredentials> TokenOf(const AwsEnvironment& environment) {
+  Secret token;
   if (const std::optional<std::string> file = environment.Get(kTokenFile)) {
-    std::expected<std::string, NoCredentials> read = ReadTokenFile(*file);
+    std::expected<Secret, NoCredentials> read = ReadTokenFile(*file);
     if (!read) return read;
     token = *std::move(read);
   } else {
-    token = environment.Get(kToken).value_or("");
+    token = Secret(environment.Get(kToken).value_or(""));
   }
-  if (token.find_first_of("\r\n") != std::string::npos) {
+  if (token.Reveal().find_first_of("\r\n") != std::string_view::npos) {
     return Broken("the container's authorization token holds a line end");
   }
   return token;
@@ -70,13 +70,14 @@ CredentialAnswer AskContainerEndpoint(const AwsEnvironment& environment,
                                       const std::string& ca_bundle, std::stop_token stop) {
   std::expected<std::string, NoCredentials> url = ContainerCredentialsUrl(environment);
   if (!url) return std::unexpected(std::move(url.error()));
-  std::expected<std::string, NoCredentials> token = TokenOf(environment);
+  std::expected<Secret, NoCredentials> token = TokenOf(environment);
   if (!token) return std::unexpected(std::move(token.error()));
   const std::string host = AuthorityOf(*url);
   FetchRequest request;
   request.url = *std::move(url);
   request.headers = {"Accept: application/json"};
-  if (!token->empty()) request.headers.push_back("Authorization: " + *token);
+  if (!token->empty())
+    request.secret_header = Secret("Authorization: " + std::string(token->Reveal()));
   request.direct = true;
   request.ca_bundle = ca_bundle;
   Result<FetchReply> reply = Fetch(request, std::move(stop));

@@ -98,7 +98,7 @@ NoCredentials StsRefusal(const FetchReply& reply, std::string_view who) {
           fmt::format("{} answered {}{}{}", who, reply.status, said.empty() ? "" : " ", said)};
 }
 
-std::expected<std::string, NoCredentials> ReadTokenFile(const std::string& path) {
+std::expected<Secret, NoCredentials> ReadTokenFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return Broken(fmt::format("the token file {} cannot be read", path));
   std::string text(kMaxTokenBytes + 1, '\0');
@@ -109,7 +109,7 @@ std::expected<std::string, NoCredentials> ReadTokenFile(const std::string& path)
   }
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos) return Broken(fmt::format("the token file {} is empty", path));
-  return text.substr(first, text.find_last_not_of(" \t\r\n") + 1 - first);
+  return Secret(text.substr(first, text.find_last_not_of(" \t\r\n") + 1 - first));
 }
 
 }  // namespace forebay

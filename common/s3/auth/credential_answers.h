@@ -27,6 +27,6 @@ CredentialAnswer CredentialsFromSts(std::string_view xml, std::string provider);
 NoCredentials StsRefusal(const FetchReply& reply, std::string_view who);
 
 /// Reads a small text file that holds a token, without the blanks around it.
-std::expected<std::string, NoCredentials> ReadTokenFile(const std::string& path);
+std::expected<Secret, NoCredentials> ReadTokenFile(const std::string& path);
 
 }  // namespace forebay

@@ -110,6 +110,9 @@ Result<FetchReply> Fetch(const FetchRequest& request, std::stop_token stop) {
   if (!easy) return Fail(Code::kInternal, "libcurl cannot be used: no memory for a connection");
   curl_slist* list = nullptr;
   for (const std::string& header : request.headers) list = curl_slist_append(list, header.c_str());
+  // libcurl keeps a copy of it until the exchange is over.
+  const std::string secret(request.secret_header.Reveal());
+  if (!secret.empty()) list = curl_slist_append(list, secret.c_str());
   const std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(list,
                                                                             &curl_slist_free_all);
   Exchange exchange{.reply = {}, .head = {}, .stop = stop};

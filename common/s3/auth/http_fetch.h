@@ -7,6 +7,7 @@
 
 #include "common/base/deadline.h"
 #include "common/base/result.h"
+#include "common/base/secret.h"
 
 namespace forebay {
 
@@ -15,6 +16,7 @@ struct FetchRequest {
   std::string method = "GET";
   std::string url;
   std::vector<std::string> headers;  ///< "name: value"
+  Secret secret_header;              ///< One more, which holds a token; empty = none.
   std::string body;                  ///< Of a POST.
   Duration connect_timeout = std::chrono::seconds(2);
   Duration timeout = std::chrono::seconds(5);  ///< Of the whole exchange.

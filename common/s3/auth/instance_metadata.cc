@@ -62,18 +62,17 @@ class InstanceMetadata::Session {
       return Broken(fmt::format("the metadata endpoint '{}' is no http://host[:port]", place_));
     }
     Result<FetchReply> reply =
-        Ask("PUT", "/latest/api/token", "X-aws-ec2-metadata-token-ttl-seconds: 300");
-    if (!reply && is_known) return Away(reply.error().message);
+        Ask("PUT", "/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds: 300"}, Secret());
     if (!reply) return Absent(reply.error().message);  // most machines are no EC2 instances
     if (reply->status != 200) return Refused(*reply, "the request for a token");
     if (reply->body.find_first_of("\r\n") != std::string::npos) {
       return Broken(fmt::format("the token of {} holds a line end", place_));
     }
-    token_ = "X-aws-ec2-metadata-token: " + reply->body;
+    token_ = Secret("X-aws-ec2-metadata-token: " + reply->body);
     return {};
   }
 
-  Result<FetchReply> Get(std::string_view path) { return Ask("GET", path, token_); }
+  Result<FetchReply> Get(std::string_view path) { return Ask("GET", path, {}, token_); }
 
   std::unexpected<NoCredentials> Refused(const FetchReply& reply, std::string_view what) const {
     const std::string said = fmt::format("{} answered {} to {}", place_, reply.status, what);
@@ -82,11 +81,13 @@ class InstanceMetadata::Session {
   }
 
  private:
-  Result<FetchReply> Ask(std::string method, std::string_view path, const std::string& header) {
+  Result<FetchReply> Ask(std::string method, std::string_view path,
+                         std::vector<std::string> headers, const Secret& token) {
     FetchRequest request;
     request.method = std::move(method);
     request.url = fmt::format("{}{}", place_, path);
-    request.headers = {header};
+    request.headers = std::move(headers);
+    request.secret_header = token;
     request.connect_timeout = timeout_;
     request.timeout = timeout_;
     request.direct = true;
@@ -101,7 +102,7 @@ class InstanceMetadata::Session {
   const Duration timeout_;
   const std::uint64_t attempts_;
   const std::stop_token stop_;
-  std::string token_;
+  Secret token_;  // as a header
 };
 
 CredentialAnswer InstanceMetadata::Credentials(std::stop_token stop) const {

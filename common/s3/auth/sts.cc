@@ -104,10 +104,10 @@ CredentialAnswer AssumeRole(const StsPlace& place, const RoleWish& role,
 
 CredentialAnswer AssumeRoleWithWebIdentity(const StsPlace& place, const RoleWish& role,
                                            const std::string& token_file, std::stop_token stop) {
-  std::expected<std::string, NoCredentials> token = ReadTokenFile(token_file);
+  std::expected<Secret, NoCredentials> token = ReadTokenFile(token_file);
   if (!token) return std::unexpected(std::move(token.error()));
   std::vector<NameValue> form = Form("AssumeRoleWithWebIdentity", role);
-  form.push_back({"WebIdentityToken", *std::move(token)});
+  form.push_back({"WebIdentityToken", std::string(token->Reveal())});
   return Ask(place, form, nullptr, role.provider, std::move(stop));
 }
 

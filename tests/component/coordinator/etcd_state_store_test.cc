@@ -146,7 +146,7 @@ TEST_F(EtcdStateStoreTest, EtcdsUsersAreNamedInOneSentence) {
   EtcdHttp http(anybody);
   const auto post = [&](const std::string& path, const std::string& body) {
     const auto answer =
-        http.Post(server_->endpoint(), path, body, "", Deadline::After(std::chrono::seconds(5)));
+        http.Post(server_->endpoint(), path, body, Secret(), Deadline::After(std::chrono::seconds(5)));
     ASSERT_TRUE(answer.has_value());
     ASSERT_EQ(answer->status, 200) << answer->body;
   };

@@ -105,7 +105,7 @@ TEST(StsAnswer, RefusalsSayWhyAndWhetherTheyMayPass) {
 
 TEST(TokenFile, IsReadWithoutItsBlanks) {
   const TempFiles files;
-  EXPECT_EQ(ReadTokenFile(files.Write("token", " abc.def\n")), "abc.def");
+  EXPECT_EQ(ReadTokenFile(files.Write("token", " abc.def\n")).value().Reveal(), "abc.def");
   EXPECT_THAT(ReadTokenFile(files.Write("empty", "\n")).error().why, HasSubstr("is empty"));
   EXPECT_THAT(ReadTokenFile(files.Path("gone")).error().why,
               AllOf(HasSubstr(files.Path("gone")), HasSubstr("cannot be read")));
