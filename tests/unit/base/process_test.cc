@@ -1,6 +1,7 @@
 #include "common/base/process.h"
 
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -64,6 +65,7 @@ TEST(PrepareProcessTest, AClosedPeerIsAnErrorAndFilesArePrivate) {
   rlimit descriptors{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &descriptors), 0);
   EXPECT_EQ(descriptors.rlim_cur, descriptors.rlim_max);
+  EXPECT_EQ(::prctl(PR_GET_DUMPABLE, 0, 0, 0, 0), 0);
 }
 
 }  // namespace
