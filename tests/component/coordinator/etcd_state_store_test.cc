@@ -145,8 +145,8 @@ TEST_F(EtcdStateStoreTest, EtcdsUsersAreNamedInOneSentence) {
   EtcdClient admin(anybody);
   EtcdHttp http(anybody);
   const auto post = [&](const std::string& path, const std::string& body) {
-    const auto answer =
-        http.Post(server_->endpoint(), path, body, Secret(), Deadline::After(std::chrono::seconds(5)));
+    const auto answer = http.Post(server_->endpoint(), path, body, Secret(),
+                                  Deadline::After(std::chrono::seconds(5)));
     ASSERT_TRUE(answer.has_value());
     ASSERT_EQ(answer->status, 200) << answer->body;
   };

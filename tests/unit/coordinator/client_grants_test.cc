@@ -1,0 +1,88 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "common/wire/messages.h"
+#include "coordinator/client_service.h"
+#include "proto/coordinator.pb.h"
+#include "tests/unit/coordinator/testing.h"
+
+// What a client gets whose certificate is good for some links alone.
+namespace forebay {
+namespace {
+
+class ClientGrants : public testing::Test {
+ protected:
+  ClientGrants() {
+    EXPECT_TRUE(links_.Add(mine_));
+    EXPECT_TRUE(links_.Add(other_));
+  }
+
+  static PeerIdentity Client(std::optional<std::vector<std::string>> links) {
+    PeerIdentity peer{.role = proto::ROLE_CLIENT, .id = "c1", .program = "forebay-mount"};
+    peer.terms.links = std::move(links);
+    return peer;
+  }
+
+  Result<RpcReply> Ask(Method method, const google::protobuf::MessageLite& request,
+                       PeerIdentity peer) {
+    std::vector<MethodEntry> methods = service_.Methods();
+    const auto entry = std::ranges::find(methods, method, &MethodEntry::method);
+    RpcCall call;
+    call.method = method;
+    call.message = request.SerializeAsString();
+    call.peer = std::move(peer);
+    return RunTask(context_, entry->handler(std::move(call)));
+  }
+
+  Code ReadSnapshotOf(const Uuid& link, const PeerIdentity& peer) {
+    proto::ReadSnapshotRequest request;
+    request.set_link(BytesOf(link));
+    request.set_generation(1);
+    const Result<RpcReply> reply = Ask(Method::kReadSnapshot, request, peer);
+    EXPECT_FALSE(reply.has_value()) << "nothing is listed";
+    return reply ? Code::kInternal : reply.error().code;
+  }
+
+  const TempDir dir_;
+  asio::io_context context_{1};
+  MemoryStateStore store_;
+  const std::uint64_t fence_ = *store_.Claim();
+  TaskBook tasks_;
+  LinkRegistry links_{store_, fence_, tasks_};
+  const LinkSpec mine_ = TestLink("mine", "bucket", "m/");
+  const LinkSpec other_ = TestLink("other", "bucket", "o/");
+  Offload offload_{1, 16};
+  ClusterMembers membership_{store_, fence_, offload_};
+  NamespaceIndex index_{dir_.Path("snapshots")};
+  ClientService service_{Uuid::Random(), membership_, links_, index_, offload_};
+  const PeerIdentity restricted_ = Client(std::vector<std::string>{"mine"});
+  const PeerIdentity free_ = Client(std::nullopt);
+};
+
+TEST_F(ClientGrants, AListingIsReadByWhoMayHaveItsLinkAlone) {
+  EXPECT_EQ(ReadSnapshotOf(other_.id, restricted_), Code::kDenied);
+  EXPECT_EQ(ReadSnapshotOf(Uuid::Random(), restricted_), Code::kDenied)
+      << "it does not learn which links there are";
+  EXPECT_NE(ReadSnapshotOf(mine_.id, restricted_), Code::kDenied);
+  EXPECT_NE(ReadSnapshotOf(other_.id, free_), Code::kDenied);
+}
+
+TEST_F(ClientGrants, OtherLinksAreNotNamed) {
+  const Result<RpcReply> reply = Ask(Method::kGetLinks, proto::GetLinksRequest(), restricted_);
+  ASSERT_TRUE(reply.has_value()) << reply.error().message;
+  proto::GetLinksReply links;
+  ASSERT_TRUE(links.ParseFromString(reply->message));
+  ASSERT_EQ(links.links_size(), 1);
+  EXPECT_EQ(links.links(0).spec().name(), "mine");
+  proto::GetLinksRequest by_name;
+  by_name.set_name("other");
+  EXPECT_EQ(Ask(Method::kGetLinks, by_name, restricted_).error().code, Code::kDenied);
+  by_name.set_name("nothing");
+  EXPECT_EQ(Ask(Method::kGetLinks, by_name, restricted_).error().code, Code::kDenied);
+}
+
+}  // namespace
+}  // namespace forebay
