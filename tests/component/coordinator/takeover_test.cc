@@ -256,7 +256,7 @@ TEST_F(OldCoordinatorTest, IsRefusedByItsNodesAndAlarms) {
   }
   EXPECT_FALSE(Register(newer).has_value());
   EXPECT_EQ(std::ranges::count(Alerts(), "coordinator_outdated"), 1);
-  // The node was started again, and believes this one.
+  // The node has lost what it kept, and has heard of nobody.
   EXPECT_TRUE(Register({}).has_value());
   EXPECT_EQ(std::ranges::count(Alerts(), "coordinator_outdated"), 0);
 }

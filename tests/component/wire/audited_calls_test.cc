@@ -120,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(Server, AuditedBy,
 
 TEST_F(AuditedCalls, NoLogLevelSwitchesThemOff) {
   ServeBoth();
-  spdlog::set_level(spdlog::level::err);
+  spdlog::default_logger()->set_level(spdlog::level::err);
   Connect(WhoIs(proto::ROLE_ADMIN, "ann"));
   ASSERT_TRUE(Call(2, Method::kEvictBlocks).has_value());
   ASSERT_FALSE(Call(3, Method::kEvictBlocks).has_value());
