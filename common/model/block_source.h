@@ -38,6 +38,7 @@ struct BlockRequest {
   bool by_place = false;     ///< The reader can read a segment itself.
   bool may_go_on = false;    ///< The reader would rather ask the next owner than wait with many.
   bool counted = false;      ///< This read was counted when it was told a place.
+  bool cross_zone = false;   ///< The reader lies in another zone than the node that it asks.
 };
 
 /// The answer: whole cells that enclose the asked-for range, verified or verifiable with

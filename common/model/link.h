@@ -71,6 +71,8 @@ struct LinkSpec {
   ManifestSource manifest = {};
   /// Files have the mode, owner and time that their objects' metadata says: a HEAD for each.
   bool posix_metadata = false;
+  /// The name that `domain` comes from (SharingDomain); "" = a domain of the link's own.
+  std::string sharing_domain = {};
   /// The set that the link is a part of (link_set.h); "" = of none.
   std::string set = {};
   /// What is pinned: "" = the whole link, "train/" = a folder, "a.bin" = a file; from its root.

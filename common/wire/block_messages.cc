@@ -22,6 +22,7 @@ proto::ReadBlockRequest ToProto(const BlockRequest& request) {
   message.set_by_place(request.by_place);
   message.set_counted(request.counted);
   message.set_may_go_on(request.may_go_on);
+  message.set_cross_zone(request.cross_zone);
   return message;
 }
 
@@ -38,6 +39,7 @@ BlockRequest FromProto(const proto::ReadBlockRequest& message) {
   request.by_place = message.by_place();
   request.counted = message.counted();
   request.may_go_on = message.may_go_on();
+  request.cross_zone = message.cross_zone();
   return request;
 }
 

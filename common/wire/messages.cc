@@ -32,6 +32,7 @@ proto::LinkSpec ToProto(const LinkSpec& link) {
   origin.set_no_sign(!link.origin.sign);
   origin.set_expected_owner(link.origin.expected_owner);
   message.set_domain(BytesOf(link.domain));
+  message.set_sharing_domain(link.sharing_domain);
   message.set_block_bytes(link.block_bytes);
   message.set_replicas(link.replicas);
   message.set_refresh(static_cast<std::uint32_t>(link.refresh));
@@ -69,6 +70,7 @@ Result<LinkSpec> FromProto(const proto::LinkSpec& message) {
                            .sign = !origin.no_sign(),
                            .expected_owner = origin.expected_owner()};
   link.domain = UuidFromBytes(message.domain());
+  link.sharing_domain = message.sharing_domain();
   link.block_bytes = message.block_bytes();
   link.replicas = message.replicas();
   link.refresh = static_cast<RefreshPolicy>(message.refresh());
