@@ -17,6 +17,10 @@ class BlockReader::Tally {
   Tally& operator=(const Tally&) = delete;
 
   ~Tally() {
+    // Whoever asked: a reader, or another node.
+    if (read_.request.cross_zone && sent_ > 0)
+      counters_.OfLink(read_.link->id)
+          ->cross_zone_bytes.fetch_add(sent_, std::memory_order_relaxed);
     // What a peer asks in passing is the peer's read, not one of this node's.
     if (read_.request.peer_only) return;
     // It was, as the hit that it was to be; what came of it instead is another read if it costs a
@@ -39,6 +43,7 @@ class BlockReader::Tally {
   void Began(std::shared_ptr<const Fill> fill) { began_ = std::move(fill); }
   void Answer(const Cells& cells) {
     bytes_ = read_.request.range.size();
+    sent_ = cells.bytes.bytes.size();
     tier_ = cells.tier;
   }
   void AnswerByPlace() { bytes_ = read_.request.range.size(); }
@@ -55,6 +60,7 @@ class BlockReader::Tally {
   std::shared_ptr<const Fill> began_;
   Tier tier_ = Tier::kLocal;
   std::uint64_t bytes_ = 0;
+  std::uint64_t sent_ = 0;  // whole cells
 };
 
 // THE decision: hit | recent | join the running fill | other nodes, S3, then admit.

@@ -398,6 +398,7 @@ void Heartbeat::ComposeLinks(proto::HeartbeatRequest& request) const {
     counters.set_hit_bytes(count->hit_bytes.load());
     counters.set_misses(count->misses.load());
     counters.set_peer_fills(count->peer_fills.load());
+    counters.set_cross_zone_bytes(count->cross_zone_bytes.load());
     counters.set_s3_gets(count->s3_gets.load());
     counters.set_s3_bytes(count->s3_bytes.load());
     counters.set_s3_retries(count->s3_retries.load());

@@ -232,6 +232,7 @@ Status Node::Serve(bool restarted) {
   PeerSourceOptions peers;
   peers.self = id_;
   peers.credentials = OwnCredentials();
+  peers.zone = options_.zone;
   peers_ = std::make_unique<PeerSource>(std::move(peers), cluster_);
   filler_ = std::make_unique<Filler>(options_.filler, io_, *store_, *peers_, origin_, counters_,
                                      history_);
@@ -388,6 +389,8 @@ void Node::Observe() {
       samples.Set(metric::kReadBytes, {name, "peer"},
                   static_cast<double>(count->peer_bytes.load()));
       samples.Set(metric::kReadBytes, {name, "s3"}, static_cast<double>(count->fill_bytes.load()));
+      samples.Set(metric::kCrossZoneBytes, {name},
+                  static_cast<double>(count->cross_zone_bytes.load()));
     }
     samples.Set(metric::kSnapshotBytes, {"coordinator"}, static_cast<double>(listing_bytes));
     samples.Set(metric::kSnapshotBytes, {"nodes"}, static_cast<double>(listing_bytes_of_nodes));

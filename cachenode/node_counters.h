@@ -18,8 +18,8 @@
 namespace forebay {
 
 /// What one link has cost and brought at this node since it started. Each event has one owner that
-/// counts it: BlockReader reads, hits and misses; Filler what peers brought; Origin everything of
-/// S3.
+/// counts it: BlockReader reads, hits, misses and what leaves the zone; Filler what peers brought;
+/// Origin everything of S3.
 struct LinkCount {
   std::atomic<std::uint64_t> reads{0};       ///< Block lookups; reads == hits + misses.
   std::atomic<std::uint64_t> kept_bytes{0};  ///< Asked for and answered from what was there …
@@ -30,7 +30,8 @@ struct LinkCount {
   std::atomic<std::uint64_t> hit_bytes{0};
   std::atomic<std::uint64_t> misses{0};      ///< Lookups that began a fill which was no peer's.
   std::atomic<std::uint64_t> peer_fills{0};  ///< Blocks that came from another node.
-  std::atomic<std::uint64_t> s3_gets{0};     ///< Successful ones.
+  std::atomic<std::uint64_t> cross_zone_bytes{0};  ///< Sent to mounts and nodes of other zones.
+  std::atomic<std::uint64_t> s3_gets{0};           ///< Successful ones.
   std::atomic<std::uint64_t> s3_bytes{0};
   std::atomic<std::uint64_t> s3_retries{0};
   std::atomic<std::uint64_t> s3_errors{0};

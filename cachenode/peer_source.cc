@@ -126,8 +126,46 @@ std::vector<PeerSource::Place> PeerSource::PlacesFor(const ColdBlock& cold,
     const auto same = [&](const Place& other) { return other.node == place.node; };
     if (!std::ranges::any_of(places, same)) places.push_back(place);
   }
+  PutNearFirst(places, cold, table);
   std::erase_if(places, [this](const Place& place) { return IsOutOfReach(place); });
   return places;
+}
+
+bool PeerSource::IsNear(const NodeInfo& node) const {
+  return !options_.zone.empty() && node.zone == options_.zone;
+}
+
+// Only of those who both say where they lie.
+bool PeerSource::IsInAnotherZone(const NodeInfo& node) const {
+  return !options_.zone.empty() && !node.zone.empty() && node.zone != options_.zone;
+}
+
+// The owners ahead stay where they are: the first of them that lives is the filler.
+void PeerSource::PutNearFirst(std::vector<Place>& places, const ColdBlock& cold,
+                              const RingTable& table) const {
+  if (options_.zone.empty()) return;
+  std::vector<Place> ahead;
+  std::vector<Place> here;
+  std::vector<Place> elsewhere;
+  for (const Place& place : places)
+    (place.ahead ? ahead : IsNear(*place.node) ? here : elsewhere).push_back(place);
+  places = std::move(ahead);
+  places.insert(places.end(), here.begin(), here.end());
+  places.insert(places.end(), elsewhere.begin(), elsewhere.end());
+  // Who is the filler, or may be, has nothing that it would not give when it is asked as such.
+  if (places.empty() || !places.front().ahead || IsNear(*places.front().node)) return;
+  std::vector<Place> near;
+  std::size_t rank = 0;
+  for (const std::uint16_t index : table.OwnersOf(PartitionOf(cold.block))) {
+    const NodeInfo& node = table.nodes()[index];
+    if (rank++ >= cold.link->replicas) break;
+    const auto same = [&node](const Place& place) { return place.node == &node; };
+    const auto place = std::ranges::find_if(places, same);
+    if (!IsNear(node) || place == places.end()) continue;
+    near.push_back(Place{.node = &node, .ahead = false, .in_passing = place->ahead});
+    if (!place->ahead) places.erase(place);
+  }
+  places.insert(places.begin(), near.begin(), near.end());
 }
 
 bool PeerSource::IsOutOfReach(const Place& place) const {
@@ -165,6 +203,8 @@ Task<Result<PeerFind>> PeerSource::AskAll(Question question) {
       find = co_await AskAhead(&question, place.node);
     } else {
       find = co_await AskBehind(&question, place.node);
+      // As where it is waited for: an earlier owner keeps the block.
+      if (place.in_passing) find->keep = false;
     }
     if (!find || find->found) break;
   }
@@ -237,21 +277,11 @@ Task<Result<PeerFind>> PeerSource::AskBehind(const Question* question, const Nod
 // The cells that are wanted first come first: whoever fills the block answers each question as soon
 // as it can.
 Task<Status> PeerSource::Fetch(const Question* question, const NodeInfo* node) {
-  const std::uint32_t length = question->cold.block.length;
-  const std::vector<BlockRange> parts = PartsFrom(FirstCells(question->cold), length);
-  Status got;
-  for (const BlockRange& part : parts) {
-    got = co_await FetchPart(question, node, part);
-    if (!got) break;
-  }
-  co_return got;
-}
-
-Task<Status> PeerSource::FetchPart(const Question* question, const NodeInfo* node,
-                                   BlockRange part) {
-  for (std::uint32_t begin = part.begin; begin < part.end; begin += kPartBytes) {
-    const BlockRange range{begin, std::min(begin + kPartBytes, part.end)};
-    const BlockRequest request = RequestFor(question->cold, range);
+  const ColdBlock& cold = question->cold;
+  for (std::uint32_t begin = 0; begin < cold.block.length; begin += kPartBytes) {
+    const BlockRange range{begin, std::min(begin + kPartBytes, cold.block.length)};
+    BlockRequest request = RequestFor(cold, range);
+    request.cross_zone = IsInAnotherZone(*node);
     const proto::ReadBlockRequest message = ToProto(request);
     const TimePoint asked = Clock::now();
     Result<RpcReply> reply =

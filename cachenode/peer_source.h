@@ -20,6 +20,7 @@ namespace forebay {
 
 struct PeerSourceOptions {
   std::string self;         ///< This node's id.
+  std::string zone = {};    ///< This node's; "" = none.
   Credentials credentials;  ///< As a node.
   Duration silence = kSilence;
   ProbePauses probes;
@@ -45,6 +46,10 @@ struct PeerSourceOptions {
 ///   3. the owners behind this node: those that keep a copy, where the link has replicas, and after
 ///      this node was away all of them, who filled in its place.
 ///
+/// Where nodes say zones, an owner of this node's zone that keeps a copy is asked before all of
+/// these, in passing, and among 2 and 3 those of this zone come first. That changes nobody's part:
+/// who fills is decided by 1 alone, and all are asked before S3 is.
+///
 /// All are asked with `peer_only`: answered from a store or by joining a GET that runs, never
 /// forwarded. A node that is itself still looking says so (kOverloaded); the later owner asks
 /// again, the earlier one goes on, so two never wait for each other. A silent node is skipped
@@ -67,7 +72,8 @@ class PeerSource final : public BlockPeers {
  private:
   struct Place {
     const NodeInfo* node;  ///< In the table that the question holds.
-    bool ahead;            ///< Owns the block before this node does.
+    bool ahead;            ///< Owns the block before this node does: is waited for, and may fill.
+    bool in_passing = false;  ///< Owns it before this node, and is only asked what it has.
   };
   /// One cold block's question, for as long as it lasts.
   struct Question {
@@ -77,6 +83,10 @@ class PeerSource final : public BlockPeers {
   };
 
   std::vector<Place> PlacesFor(const ColdBlock& cold, const RingTable& table) const;
+  void PutNearFirst(std::vector<Place>& places, const ColdBlock& cold,
+                    const RingTable& table) const;
+  bool IsNear(const NodeInfo& node) const;
+  bool IsInAnotherZone(const NodeInfo& node) const;
   bool WasAway() const;
   bool IsOutOfReach(const Place& place) const;
   Task<Result<PeerFind>> AskAll(Question question);

@@ -56,6 +56,7 @@ void PutCounters(boost::json::object& out, const proto::LinkCounters& counters) 
   out["s3_retries"] = counters.s3_retries();
   out["s3_errors"] = counters.s3_errors();
   out["evicted_bytes"] = counters.evicted_bytes();
+  out["cross_zone_bytes"] = counters.cross_zone_bytes();
 }
 
 }  // namespace
@@ -186,6 +187,7 @@ boost::json::object NodeJson(const proto::NodeStats& node) {
   out["peer_fills"] = node.total().peer_fills();
   out["s3_gets"] = node.total().s3_gets();
   out["s3_bytes"] = node.total().s3_bytes();
+  out["cross_zone_bytes"] = node.total().cross_zone_bytes();
   out["checksum_failures"] = node.checksum_failures();
   out["blocks_set_aside"] = node.blocks_set_aside();
   out["last_end"] = RunEndName(node.last_end());

@@ -25,6 +25,7 @@ constexpr std::array kFields = {
     Field{&Totals::s3_errors, &C::s3_errors, &C::set_s3_errors},
     Field{&Totals::evicted_bytes, &C::evicted_bytes, &C::set_evicted_bytes},
     Field{&Totals::peer_fills, &C::peer_fills, &C::set_peer_fills},
+    Field{&Totals::cross_zone_bytes, &C::cross_zone_bytes, &C::set_cross_zone_bytes},
 };
 
 }  // namespace

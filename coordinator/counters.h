@@ -19,6 +19,7 @@ struct Totals {
   std::uint64_t s3_errors = 0;
   std::uint64_t evicted_bytes = 0;
   std::uint64_t peer_fills = 0;
+  std::uint64_t cross_zone_bytes = 0;
 
   bool operator==(const Totals&) const = default;
   Totals& operator+=(const Totals& other);

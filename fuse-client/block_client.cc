@@ -108,8 +108,9 @@ void BlockClient::AvoidSocketOf(const std::string& node_id) {
   directory_ = std::move(changed);
 }
 
+// Machines that were cloned may have one id; what says another zone is another machine.
 bool BlockClient::IsHere(const NodeInfo& node) const {
-  return !options_.host_id.empty() && node.host_id == options_.host_id;
+  return !options_.host_id.empty() && node.host_id == options_.host_id && !IsInAnotherZone(node);
 }
 
 // Only of those who both say where they lie.
@@ -117,24 +118,30 @@ bool BlockClient::IsInAnotherZone(const NodeInfo& node) const {
   return !options_.zone.empty() && !node.zone.empty() && node.zone != options_.zone;
 }
 
-std::array<std::uint8_t, kOwnersPerPartition> BlockClient::OrderOf(
-    const Directory& directory, std::span<const std::uint16_t> owners) const {
-  std::array<std::uint8_t, kOwnersPerPartition> order{};
-  std::iota(order.begin(), order.end(), std::uint8_t{0});
+std::size_t BlockClient::CopiesAmong(std::size_t owners) const {
   const std::uint32_t replicas =
       options_.replicas ? options_.replicas->load(std::memory_order_relaxed) : 1;
-  const std::size_t copies = std::min<std::size_t>(replicas, owners.size());
+  return std::min<std::size_t>(replicas, owners);
+}
+
+void BlockClient::SortByDistance(const Directory& directory, std::span<const std::uint16_t> owners,
+                                 std::span<std::uint8_t> places) const {
   const auto distance = [&](std::uint8_t place) {
     const NodeInfo& node = directory.table->nodes()[owners[place]];
     if (IsHere(node)) return 0;
     return !options_.zone.empty() && node.zone == options_.zone ? 1 : 2;
   };
-  const auto last = order.begin() + static_cast<std::ptrdiff_t>(copies);
-  if (copies > 1) {
-    std::sort(order.begin(), last, [&](std::uint8_t a, std::uint8_t b) {
-      return std::pair(distance(a), a) < std::pair(distance(b), b);
-    });
-  }
+  std::ranges::sort(places, [&](std::uint8_t a, std::uint8_t b) {
+    return std::pair(distance(a), a) < std::pair(distance(b), b);
+  });
+}
+
+BlockClient::Places BlockClient::OrderOf(const Directory& directory,
+                                         std::span<const std::uint16_t> owners) const {
+  Places order{};
+  std::iota(order.begin(), order.end(), std::uint8_t{0});
+  const std::size_t copies = CopiesAmong(owners.size());
+  if (copies > 1) SortByDistance(directory, owners, std::span(order).first(copies));
   return order;
 }
 

@@ -55,7 +55,7 @@ struct BlockClientOptions {
 /// the context of `pool` only; `health`, `pace`, `ring` and `refresher` are shared.
 ///
 /// Of a link with replicas those of its owners that keep a copy are asked in the order of their
-/// nearness: on this machine, in this zone, elsewhere.
+/// nearness: on this machine, in this zone, elsewhere. So are all of them in a hedge.
 ///
 /// A node that is slow beside the others is asked after them, but for a sample; they take what they
 /// lack from it and keep it where they have room. A question that takes much longer than the other
@@ -111,9 +111,15 @@ class BlockClient final : public BlockSource, public BlockPrefetcher {
   void ProbeSuspectsOf(const RingTable& table);
   void AvoidSocketOf(const std::string& node_id);
   Routes RoutesFor(const Directory& directory, const BlockId& block);
-  /// Of the owners of a block, places in the ring's order: in the order of asking.
-  std::array<std::uint8_t, kOwnersPerPartition> OrderOf(
-      const Directory& directory, std::span<const std::uint16_t> owners) const;
+  /// Of the owners of a block, places in the ring's order.
+  using Places = std::array<std::uint8_t, kOwnersPerPartition>;
+  /// In the order of asking: those that keep a copy by their nearness, the others as in the ring.
+  Places OrderOf(const Directory& directory, std::span<const std::uint16_t> owners) const;
+  /// The others by their nearness, too: for questions that make nobody ask S3.
+  Places HedgeOrderOf(const Directory& directory, std::span<const std::uint16_t> owners) const;
+  void SortByDistance(const Directory& directory, std::span<const std::uint16_t> owners,
+                      std::span<std::uint8_t> places) const;
+  std::size_t CopiesAmong(std::size_t owners) const;
   Task<Result<Cells>> AskOwner(Question* question, Route route);
   Task<Result<Cells>> AskOnce(Question* question, Route route);
   Task<Result<Cells>> AskForCells(Question* question, Route route, Race* race);

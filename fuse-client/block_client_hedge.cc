@@ -1,6 +1,7 @@
 #include <boost/asio/io_context.hpp>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -18,11 +19,22 @@ constexpr Duration kLookEvery = NodePace::kHedgeAtLeast / 2;
 
 }  // namespace
 
+BlockClient::Places BlockClient::HedgeOrderOf(const Directory& directory,
+                                              std::span<const std::uint16_t> owners) const {
+  Places order = OrderOf(directory, owners);
+  const std::span all = std::span(order).first(owners.size());
+  SortByDistance(directory, owners, all.subspan(CopiesAmong(owners.size())));
+  return order;
+}
+
 // The owners that are neither silent nor slow, but for `node`.
 BlockClient::Routes BlockClient::OthersFor(const Directory& directory, const BlockId& block,
                                            const std::string& node) {
   Routes others;
-  for (const std::uint16_t index : directory.table->OwnersOf(PartitionOf(block))) {
+  const auto owners = directory.table->OwnersOf(PartitionOf(block));
+  const Places order = HedgeOrderOf(directory, owners);
+  for (const std::uint8_t place : std::span(order).first(owners.size())) {
+    const std::uint16_t index = owners[place];
     const NodeInfo& other = directory.table->nodes()[index];
     if (other.id == node || parts_.health.IsSilent(other.id) || parts_.pace.IsSlow(other.id))
       continue;
@@ -69,9 +81,10 @@ Task<void> BlockClient::Hedge(std::uint64_t number, BlockRequest request,
   const Routes others = OthersFor(*directory, request.block, instead_of);
   if (others.count == 0) co_return;
   parts_.stats.CountHedge();
-  const proto::ReadBlockRequest message = ToProto(request);
+  proto::ReadBlockRequest message = ToProto(request);
   for (std::size_t i = 0; i < others.count; ++i) {
     const Route& route = others.list[i];
+    message.set_cross_zone(route.cross_zone);
     const TimePoint asked = Clock::now();
     Result<RpcReply> reply = co_await parts_.pool.Call(*route.address, Method::kReadBlock, message,
                                                        Deadline::After(kSilence));

@@ -57,6 +57,7 @@ struct BlockClient::Route {
     message.set_spread(after_slow || after_hot);
     message.set_passed_over(!is_first_owner && !after_slow && !after_hot && !nearer);
     message.set_may_go_on(may_go_on);
+    message.set_cross_zone(cross_zone);
   }
 };
 

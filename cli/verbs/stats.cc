@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <chrono>
 #include <ostream>
@@ -126,6 +127,11 @@ class StatsVerb final : public Verb {
     for (const char* heading : {"READS", "READ", "HIT-RATIO", "MISSES", "S3-GETS", "S3-BYTES"}) {
       columns.push_back({.heading = heading, .right = true});
     }
+    // Where nobody has said zones there is nothing to say.
+    const bool zoned = std::ranges::any_of(stats.links(), [](const proto::LinkStats& link) {
+      return link.total().cross_zone_bytes() > 0;
+    });
+    if (zoned) columns.push_back({.heading = "CROSS-ZONE", .right = true});
     if (console.wide()) {
       for (const char* heading : {"S3-RETRIES", "S3-ERRORS", "EVICTED"}) {
         columns.push_back({.heading = heading, .right = true});
@@ -145,6 +151,7 @@ class StatsVerb final : public Verb {
                                Cell(HumanCount(total.misses())),
                                Cell(HumanCount(total.s3_gets())),
                                Cell(HumanBytes(total.s3_bytes()))};
+      if (zoned) row.emplace_back(HumanBytes(total.cross_zone_bytes()));
       if (console.wide()) {
         row.emplace_back(HumanCount(total.s3_retries()));
         row.emplace_back(HumanCount(total.s3_errors()));

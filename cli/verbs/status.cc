@@ -4,6 +4,8 @@
 #include <boost/json/array.hpp>
 #include <chrono>
 #include <ostream>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "cli/cluster_stats.h"
@@ -21,6 +23,8 @@ namespace {
 struct Members {
   std::array<std::uint64_t, 4> by_state{};  ///< Index: NodeState.
   DiskSpace space;
+  std::set<std::string> zones;  ///< Of those that name one.
+  std::uint64_t cross_zone_bytes = 0;
 };
 
 Members CountMembers(const proto::StatsReply& stats) {
@@ -31,7 +35,11 @@ Members CountMembers(const proto::StatsReply& stats) {
     const DiskSpace space = SpaceOf(node);
     members.space.used_bytes += space.used_bytes;
     members.space.capacity_bytes += space.capacity_bytes;
+    if (!node.info().zone().empty()) members.zones.insert(node.info().zone());
   }
+  // Of links, not of nodes: one that has left the cluster does not take its part away.
+  for (const proto::LinkStats& link : stats.links())
+    members.cross_zone_bytes += link.total().cross_zone_bytes();
   return members;
 }
 
@@ -82,6 +90,7 @@ class StatusVerb final : public Verb {
     document["ring"] = std::move(ring);
     document["used_bytes"] = members.space.used_bytes;
     document["capacity_bytes"] = members.space.capacity_bytes;
+    document["cross_zone_bytes"] = members.cross_zone_bytes;
     document["s3_limit"] = FillLimitsJson(stats.fill_limits());
     boost::json::array links;
     for (const proto::LinkStats& link : stats.links()) {
@@ -144,6 +153,10 @@ class StatusVerb final : public Verb {
                                MembersText(members));
     console.out << fmt::format("capacity     {} of {} used\n", HumanBytes(members.space.used_bytes),
                                HumanBytes(members.space.capacity_bytes));
+    if (members.zones.size() > 1) {
+      console.out << fmt::format("zones        {}, {} sent from one to another\n",
+                                 members.zones.size(), HumanBytes(members.cross_zone_bytes));
+    }
     const std::string limits = FillLimitsText(stats.fill_limits());
     if (!limits.empty()) console.out << "from S3      " << limits << '\n';
     if (console.wide()) console.out << "cluster      " << ClusterName(stats) << '\n';

@@ -19,8 +19,11 @@ const CounterMetric kCrossZoneBytes{{
     .kind = MetricKind::kCounter,
     .unit = "bytes",
     .labels = {"link"},
-    .programs = "mount",
-    .help = "Bytes of blocks that this mount read from nodes of other zones than its own (--zone).",
+    .programs = "node, mount",
+    .help =
+        "Bytes of blocks that crossed from one zone to another (--zone): what a mount read from "
+        "nodes of other zones than its own, and what a node sent to mounts and nodes of other "
+        "zones. The nodes' sum is all that there is; what mounts read is in it.",
 }};
 
 const CounterMetric kFuseOps{{

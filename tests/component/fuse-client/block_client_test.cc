@@ -108,6 +108,18 @@ TEST_F(ZoneTest, WhenTheCopyInThisZoneIsGoneTheOneElsewhereIsRead) {
   EXPECT_EQ(OwnersOf(request_)[2]->reads(), 0u) << "it keeps no copy";
 }
 
+TEST_F(ZoneTest, AMachineOfTheSameIdInAnotherZoneIsAnotherMachine) {
+  std::vector<NodeInfo> members = table_.nodes();
+  for (NodeInfo& member : members)
+    if (member.id == "n1") member.host_id = "this-host";
+  table_ = RingTable::Next(table_, members, 1'700'000'002);
+  ring_.Offer(table_);
+  *replicas_ = 2;
+  ExpectRight(request_, Read(request_));
+  EXPECT_EQ(OwnersOf(request_)[0]->reads(), 0u);
+  EXPECT_EQ(OwnersOf(request_)[1]->reads(), 1u);
+}
+
 FakeNode::Read SendsOn() {
   return [](proto::ReadBlockRequest asked) -> FakeNode::Answer {
     if (!asked.may_go_on()) return {FakeNode::RightAnswer(asked)};

@@ -111,10 +111,10 @@ TEST(Stats, ShowsLinksNodesAndJobs) {
   EXPECT_EQ(ran.exit, 0);
   EXPECT_THAT(
       ran.out,
-      HasSubstr("LINK       READS      READ  HIT-RATIO  MISSES  S3-GETS  S3-BYTES  READS 60s  "
-                "HIT-RATIO 60s  S3-GETS 60s\n"
-                "imagenet  10,000  9.77 MiB     90.0 %   1,000    1,000  1000 KiB        100  "
-                "       90.0 %           10\n"));
+      HasSubstr("LINK       READS      READ  HIT-RATIO  MISSES  S3-GETS  S3-BYTES  CROSS-ZONE  "
+                "READS 60s  HIT-RATIO 60s  S3-GETS 60s\n"
+                "imagenet  10,000  9.77 MiB     90.0 %   1,000    1,000  1000 KiB       512 B  "
+                "      100         90.0 %           10\n"));
   EXPECT_THAT(ran.out, HasSubstr("\nID  ADDRESS"));
   EXPECT_THAT(
       ran.out,
@@ -122,6 +122,25 @@ TEST(Stats, ShowsLinksNodesAndJobs) {
           "\nJOB     LINK      GENERATION  MOUNTS  EPOCH  PROGRESS  READS  HIT-RATIO  STALLED\n"
           "job-17  imagenet           3       2      3    41.0 %  1,000     75.0 %   12.5 s\n"));
   EXPECT_EQ(session.Asked<proto::StatsRequest>(0).window_seconds(), 0u);
+}
+
+TEST(Stats, WithoutZonesThereIsNoColumnOfThem) {
+  ScriptedSession session;
+  proto::StatsReply stats = SampleStats();
+  stats.mutable_links(0)->mutable_total()->clear_cross_zone_bytes();
+  session.Answer(Method::kStats, stats);
+  EXPECT_THAT(RunForebay(session, {"stats", "--links"}).out, Not(HasSubstr("CROSS-ZONE")));
+}
+
+TEST(Status, SaysWhatWentFromZoneToZoneWhereThereAreSeveral) {
+  ScriptedSession session;
+  proto::StatsReply stats = SampleStats();
+  session.Answer(Method::kStats, stats);
+  EXPECT_THAT(RunForebay(session, {"status"}).out, Not(HasSubstr("zones")));
+  stats.mutable_nodes(1)->mutable_info()->set_zone("b");
+  session.Answer(Method::kStats, stats);
+  EXPECT_THAT(RunForebay(session, {"status"}).out,
+              HasSubstr("\nzones        2, 512 B sent from one to another\n"));
 }
 
 TEST(Stats, SelectsSections) {

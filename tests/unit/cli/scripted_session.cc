@@ -45,6 +45,7 @@ void Fill(proto::LinkCounters& counters, std::uint64_t unit) {
   counters.set_s3_errors(1);
   counters.set_evicted_bytes(4096);
   counters.set_peer_fills(3);
+  counters.set_cross_zone_bytes(512);
 }
 
 void AddNode(proto::StatsReply& stats, const std::string& id, std::uint32_t state) {

@@ -1,0 +1,93 @@
+#!/usr/bin/python3
+"""Two zones, each with a copy of everything: readers read their own, and what crosses is counted to the byte."""
+
+import json
+import os
+
+import verified_reader
+from e2e import eventually, main
+from verified_load import VerifiedTest
+
+ZONE_OF = {"n1": "a", "n2": "b", "n3": "a", "n4": "b"}
+
+
+class Zones(VerifiedTest):
+    FILES = 400  # of one block each
+    COPIES = 2
+
+    def start_zones(self):
+        self.cluster.start_coordinator()
+        for name, zone in ZONE_OF.items():
+            self.cluster.start_node(name, self.CACHE, "--zone", zone)
+        self.link("data", "", "--no-background-fill", "--replicas", str(self.COPIES))
+        self.mounts = {zone: self.cluster.mount("data", f"m{zone}", "--zone", zone) for zone in "ab"}
+
+    def keepers(self):
+        """Of each file, who keeps its one block, the first owner first."""
+        return [os.getxattr(self.mounts["a"] / verified_reader.name_of(i), "user.forebay.owner").decode().split(",")[:self.COPIES]
+                for i in range(self.FILES)]
+
+    def read_across(self, zone):
+        """Bytes that the zone's mount read from the other one, by its own count."""
+        return json.loads((self.mounts[zone] / ".forebay/stats").read_text())["cross_zone_bytes"]
+
+    def sent_across(self):
+        """Likewise of all mounts and nodes, as the nodes count what they send."""
+        return self.link_stats()["cross_zone_bytes"]
+
+    def epoch(self, zone, what):
+        """Every byte once; answers what the mount read across, and the GETs."""
+        across, fetched = self.read_across(zone), self.fetched()
+        self.finish(self.load(self.mounts[zone], passes=1, readers=1), what, rate=0)
+        return self.read_across(zone) - across, self.fetched() - fetched
+
+    def settled(self, expected, what):
+        """Nodes report each second: until they have, and then no more comes."""
+        eventually(lambda: self.sent_across() >= expected, what)
+        self.assertEqual(self.sent_across(), expected, what)
+
+    def far_from(self, zone, keepers, without=()):
+        """Bytes of files of which nobody in the zone keeps a copy."""
+        near = {name for name, its in ZONE_OF.items() if its == zone} - set(without)
+        return verified_reader.FILE_BYTES * sum(not near & set(names) for names in keepers)
+
+    def test_each_zone_reads_its_own_copies_and_what_a_lost_node_costs_is_counted(self):
+        self.start_zones()
+        across, fetched = self.epoch("a", "cold epoch in zone a")
+        self.assertEqual(fetched, self.FILES)
+        blocks = lambda: sum(node["blocks"] for node in self.cluster.json("nodes")["nodes"])  # noqa: E731
+        eventually(lambda: blocks() == self.COPIES * self.FILES, "each block is at two nodes")
+        keepers = self.keepers()
+        # A ring gives a zone no more than its share, and so may leave a few partitions in one zone.
+        near = {zone: self.far_from(zone, keepers) for zone in "ab"}
+        self.assertLessEqual(sum(near.values()), verified_reader.FILE_BYTES * self.FILES // 100)
+        once = verified_reader.FILE_BYTES * sum(len({ZONE_OF[name] for name in names}) == 2 for names in keepers)
+        self.settled(once + across, "a block crosses once: to the copy in the other zone")
+
+        for zone in "ab":
+            self.assertEqual(self.epoch(zone, f"warm epoch in zone {zone}"), (near[zone], 0))
+        sent = once + across + sum(near.values())
+        self.settled(sent, "a warm epoch crosses no zone")
+
+        lost = self.cluster.nodes.pop("n3")
+        lost.kill()
+        expected = self.far_from("a", keepers, without=["n3"])
+        self.assertGreater(expected, near["a"] + verified_reader.FILE_BYTES * self.FILES // 4, "it kept half of its zone's copies")
+        self.assertEqual(self.epoch("a", "zone a without n3"), (expected, 0))
+        self.assertEqual(self.epoch("b", "zone b meanwhile"), (near["b"], 0))
+        sent += expected + near["b"]
+        self.settled(sent, "what was read across was sent across")
+        self.assertEqual(self.fetched(), self.FILES, "1.000 GET a block")
+
+        status = self.cluster.json("status")
+        self.assertEqual(status["cross_zone_bytes"], sent)
+        self.assertIn("zones        2, ", self.cluster.cli("status", check=False).stdout)
+        self.assertIn("CROSS-ZONE", self.cluster.cli("stats", "--links").stdout)
+        counted = sum(value for node in self.cluster.nodes.values()
+                      for (name, _), value in node.metrics().items() if name == "forebay_cross_zone_bytes_total")
+        self.assertGreater(counted, 0)
+        self.assertLessEqual(counted, sent, "n3 has taken its part with it")
+
+
+if __name__ == "__main__":
+    main()
