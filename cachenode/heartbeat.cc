@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -210,6 +211,8 @@ void Heartbeat::NoteOutcome(const Status& status) {
 Task<Status> Heartbeat::Register() {
   proto::RegisterNodeRequest request;
   *request.mutable_node() = ToProto(self_);
+  // Of now: it may be long since the first time.
+  request.mutable_node()->set_capacity_bytes(Room());
   request.set_incarnation(incarnation_);
   *request.mutable_fence() = ToProto(cluster_.fence());
   Result<RpcReply> reply = co_await Ask(Method::kRegisterNode, request);
@@ -334,6 +337,14 @@ Task<Status> Heartbeat::TakeRing(Slice bytes) {
   // Beside the heartbeat, which a disk that hangs must not hold up.
   if (taken) Spawn(io_.At(0), KeepView());
   co_return taken;
+}
+
+// What the disks hold that are in service; a node without one is a member all the same.
+std::uint64_t Heartbeat::Room() const {
+  std::uint64_t bytes = 0;
+  for (const DiskUsage& disk : store_->Disks())
+    if (disk.state == DiskState::kOk) bytes += disk.capacity_bytes;
+  return std::max<std::uint64_t>(bytes, 1);
 }
 
 proto::HeartbeatRequest Heartbeat::Compose() const {

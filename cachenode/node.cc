@@ -314,7 +314,6 @@ Status Node::Join(bool restarted, std::stop_token stopping) {
   self.local_socket = local_socket_;
   self.host_id = MachineId();
   self.zone = options_.zone;
-  for (const DiskUsage& disk : store_->Disks()) self.capacity_bytes += disk.capacity_bytes;
   NodeFacts facts;
   facts.missing_dirs = missing_;
   facts.last_end = last_end_;

@@ -274,6 +274,34 @@ bool MemberTable::Heartbeat(const std::string& id, std::uint64_t incarnation, Ti
   return true;
 }
 
+void MemberTable::NoteRoom(const std::string& id, std::uint64_t bytes, TimePoint now) {
+  const auto known = members_.find(id);
+  if (known == members_.end()) return;
+  Member& member = known->second;
+  bytes = std::max<std::uint64_t>(bytes, 1);
+  if (!WeightChanged(member.info.capacity_bytes, bytes)) {
+    member.room_bytes = 0;
+    return;
+  }
+  // The wait begins anew with each change: what comes and goes moves nothing.
+  const bool settles = member.room_bytes != 0 && !WeightChanged(member.room_bytes, bytes);
+  if (!settles) member.room_since = now;
+  member.room_bytes = bytes;
+}
+
+std::vector<Member> MemberTable::PlanWeights(TimePoint now) const {
+  std::vector<Member> changed;
+  for (const auto& [id, member] : members_) {
+    if (member.room_bytes == 0 || StateOf(member, now) != NodeState::kUp) continue;
+    const bool less = member.room_bytes < member.info.capacity_bytes;
+    if (now - member.room_since < (less ? times_.less_room_after : times_.more_room_after))
+      continue;
+    Member& weighed = changed.emplace_back(member);
+    weighed.info.capacity_bytes = std::exchange(weighed.room_bytes, 0);
+  }
+  return changed;
+}
+
 NodeState MemberTable::StateOf(const Member& member, TimePoint now) const {
   if (!member.in_ring()) return NodeState::kOut;
   return now - member.heard >= SilenceAllowed(member) ? NodeState::kSuspect : member.info.state;

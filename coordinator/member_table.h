@@ -20,6 +20,13 @@ struct MembershipTimes {
   Duration suspect_after = kSilence;
   /// Silent for so long: out, and a new table.
   Duration out_after = std::chrono::minutes(10);
+  /// A node whose disks have had less room for so long gets a smaller share of the ring. Its lost
+  /// disk's blocks are fetched anew each time that they are read, so not much longer than a disk
+  /// needs that comes back by itself …
+  Duration less_room_after = std::chrono::minutes(1);
+  /// … and one whose disks have had more for so long a larger one: a disk that comes and goes takes
+  /// part when it stays.
+  Duration more_room_after = std::chrono::minutes(5);
   /// After a start of the coordinator nobody has been heard yet: members get this long before they
   /// are suspect. Covers their back-off while nobody listened.
   Duration restart_grace = std::chrono::seconds(10);
@@ -37,6 +44,10 @@ struct Member {
   bool heard_since_start = false;
   std::int64_t out_unix_s = 0;  ///< When it went out; 0 = in the ring.
   Dismissal dismissal = Dismissal::kNone;
+  /// What its disks in service hold now, where that is another weight than `info` has, and since
+  /// when it is that; 0 = it is not.
+  std::uint64_t room_bytes = 0;
+  TimePoint room_since = {};
 
   bool in_ring() const { return info.state != NodeState::kOut; }
 };
@@ -84,6 +95,9 @@ class MemberTable {
   /// Members that have been silent for out_after, with state kOut. Empty while nobody at all is up:
   /// then it is more likely the coordinator that is cut off, and an empty ring would help nobody.
   std::vector<Member> PlanOuts(TimePoint now, std::int64_t now_unix_s) const;
+  /// Members whose room has been another for long enough (MembershipTimes), with it as their
+  /// weight.
+  std::vector<Member> PlanWeights(TimePoint now) const;
   /// Ids of nodes that have been out for forget_out_after; never a fenced one, nor one whose
   /// dismissed process still asks to come back.
   std::vector<std::string> PlanForgotten(TimePoint now, std::int64_t now_unix_s) const;
@@ -93,6 +107,11 @@ class MemberTable {
 
   /// False: this incarnation is not a member and must register (again).
   bool Heartbeat(const std::string& id, std::uint64_t incarnation, TimePoint now);
+
+  /// A node that is a member said what its disks in service hold. Less than a hundredth up or down
+  /// is nothing; none at all counts as 1 byte, so that whoever has room owns all, and a cluster in
+  /// which nobody has is still one.
+  void NoteRoom(const std::string& id, std::uint64_t bytes, TimePoint now);
 
   NodeState StateOf(const Member& member, TimePoint now) const;
   /// The node's part of the capacity of those that are up, itself among them.

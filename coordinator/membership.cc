@@ -173,9 +173,13 @@ Result<bool> ClusterMembers::ChangeNow(const Plan& plan, StateBatch also) {
   return true;
 }
 
-bool ClusterMembers::Heartbeat(const std::string& id, std::uint64_t incarnation) {
+bool ClusterMembers::Heartbeat(const std::string& id, std::uint64_t incarnation,
+                               std::optional<std::uint64_t> room_bytes) {
   std::scoped_lock lock(mutex_);
-  return members_.Heartbeat(id, incarnation, Clock::now());
+  const TimePoint now = Clock::now();
+  const bool known = members_.Heartbeat(id, incarnation, now);
+  if (known && room_bytes) members_.NoteRoom(id, *room_bytes, now);
+  return known;
 }
 
 Task<Status> ClusterMembers::Tick() {
@@ -183,6 +187,7 @@ Task<Status> ClusterMembers::Tick() {
   {
     std::scoped_lock lock(mutex_);
     due = !members_.PlanOuts(Clock::now(), UnixSeconds()).empty() ||
+          !members_.PlanWeights(Clock::now()).empty() ||
           !members_.PlanForgotten(Clock::now(), UnixSeconds()).empty();
   }
   if (!due) co_return Status();
@@ -194,29 +199,39 @@ Task<Status> ClusterMembers::Tick() {
 Status ClusterMembers::TickNow() {
   std::scoped_lock changing(change_mutex_);
   std::vector<Member> outs;
+  std::vector<Member> weighed;
+  std::vector<Member> changed;
   std::vector<std::string> forgotten;
   std::vector<NodeInfo> nodes;
   std::shared_ptr<const RingTable> table;
   {
     std::scoped_lock lock(mutex_);
     outs = members_.PlanOuts(Clock::now(), UnixSeconds());
+    weighed = members_.PlanWeights(Clock::now());
     forgotten = members_.PlanForgotten(Clock::now(), UnixSeconds());
-    nodes = NodesWith(outs);
+    changed = outs;
+    changed.insert(changed.end(), weighed.begin(), weighed.end());
+    nodes = NodesWith(changed);
     table = table_;
   }
-  if (outs.empty() && forgotten.empty()) return {};
+  if (changed.empty() && forgotten.empty()) return {};
   std::shared_ptr<const RingTable> next;
-  if (!outs.empty()) {
+  if (!changed.empty()) {
     next =
         std::make_shared<const RingTable>(RingTable::Next(*table, std::move(nodes), UnixSeconds()));
   }
-  Status persisted = Persist(outs, forgotten, next);
+  Status persisted = Persist(changed, forgotten, next);
   if (!persisted) return persisted;
   for (const Member& member : outs) {
     spdlog::warn(
         "node {} has been silent for too long and is out of the ring, epoch {}: its share "
         "goes to the others; it joins again when it comes back",
         member.info.id, epoch());
+  }
+  for (const Member& member : weighed) {
+    spdlog::warn(
+        "the disks of node {} hold {} bytes now: its share of the ring is another, epoch {}",
+        member.info.id, member.info.capacity_bytes, epoch());
   }
   return {};
 }

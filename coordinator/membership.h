@@ -54,8 +54,11 @@ class ClusterMembers {
   /// MembershipTimes::suspect_after.
   Task<Status> Register(NodeInfo info, std::uint64_t incarnation);
 
-  /// False: the caller must register again.
-  bool Heartbeat(const std::string& id, std::uint64_t incarnation);
+  /// False: the caller must register again. `room_bytes` is what its disks in service hold; nothing
+  /// when it does not say. Where that stays another weight than the table has, Tick makes a new
+  /// one.
+  bool Heartbeat(const std::string& id, std::uint64_t incarnation,
+                 std::optional<std::uint64_t> room_bytes);
 
   /// What an administrator decided: MemberTable::PlanDismissal, PlanDrain or PlanReturn. True: it
   /// is persisted, together with `also`, and in force, with a new table where the ring changes.
@@ -64,7 +67,8 @@ class ClusterMembers {
                                                            TimePoint now, std::int64_t unix_s)>;
   Task<Result<bool>> Change(Plan plan, StateBatch also);
 
-  /// Takes nodes out that have been silent for too long. Called once a second.
+  /// Takes nodes out that have been silent for too long, and gives those another share of the ring
+  /// whose disks have had another room for long enough. Called once a second.
   Task<Status> Tick();
 
   /// The table in force.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <optional>
 #include <utility>
 
 #include "common/wire/messages.h"
@@ -12,6 +13,17 @@ namespace {
 
 /// A node that has not said it for so long follows this coordinator, or is gone.
 constexpr std::chrono::seconds kWordOfNode{60};
+
+constexpr std::uint32_t kDiskInService = 0;  // DiskState::kOk of the node's store
+
+/// What the node's disks in service hold; nothing when it names none.
+std::optional<std::uint64_t> RoomOf(const proto::HeartbeatRequest& request) {
+  if (request.disks().empty()) return std::nullopt;
+  std::uint64_t bytes = 0;
+  for (const proto::DiskReport& disk : request.disks())
+    if (disk.state() == kDiskInService) bytes += disk.capacity_bytes();
+  return bytes;
+}
 
 }  // namespace
 
@@ -157,8 +169,9 @@ Task<Result<RpcReply>> NodeService::Heartbeat(RpcCall call) {
   Status believed = CheckFence(request.node_id(), FromProto(request.fence()));
   if (!believed) co_return Fail(believed.error());
   proto::HeartbeatReply reply;
-  *reply.mutable_fence() = ToProto(fence_);
-  const bool known = membership_.Heartbeat(request.node_id(), request.incarnation());
+  *reply.mutable_fence() = fence_;
+  const bool known =
+      membership_.Heartbeat(request.node_id(), request.incarnation(), RoomOf(request));
   reply.set_register_again(!known);
   if (known) stats_.Report(request);
   if (known) changed_.Note(request);

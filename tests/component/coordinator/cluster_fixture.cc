@@ -227,6 +227,14 @@ Result<proto::HeartbeatReply> FakeNode::Heartbeat(const std::string& coordinator
   request.set_links_version(links_version);
   if (!counters.link().empty()) *request.add_links() = counters;
   *request.mutable_changed() = changed;
+  constexpr int kDisks = 2;
+  constexpr std::uint32_t kQuarantined = 2;
+  for (int i = 0; disks && i < kDisks; ++i) {
+    proto::DiskReport& disk = *request.add_disks();
+    disk.set_path("/disk" + std::to_string(i));
+    disk.set_capacity_bytes(capacity / kDisks);
+    if (i >= *disks) disk.set_state(kQuarantined);
+  }
   return caller_.Ask<proto::HeartbeatReply>(coordinator, Method::kHeartbeat, request);
 }
 

@@ -100,6 +100,9 @@ class FakeNode {
   const std::string id;
   std::uint64_t incarnation = 1;
   std::uint64_t capacity = 1 << 30;
+  /// Of its two disks, of which each holds half of `capacity`, how many are in service; nothing =
+  /// its heartbeats say nothing of disks.
+  std::optional<int> disks = std::nullopt;
   std::uint64_t links_version = 0;
   proto::LinkCounters counters;
   google::protobuf::RepeatedPtrField<proto::ChangedObject> changed;

@@ -191,6 +191,56 @@ TEST_F(CoordinatorTest, ASilentNodeIsSuspectThenOutAndAnAlert) {
   EXPECT_TRUE(silent.Heartbeat(address())->register_again());
 }
 
+TEST_F(CoordinatorTest, ADiskThatIsLostAndOneThatIsBackChangeTheNodesShareOfTheRing) {
+  StopCoordinator();
+  times.less_room_after = std::chrono::milliseconds(200);
+  times.more_room_after = std::chrono::milliseconds(200);
+  StartCoordinator();
+  FakeNode whole("n1", secret), hurt("n2", secret);
+  whole.disks = 2;
+  hurt.disks = 2;
+  std::string bytes;
+  ASSERT_TRUE(whole.Register(address()).has_value());
+  ASSERT_TRUE(hurt.Register(address(), &bytes).has_value());
+  const RingTable before = *RingTable::Parse(bytes);
+  const auto wait_for = [&](std::uint64_t epoch) {
+    const Deadline deadline = Deadline::After(std::chrono::seconds(20));
+    while (coordinator->ring_epoch() < epoch && !deadline.Expired()) {
+      EXPECT_FALSE(whole.Heartbeat(address())->register_again());
+      EXPECT_FALSE(hurt.Heartbeat(address())->register_again());
+    }
+    EXPECT_TRUE(whole.Register(address(), &bytes).has_value());
+    RingTable table = *RingTable::Parse(bytes);
+    EXPECT_EQ(table.epoch(), epoch);
+    return table;
+  };
+  const auto share = [](const RingTable& table, const std::string& id) {
+    std::uint32_t held = 0;
+    for (std::uint32_t p = 0; p < kPartitions; ++p)
+      if (table.nodes()[table.OwnersOf(p)[0]].id == id) ++held;
+    return static_cast<double>(held) / kPartitions;
+  };
+  EXPECT_NEAR(share(before, "n2"), 0.5, 0.01);
+
+  hurt.disks = 1;
+  const RingTable less = wait_for(before.epoch() + 1);
+  EXPECT_NEAR(share(less, "n2"), 1.0 / 3, 0.01);
+  for (std::uint32_t p = 0; p < kPartitions; ++p) {
+    const bool moved =
+        less.nodes()[less.OwnersOf(p)[0]].id != before.nodes()[before.OwnersOf(p)[0]].id;
+    if (!moved) continue;
+    ASSERT_EQ(before.nodes()[before.OwnersOf(p)[0]].id, "n2") << "its surplus alone moves";
+    ASSERT_EQ(less.PreviousOwnersOf(p)[0].node_id, "n2") << "it is asked before S3";
+  }
+  hurt.disks = 2;
+  const RingTable again = wait_for(before.epoch() + 2);
+  EXPECT_NEAR(share(again, "n2"), 0.5, 0.01);
+  std::uint32_t differ = 0;
+  for (std::uint32_t p = 0; p < kPartitions; ++p)
+    if (again.OwnersOf(p)[0] != before.OwnersOf(p)[0]) ++differ;
+  EXPECT_EQ(differ, 0u) << "it gets its own back";
+}
+
 TEST_F(CoordinatorTest, LinkFailsAtOnceAndChangesNothing) {
   proto::LinkRequest request = LinkRequestFor("x", "nothing/here/");
   EXPECT_EQ(LinkError(request),

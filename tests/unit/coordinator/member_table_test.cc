@@ -70,6 +70,72 @@ TEST_F(MemberTableTest, OnlyAChangedWeightNeedsANewTable) {
   EXPECT_TRUE(*Join(Node("n1", "127.0.0.1:7441", 1'020'000), 3, 1'000'000));
 }
 
+/// Two nodes whose heartbeats say what their disks hold.
+class RoomTest : public MemberTableTest {
+ protected:
+  RoomTest() {
+    for (const char* id : {"n1", "n2"}) EXPECT_TRUE(Join(Node(id), 1).has_value());
+  }
+  /// `wait` of heartbeats with so much room of n1; the weights that are to change at its end.
+  std::vector<Member> Wait(Duration wait, std::uint64_t room) {
+    const TimePoint end = now + wait;
+    for (;; now += std::min<Duration>(seconds(1), end - now)) {
+      for (const char* id : {"n1", "n2"}) EXPECT_TRUE(table.Heartbeat(id, 1, now));
+      table.NoteRoom("n1", room, now);
+      table.NoteRoom("n2", 1'000'000, now);
+      if (now >= end || !table.PlanWeights(now).empty()) return table.PlanWeights(now);
+    }
+  }
+  Duration Elapsed() const { return now - (TimePoint() + minutes(100)); }
+};
+
+TEST_F(RoomTest, AMinuteWithoutADiskMakesTheShareSmallerAndFiveWithItMakeItLarger) {
+  const std::vector<Member> less = Wait(minutes(10), 500'000);
+  ASSERT_EQ(less.size(), 1u);
+  EXPECT_EQ(less[0].info.id, "n1");
+  EXPECT_EQ(less[0].info.capacity_bytes, 500'000u);
+  EXPECT_EQ(Elapsed(), minutes(1));
+  table.Commit(less[0]);
+  EXPECT_TRUE(Wait(minutes(10), 500'000).empty()) << "once";
+  const TimePoint back = now;
+  const std::vector<Member> more = Wait(minutes(10), 1'000'000);
+  ASSERT_EQ(more.size(), 1u);
+  EXPECT_EQ(more[0].info.capacity_bytes, 1'000'000u);
+  EXPECT_EQ(now - back, minutes(5));
+}
+
+TEST_F(RoomTest, ADiskThatComesAndGoesMovesNothing) {
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(Wait(seconds(59), 500'000).empty());
+    EXPECT_TRUE(Wait(seconds(5), 1'000'000).empty());
+  }
+  // One disk after the other: the wait is that of the last.
+  EXPECT_TRUE(Wait(seconds(59), 800'000).empty());
+  EXPECT_TRUE(Wait(seconds(59), 600'000).empty());
+  ASSERT_EQ(Wait(seconds(2), 600'000).size(), 1u);
+}
+
+TEST_F(RoomTest, WhatIsHardlyAChangeOrNotHeardOfAnyMoreMovesNothing) {
+  EXPECT_TRUE(Wait(minutes(10), 995'000).empty());
+  EXPECT_TRUE(Wait(seconds(30), 500'000).empty());
+  now += minutes(5);
+  EXPECT_TRUE(table.PlanWeights(now).empty()) << "a silent node keeps its share";
+}
+
+TEST_F(RoomTest, ANodeWithoutAnyDiskOwnsNextToNothingAndStaysAMember) {
+  const std::vector<Member> none = Wait(minutes(10), 0);
+  ASSERT_EQ(none.size(), 1u);
+  EXPECT_EQ(none[0].info.capacity_bytes, 1u);
+  EXPECT_TRUE(none[0].in_ring());
+}
+
+TEST_F(RoomTest, ADrainingNodeIsNotWeighed) {
+  const Result<std::optional<Member>> drain = table.PlanDrain("n1", now);
+  ASSERT_TRUE(drain.has_value());
+  table.Commit(**drain);
+  EXPECT_TRUE(Wait(minutes(10), 500'000).empty());
+}
+
 TEST_F(MemberTableTest, SilenceMakesSuspectAndASignOfLifeMakesUp) {
   ASSERT_TRUE(Join(Node("n1"), 1).has_value());
   now += kSilence - std::chrono::milliseconds(1);
