@@ -16,9 +16,10 @@ namespace {
 
 using Wide = unsigned __int128;
 
-// A fallback owner may have this many percent more than its share of a rank: enough slack that a
-// change of one member seldom forces a fallback to move.
-constexpr std::uint64_t kFallbackSeatsPercent = 105;
+// Percent of its share of a rank that a fallback owner may have, rounded up: with it the copies of a
+// link with replicas are spread as evenly as first owners are, and a change of one member moves few
+// fallbacks (docs/adr/0029).
+constexpr std::uint64_t kFallbackSeatsPercent = 101;
 
 }  // namespace
 
