@@ -112,7 +112,8 @@ Task<Result<Cells>> BlockReader::Read(CheckedRead read, Deadline deadline) {
 
 std::optional<CellPlace> BlockReader::Place(const CheckedRead& read) {
   std::optional<CellPlace> place = store_.Place(read.request.block, read.request.range);
-  if (!place) return std::nullopt;
+  // Of a block that another link has brought, its segment is not this reader's to see.
+  if (!place || place->link != read.link->id) return std::nullopt;
   Tally tally(counters_, history_, read);
   store_.NoteRead(read.link->id, read.request.block, read.request.job);
   tally.AnswerByPlace();

@@ -211,6 +211,9 @@ Task<Result<RpcReply>> Service::OpenSegment(RpcCall call) {
   if (!good) co_return Fail(good.error());
   std::optional<SegmentHandle> file = parts_.store.FileOf(read->request.block);
   if (!file) co_return Fail(Code::kNotFound, "the block's segment is not open");
+  // Links that share the block need not share its neighbours.
+  if (file->link != read->link->id)
+    co_return Fail(Code::kNotFound, "the block lies among those of another link");
   proto::OpenSegmentReply message;
   message.set_store(store_number_);
   message.set_segment(file->segment);

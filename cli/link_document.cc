@@ -115,6 +115,7 @@ Result<json::object> LinkDocument(const proto::LinkSpec& spec) {
   if (spec.quota_bytes() != 0) link["quota"] = FormatSize(spec.quota_bytes());
   const auto priority = static_cast<LinkPriority>(spec.priority());
   if (spec.priority() != 0) link["priority"] = std::string(LinkPriorityName(priority));
+  PutText(link, "sharing-domain", spec.sharing_domain());
   PutText(link, "endpoint-url", origin.endpoint());
   PutText(link, "region", origin.region());
   PutText(link, "profile", origin.profile());

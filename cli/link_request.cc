@@ -96,6 +96,9 @@ void LinkWish::Declare(Options& options) {
                  options_.set_replicas(static_cast<std::uint32_t>(*copies));
                  return {};
                });
+  options.Flag("--sharing-domain", "NAME",
+               "share cached blocks with the links of the same NAME (default: with none)",
+               Into(options_, &proto::LinkRequest::set_sharing_domain<const std::string&>));
   options.Flag("--quota", "SIZE", "the most that may be cached of it (default: no limit)",
                [this](const std::string& text) -> Status {
                  const Result<std::uint64_t> bytes = ParseSize(text);

@@ -105,6 +105,9 @@ Result<LinkOptions> ValidateLinkRequest(const proto::LinkRequest& request) {
     return Fail(Code::kInvalid, fmt::format("'{}' is no account: write its twelve digits",
                                             request.expected_owner()));
   }
+  const Status domain =
+      request.sharing_domain().empty() ? Status() : ValidateLinkName(request.sharing_domain());
+  if (!domain) return Fail(domain.error().Within("the sharing domain"));
   const Result<std::uint32_t> replicas = ReplicasOf(request.replicas());
   if (!replicas) return Fail(replicas.error());
 
@@ -128,6 +131,7 @@ Result<LinkOptions> ValidateLinkRequest(const proto::LinkRequest& request) {
   spec.priority = LinkPriorityOf(request.priority());
   spec.background_fill = !request.no_background_fill();
   spec.posix_metadata = request.posix_metadata();
+  spec.sharing_domain = request.sharing_domain();
   spec.refresh = *refresh;
   if (spec.refresh == RefreshPolicy::kPeriodic) spec.refresh_seconds = request.refresh_seconds();
   return options;

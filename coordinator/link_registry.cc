@@ -1,11 +1,11 @@
 #include "coordinator/link_registry.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <charconv>
+#include <tuple>
 #include <utility>
 
 #include "common/model/link_set.h"
@@ -78,66 +78,7 @@ Result<std::vector<LinkRegistry::Added>> SameSet(const std::vector<Link>& parts,
                           set, parts.size(), wanted.size()));
 }
 
-std::string_view RefreshName(RefreshPolicy policy) {
-  switch (policy) {
-    case RefreshPolicy::kImmutable:
-      return "immutable";
-    case RefreshPolicy::kOnDemand:
-      return "on-demand";
-    case RefreshPolicy::kPeriodic:
-      return "periodic";
-  }
-  return "unknown";
-}
-
 }  // namespace
-
-std::string DescribeDifference(const LinkSpec& existing, const LinkSpec& wanted) {
-  std::string text;
-  const auto compare = [&text](std::string_view what, const auto& is, const auto& asked) {
-    if (is == asked) return;
-    fmt::format_to(std::back_inserter(text), "{}{} {}, not {}", text.empty() ? "" : "; ", what, is,
-                   asked);
-  };
-  const auto source = [](const LinkOrigin& origin) {
-    return fmt::format("s3://{}/{}", origin.bucket, origin.prefix);
-  };
-  const LinkOrigin& a = existing.origin;
-  const LinkOrigin& b = wanted.origin;
-  // A manifest that has changed may lie in another folder now.
-  const bool names_say_where =
-      !existing.manifest.location.empty() && !existing.manifest.behind_prefix;
-  if (!names_say_where || existing.manifest != wanted.manifest)
-    compare("source", source(a), source(b));
-  compare("manifest", fmt::format("'{}'", existing.manifest.location),
-          fmt::format("'{}'", wanted.manifest.location));
-  compare("names behind the prefix", existing.manifest.behind_prefix,
-          wanted.manifest.behind_prefix);
-  compare("skip bad lines", existing.manifest.skip_bad, wanted.manifest.skip_bad);
-  compare("endpoint", a.endpoint, b.endpoint);
-  compare("region", fmt::format("'{}'", a.region), fmt::format("'{}'", b.region));
-  compare("profile", fmt::format("'{}'", a.profile), fmt::format("'{}'", b.profile));
-  compare("path style", a.path_style, b.path_style);
-  compare("requester pays", a.requester_pays, b.requester_pays);
-  compare("signed requests", a.sign, b.sign);
-  compare("expected bucket owner", fmt::format("'{}'", a.expected_owner),
-          fmt::format("'{}'", b.expected_owner));
-  compare("block size", existing.block_bytes, wanted.block_bytes);
-  compare("replicas", existing.replicas, wanted.replicas);
-  compare("refresh", RefreshName(existing.refresh), RefreshName(wanted.refresh));
-  compare("seconds between refreshes", existing.refresh_seconds, wanted.refresh_seconds);
-  const auto globs = [](const std::vector<std::string>& all) {
-    return all.empty() ? "none" : fmt::format("'{}'", fmt::join(all, "' '"));
-  };
-  compare("include", globs(existing.includes), globs(wanted.includes));
-  compare("exclude", globs(existing.excludes), globs(wanted.excludes));
-  compare("set", fmt::format("'{}'", existing.set), fmt::format("'{}'", wanted.set));
-  compare("POSIX metadata", existing.posix_metadata, wanted.posix_metadata);
-  compare("background fill", existing.background_fill, wanted.background_fill);
-  compare("quota", existing.quota_bytes, wanted.quota_bytes);
-  compare("priority", LinkPriorityName(existing.priority), LinkPriorityName(wanted.priority));
-  return text;
-}
 
 LinkRegistry::LinkRegistry(StateStore& store, std::uint64_t fence, TaskBook& tasks)
     : store_(store), fence_(fence), tasks_(tasks) {}
@@ -181,13 +122,31 @@ Status LinkRegistry::CheckAdd(const LinkSpec& spec) const {
   if (!free) return free;
   std::scoped_lock lock(mutex_);
   const auto existing = links_.find(spec.name);
-  if (existing == links_.end()) return {};
+  if (existing == links_.end()) return CheckSharing(spec);
   const std::string difference = DescribeDifference(existing->second.spec, spec);
   if (difference.empty()) return {};
   return Fail(Code::kInvalid,
               fmt::format("link '{}' exists with other options ({}): unlink it first, or give "
                           "this one another name with --as",
                           spec.name, difference));
+}
+
+/// Who reads through one link gets what was fetched through the other: S3 has to allow both alike.
+Status LinkRegistry::CheckSharing(const LinkSpec& spec) const {
+  if (spec.sharing_domain.empty()) return {};
+  const auto access = [](const LinkOrigin& origin) {
+    return std::tie(origin.profile, origin.sign, origin.requester_pays, origin.expected_owner);
+  };
+  for (const auto& [name, link] : links_) {
+    if (link.spec.sharing_domain != spec.sharing_domain) continue;
+    if (access(link.spec.origin) == access(spec.origin)) continue;
+    return Fail(Code::kInvalid,
+                fmt::format("link '{}' of sharing domain '{}' reaches S3 with another profile, "
+                            "signature, payer or expected owner: links share blocks only where S3 "
+                            "allows them the same; give this one the same, or another domain",
+                            name, spec.sharing_domain));
+  }
+  return {};
 }
 
 Result<LinkRegistry::Added> LinkRegistry::Add(LinkSpec spec) {
@@ -217,6 +176,8 @@ Status LinkRegistry::CheckNewSet(const std::vector<LinkSpec>& specs) const {
                                             set));
   }
   for (const LinkSpec& spec : specs) {
+    Status may = CheckSharing(spec);
+    if (!may) return may;
     const bool is_set = std::ranges::any_of(
         links_, [&](const auto& link) { return link.second.spec.set == spec.name; });
     if (!is_set && !links_.contains(spec.name)) continue;

@@ -115,6 +115,8 @@ class LinkRegistry {
   std::optional<Link> Locked(const Uuid& id) const;
   /// kInvalid where a set, or a link, has the name.
   Status CheckNoSet(std::string_view name) const;
+  /// Under mutex_. kInvalid where a link of its sharing domain reaches S3 in another way.
+  Status CheckSharing(const LinkSpec& spec) const;
   Status CheckNewSet(const std::vector<LinkSpec>& specs) const;
   /// With each link its task, ended by `end`.
   using TaskEnd = std::function<proto::TaskState(const Link&, const proto::TaskState&)>;

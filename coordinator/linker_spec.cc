@@ -20,7 +20,7 @@ constexpr std::chrono::seconds kManifestCheck{60};
 LinkSpec Named(LinkSpec spec, LinkOrigin origin) {
   spec.origin = std::move(origin);
   spec.id = Uuid::Random();
-  spec.domain = Uuid::Random();
+  spec.domain = spec.sharing_domain.empty() ? Uuid::Random() : SharingDomain(spec.sharing_domain);
   return spec;
 }
 

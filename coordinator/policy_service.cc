@@ -222,6 +222,13 @@ Task<Result<RpcReply>> PolicyService::Pin(RpcCall call) {
   std::vector<proto::PinRecord> pins;
   std::vector<Uuid> links;
   for (const LocatedTarget& target : targets->all) {
+    // Nodes keep pins by link: one that shares the block would not know of it.
+    if (!target.link.sharing_domain.empty()) {
+      co_return Fail(Code::kInvalid,
+                     fmt::format("link '{}' shares blocks (sharing domain '{}'), and what is "
+                                 "shared cannot be pinned; nothing was pinned",
+                                 target.link.name, target.link.sharing_domain));
+    }
     Result<proto::PinRecord> pin = co_await MeasuredPin(target, request);
     if (!pin) co_return Fail(pin.error());
     pins.push_back(std::move(*pin));

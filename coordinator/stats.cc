@@ -217,6 +217,7 @@ void ClusterStats::Describe(const std::vector<Link>& links, const std::vector<Me
     for (const std::string& glob : link.spec.includes) row.add_includes(glob);
     for (const std::string& glob : link.spec.excludes) row.add_excludes(glob);
     row.set_posix_metadata(link.spec.posix_metadata);
+    row.set_sharing_domain(link.spec.sharing_domain);
     row.set_manifest(link.spec.manifest.location);
     if (link.generation) *row.mutable_generation() = *link.generation;
     row.set_state(static_cast<std::uint32_t>(link.phase()));

@@ -151,12 +151,14 @@ struct CellPlace {
   std::uint64_t segment = 0;   ///< Names the segment for as long as this store is open.
   std::uint64_t position = 0;  ///< Of the first cell, in the file.
   std::vector<std::uint64_t> checksums = {};  ///< Of each cell, as in Cells.
+  Uuid link = {};                             ///< Whose blocks the segment holds.
 };
 
 /// A segment's file, open for reading.
 struct SegmentHandle {
   std::uint64_t segment = 0;
   std::shared_ptr<const int> descriptor = {};
+  Uuid link = {};  ///< Whose blocks it holds: not always the reader's, where links share blocks.
 };
 
 /// Which room a new block may take.

@@ -33,7 +33,8 @@ std::optional<CellPlace> SegmentStore::Place(const BlockId& block, BlockRange ra
   parts_.counters.places.fetch_add(1, std::memory_order_relaxed);
   return CellPlace{.segment = NameOf(found->place),
                    .position = reader.position(),
-                   .checksums = reader.TakeChecksums()};
+                   .checksums = reader.TakeChecksums(),
+                   .link = file->link->id};
 }
 
 std::optional<SegmentHandle> SegmentStore::FileOf(const BlockId& block) {
@@ -42,8 +43,10 @@ std::optional<SegmentHandle> SegmentStore::FileOf(const BlockId& block) {
   auto file = parts_.files.Find(place->disk, place->segment);
   if (!file) return std::nullopt;
   const int* const descriptor = file->fd.address();
+  const Uuid link = file->link->id;
   return SegmentHandle{.segment = NameOf(*place),
-                       .descriptor = std::shared_ptr<const int>(std::move(file), descriptor)};
+                       .descriptor = std::shared_ptr<const int>(std::move(file), descriptor),
+                       .link = link};
 }
 
 }  // namespace forebay

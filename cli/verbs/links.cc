@@ -45,6 +45,9 @@ class LinksVerb final : public Verb {
       row["manifest"] = link.manifest().empty() ? boost::json::value()
                                                 : boost::json::value(ValidUtf8(link.manifest()));
       row["posix_metadata"] = link.posix_metadata();
+      row["sharing_domain"] = link.sharing_domain().empty()
+                                  ? boost::json::value()
+                                  : boost::json::value(link.sharing_domain());
       row["objects"] = generation.objects();
       row["bytes"] = generation.bytes();
       row["cached_bytes"] = link.total().cached_bytes();

@@ -79,6 +79,21 @@ std::string DefaultLinkName(const S3Location& location) {
   return name.substr(0, 63);
 }
 
+Uuid SharingDomain(std::string_view name) {
+  const ObjectVersion hash = ComputeObjectVersion({.domain = {},
+                                                   .endpoint = "forebay sharing domain",
+                                                   .bucket = name,
+                                                   .key = {},
+                                                   .etag = {},
+                                                   .size = 0});
+  Uuid domain;
+  for (std::size_t i = 0; i < 8; ++i) {
+    domain.bytes[i] = static_cast<std::uint8_t>(hash.high >> (8 * i));
+    domain.bytes[8 + i] = static_cast<std::uint8_t>(hash.low >> (8 * i));
+  }
+  return domain;
+}
+
 ObjectVersion VersionOf(const LinkSpec& link, std::string_view key, std::string_view etag,
                         std::uint64_t size) {
   return ComputeObjectVersion({.domain = link.domain,

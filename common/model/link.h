@@ -56,7 +56,9 @@ struct LinkSpec {
   Uuid id;
   std::string name;
   LinkOrigin origin;
-  Uuid domain;  ///< Sharing domain: blocks are shared between links only where it is the same.
+  /// Sharing domain: blocks are shared between links only where it is the same. Random unless
+  /// `sharing_domain` names one.
+  Uuid domain;
   std::uint64_t block_bytes = kDefaultBlockBytes;
   std::uint32_t replicas = 1;  ///< Copies of each block, at its first owners; 1 to kMostReplicas.
   RefreshPolicy refresh = RefreshPolicy::kOnDemand;
@@ -100,6 +102,10 @@ bool IsAccountId(std::string_view text);
 /// Link names are path components of the `/` mount and of targets: 1-63 of [A-Za-z0-9._-], no
 /// leading '.' or '-'.
 Status ValidateLinkName(std::string_view name);
+
+/// The domain that links share blocks in to which an administrator gave the same name of one; it
+/// follows from the name, so that it is the same again after both were removed.
+Uuid SharingDomain(std::string_view name);
 
 /// `train` from "s3://bucket/data/train/", the bucket when there is no prefix: the name when `--as`
 /// is not given.

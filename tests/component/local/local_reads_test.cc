@@ -373,5 +373,40 @@ TEST_F(LocalReadsTest, AFileIsPassedOverTheSocketAloneAndToWhoCanNameABlockOfIt)
   EXPECT_EQ(refused.error().code, Code::kInvalid);
 }
 
+// The links share blocks of the same objects. The file of one also holds what the other's readers
+// may not see.
+TEST_F(LocalReadsTest, ABlockThatAnotherLinkHasBroughtComesOverTheSocketAlone) {
+  LinkSpec narrow = link_;
+  narrow.id = Uuid::Random();
+  narrow.name = "narrow";
+  narrow.origin.prefix = "data/shared/";
+  coordinator_->SetLinks({link_, narrow});
+  Begin();
+  proto::ReadBlockRequest request = RequestFor("data/shared/a", kSize);
+  ASSERT_TRUE(Read(request));
+  ASSERT_TRUE(Eventually([&] { return IsCached(request.block()); }));
+  ASSERT_TRUE(Read(request)) << "its segment is open now";
+  const auto ask = [&](Method method, bool by_place, const Uuid& link) {
+    proto::ReadBlockRequest question = request;
+    question.set_link(BytesOf(link));
+    question.set_by_place(by_place);
+    const Deadline deadline = Deadline::After(std::chrono::seconds(20));
+    return asio::co_spawn(threads_.At(0), pool_->CallForFile(Socket(), method, question, deadline),
+                          asio::use_future)
+        .get();
+  };
+  ASSERT_TRUE(ask(Method::kOpenSegment, false, link_.id).has_value());
+  const Result<RpcReply> refused = ask(Method::kOpenSegment, false, narrow.id);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kNotFound);
+  const Result<RpcReply> read = ask(Method::kReadBlock, true, narrow.id);
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  proto::ReadBlockReply answer;
+  ASSERT_TRUE(ParseMessage(read->message, answer));
+  EXPECT_FALSE(answer.has_place());
+  EXPECT_EQ(read->payload.bytes.size(), kSize);
+  EXPECT_EQ(s3_.gets(), 1U) << "both links share the block";
+}
+
 }  // namespace
 }  // namespace forebay

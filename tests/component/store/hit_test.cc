@@ -118,6 +118,8 @@ TEST_F(StoreHit, APlaceIsWhereTheBytesLieAndTakesNoLock) {
     const std::optional<SegmentHandle> file = store_->FileOf(block);
     ASSERT_TRUE(file.has_value());
     EXPECT_EQ(file->segment, place->segment);
+    EXPECT_EQ(place->link, LinkNumber(1)) << "whose blocks it holds";
+    EXPECT_EQ(file->link, LinkNumber(1));
     const BlockRange cells = EnclosingCells(last, length);
     std::vector<std::byte> bytes(cells.size());
     ASSERT_EQ(

@@ -122,11 +122,13 @@ TEST(Link, AManifestIsLinkedUnderANameOrBelowAPrefix) {
   EXPECT_TRUE(request.skip_bad());
   session.Answer(Method::kLink, Started(""));
   EXPECT_FALSE(request.posix_metadata());
-  ran = RunForebay(session,
-                   {"link", "s3://bkt/p", "--manifest", "s3://lists/m.txt", "--posix-metadata"});
+  EXPECT_EQ(request.sharing_domain(), "");
+  ran = RunForebay(session, {"link", "s3://bkt/p", "--manifest", "s3://lists/m.txt",
+                             "--posix-metadata", "--sharing-domain", "team"});
   EXPECT_EQ(ran.exit, 0) << ran.err;
   request = session.Asked<proto::LinkRequest>(1);
   EXPECT_TRUE(request.posix_metadata());
+  EXPECT_EQ(request.sharing_domain(), "team");
   EXPECT_EQ(request.name(), "p");
   EXPECT_EQ(request.bucket(), "bkt");
 }

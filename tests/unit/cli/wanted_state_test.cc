@@ -47,6 +47,7 @@ proto::LinkSpec RichLink() {
   spec.set_quota_bytes((1 << 30) + 4096);
   spec.set_priority(static_cast<std::int32_t>(LinkPriority::kHigh));
   spec.set_posix_metadata(true);
+  spec.set_sharing_domain("team");
   spec.set_no_background_fill(true);
   return spec;
 }
@@ -93,6 +94,7 @@ TEST(Export, EveryOptionOfALinkComesBackAsTheSameRequest) {
   EXPECT_EQ(link.quota_bytes(), is.quota_bytes());
   EXPECT_EQ(link.priority(), is.priority());
   EXPECT_TRUE(link.posix_metadata());
+  EXPECT_EQ(link.sharing_domain(), "team");
   EXPECT_TRUE(link.no_background_fill());
 }
 

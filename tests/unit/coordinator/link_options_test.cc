@@ -89,6 +89,28 @@ TEST(LinkOptions, AsksForPosixMetadataOnlyWhereItIsWanted) {
   EXPECT_TRUE(ValidateLinkRequest(request)->spec.posix_metadata);
 }
 
+TEST(LinkOptions, ASharingDomainIsNamedLikeALink) {
+  EXPECT_EQ(ValidateLinkRequest(Request())->spec.sharing_domain, "");
+  proto::LinkRequest request = Request();
+  request.set_sharing_domain("team-a");
+  EXPECT_EQ(ValidateLinkRequest(request)->spec.sharing_domain, "team-a");
+  request.set_sharing_domain("team a");
+  const auto refused = ValidateLinkRequest(request);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("the sharing domain"), std::string::npos);
+}
+
+TEST(LinkOptions, LinksOfOneDomainNameTheirBlocksAlike) {
+  LinkSpec one;
+  LinkSpec other;
+  one.domain = SharingDomain("team-a");
+  other.domain = SharingDomain("team-a");
+  EXPECT_EQ(VersionOf(one, "k", "e", 7), VersionOf(other, "k", "e", 7));
+  other.domain = SharingDomain("team-b");
+  EXPECT_NE(VersionOf(one, "k", "e", 7), VersionOf(other, "k", "e", 7));
+  EXPECT_FALSE(one.domain.IsZero());
+}
+
 TEST(LinkOptions, ALinkHasAsManyCopiesAsThereAreOwnersAtMost) {
   proto::LinkRequest request = Request();
   for (std::uint32_t copies = 1; copies <= kMostReplicas; ++copies) {

@@ -51,6 +51,30 @@ TEST_F(LinkRegistryTest, TheSameNameWithOtherOptionsShowsTheDifference) {
             std::string::npos);
 }
 
+TEST_F(LinkRegistryTest, LinksShareBlocksOnlyWhereS3AllowsThemTheSame) {
+  LinkSpec one = TestLink("a", "bucket", "p/");
+  one.sharing_domain = "team";
+  one.origin.profile = "red";
+  ASSERT_TRUE(links.Add(one).has_value());
+  LinkSpec two = TestLink("b", "bucket", "p/");
+  two.sharing_domain = "team";
+  const auto refused = links.Add(two);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kInvalid);
+  EXPECT_NE(refused.error().message.find("link 'a' of sharing domain 'team'"), std::string::npos);
+  EXPECT_EQ(links.All().size(), 1u);
+  LinkSpec part = two;
+  part.name = "set-x";
+  part.set = "set";
+  EXPECT_FALSE(links.AddSet({part}).has_value());
+  two.origin.profile = "red";
+  EXPECT_TRUE(links.Add(two).has_value());
+  two.sharing_domain = "other";
+  const auto other = links.Add(two);
+  ASSERT_FALSE(other.has_value());
+  EXPECT_NE(other.error().message.find("sharing domain 'team', not 'other'"), std::string::npos);
+}
+
 TEST_F(LinkRegistryTest, APublishedGenerationEndsItsTaskAndKeepsTheOneBefore) {
   const auto added = links.Add(TestLink("a", "bucket", "p/"));
   const Uuid id = added->link.spec.id;

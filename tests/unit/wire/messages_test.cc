@@ -41,6 +41,7 @@ TEST(Messages, LinksNodesAndBlocksComeBackAsTheyWere) {
   link.excludes = {"/tmp/"};
   link.manifest = {.location = "s3://b/m", .behind_prefix = true, .skip_bad = true};
   link.posix_metadata = true;
+  link.sharing_domain = "team";
   link.set = "all";
   link.pins = {"", "train/", "a.bin"};
   link.pins_version = 9;
