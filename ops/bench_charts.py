@@ -120,4 +120,12 @@ def _namespace(namespace):
             for name, walks in namespace["walks"].items()])])
 
 
-DRAWN = {"cold": _cold, "store": _store, "eviction": _eviction, "namespace": _namespace}
+def _bandwidth(bandwidth):
+    bound = bandwidth["bound_bytes_per_second"]
+    return Section("bandwidth", f"Nodes with --max-bandwidth {bound >> 20}MiB. Medians of {bandwidth['rounds']} rounds.", [
+        Chart("MiB/s", "More is better, N times the bound is all.", list(bandwidth["rates"]), [
+            Row("forebay", FOREBAY, [statistics.median(rates) / 2**20 for rates in bandwidth["rates"].values()]),
+            Row("N times the bound", NATIVE, [int(nodes) * bound / 2**20 for nodes in bandwidth["rates"]])])])
+
+
+DRAWN = {"bandwidth": _bandwidth, "cold": _cold, "store": _store, "eviction": _eviction, "namespace": _namespace}

@@ -8,6 +8,7 @@ import re
 import statistics
 import subprocess
 
+import bench_bandwidth
 import bench_cluster
 import bench_cold
 import bench_epochs
@@ -207,7 +208,8 @@ def counts_hold(result):
 
 
 def print_document(result, say):
-    for name, part in (("store", bench_store), ("eviction", bench_eviction), ("namespace", bench_namespace)):
+    for name, part in (("store", bench_store), ("eviction", bench_eviction), ("namespace", bench_namespace),
+                       ("bandwidth", bench_bandwidth)):
         if name in result:
             part.print_tables(result[name], say)
             print_to_hold(result, say)

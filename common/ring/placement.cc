@@ -16,9 +16,9 @@ namespace {
 
 using Wide = unsigned __int128;
 
-// Percent of its share of a rank that a fallback owner may have, rounded up: with it the copies of a
-// link with replicas are spread as evenly as first owners are, and a change of one member moves few
-// fallbacks (docs/adr/0029).
+// Percent of its share of a rank that a fallback owner may have, rounded up: with it the copies of
+// a link with replicas are spread as evenly as first owners are, and a change of one member moves
+// few fallbacks (docs/adr/0029).
 constexpr std::uint64_t kFallbackSeatsPercent = 101;
 
 }  // namespace
