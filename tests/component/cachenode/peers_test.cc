@@ -1,8 +1,8 @@
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -128,16 +128,17 @@ class ZonedPeersTest : public PeersTest {
     link_.replicas = 3;
     coordinator_->SetLinks({link_});
     for (const char* id : {"n1", "n2"}) {
+      lacks_[id] = false;
       Peer(id).OnRead([this, id](proto::ReadBlockRequest request) -> FakeNode::Answer {
         EXPECT_TRUE(request.peer_only());
         EXPECT_EQ(request.cross_zone(), id == std::string("n1"));
-        if (lacking_.contains(id)) return {Fail(Code::kNotFound, "the block is not cached here")};
+        if (lacks_.at(id)) return {Fail(Code::kNotFound, "the block is not cached here")};
         return {FakeNode::RightAnswer(request)};
       });
     }
   }
 
-  std::set<std::string> lacking_;
+  std::map<std::string, std::atomic<bool>> lacks_;
 };
 
 TEST_F(ZonedPeersTest, ACopyInThisZoneIsTakenBeforeTheFirstOwnersElsewhere) {
@@ -151,7 +152,7 @@ TEST_F(ZonedPeersTest, ACopyInThisZoneIsTakenBeforeTheFirstOwnersElsewhere) {
 }
 
 TEST_F(ZonedPeersTest, TheFirstOwnerFillsAsEverWhereNobodyInThisZoneHasACopy) {
-  lacking_ = {"n2"};
+  lacks_["n2"] = true;
   Peer("n1").OnRead([this](proto::ReadBlockRequest request) -> FakeNode::Answer {
     if (Peer("n1").prefetches().empty()) return {Fail(Code::kNotFound, "not cached here")};
     return {FakeNode::RightAnswer(request)};
@@ -175,10 +176,10 @@ TEST_F(ZonedPeersTest, OfTheOwnersBehindTheOneInThisZoneIsAskedFirstAndAllBefore
   EXPECT_EQ(Read(OwnedBy({"self", "n1", "n2"})), Tier::kPeer);
   EXPECT_EQ(Peer("n2").reads(), 1u);
   EXPECT_EQ(Peer("n1").reads(), 0u);
-  lacking_ = {"n2"};
+  lacks_["n2"] = true;
   EXPECT_EQ(Read(OwnedBy({"self", "n1", "n2"}, 1)), Tier::kPeer);
   EXPECT_EQ(Peer("n1").reads(), 1u);
-  lacking_ = {"n1", "n2"};
+  lacks_["n1"] = true;
   EXPECT_EQ(Read(OwnedBy({"self", "n1", "n2"}, 2)), Tier::kS3);
   EXPECT_EQ(Peer("n1").reads(), 2u);
   EXPECT_EQ(Peer("n2").reads(), 3u);
@@ -197,6 +198,7 @@ TEST_F(ZonedPeersTest, WhatIsSentToAnotherZoneIsCounted) {
   StartNode();
   auto request = OwnedBy({"self", "n1", "n2"});
   EXPECT_EQ(Read(request), Tier::kPeer);
+  ASSERT_TRUE(FillsEnd());
   request.set_cross_zone(true);
   EXPECT_EQ(Read(request), Tier::kLocal);
   request.set_peer_only(true);  // as another node asks
