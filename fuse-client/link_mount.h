@@ -165,7 +165,8 @@ class LinkMount {
   // Shared with the coroutine that writes it.
   const std::shared_ptr<ErrorLog> errors_ = std::make_shared<ErrorLog>();
   StreamTable streams_;
-  std::optional<InheritedMount> inherited_;  // until Start
+  const std::shared_ptr<HeldPieces> pieces_ = std::make_shared<HeldPieces>();  // in large mode
+  std::optional<InheritedMount> inherited_;                                    // until Start
   std::shared_ptr<const GenerationView> unannounced_;
   bool large_ = false;            // for the life of the mount
   std::uint32_t connection_ = 0;  // 0 = not mounted
