@@ -87,6 +87,14 @@ Urgency FillSlots::UrgencyOf(const Turn& turn) const {
   return turn.urgency_;
 }
 
+bool FillSlots::HasRoomInBackground() const {
+  const std::scoped_lock lock(mutex_);
+  std::size_t ahead = in_share_;
+  for (std::size_t urgency = 0; urgency < kUrgencies; ++urgency)
+    if (static_cast<Urgency>(urgency) != Urgency::kReader) ahead += queues_[urgency].size();
+  return free_ > 0 && ahead < background_share_;
+}
+
 std::size_t FillSlots::free() const {
   const std::scoped_lock lock(mutex_);
   return free_;

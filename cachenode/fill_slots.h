@@ -56,6 +56,8 @@ class FillSlots {
 
   std::size_t slots() const { return slots_; }
   std::size_t free() const;
+  /// A fill in the background that came now would have a slot at once.
+  bool HasRoomInBackground() const;
 
  private:
   using Queue = std::deque<std::shared_ptr<Turn>>;

@@ -63,7 +63,7 @@ class Filler {
   void Unwish(const Uuid& link, const std::shared_ptr<Fill>& fill);
   /// True when another fill would begin at once: what nobody waits for yet should not stand in line
   /// before what somebody waits for.
-  bool HasFreeSlot(const Uuid& link) { return slots_.free() > 0 && brakes_.Open(link); }
+  bool HasFreeSlot(const Uuid& link) { return slots_.HasRoomInBackground() && brakes_.Open(link); }
   /// The running fill, which the caller waits for, or null: for those who must not begin one.
   std::shared_ptr<Fill> Running(const Uuid& link, const BlockId& block);
 

@@ -92,6 +92,7 @@ class Heartbeat {
   Task<Status> TakeRing(Slice bytes);
   Task<Status> TakeFillLimits(FillLimits limits);
   Task<void> KeepView();
+  void KeepFence();
   std::uint64_t Room() const;
   proto::HeartbeatRequest Compose() const;
   bool IsOfListings(const Uuid& link) const;

@@ -323,6 +323,43 @@ Status Node::Join(bool restarted, std::stop_token stopping) {
   return heartbeat_->WaitUntilRegistered(stopping);
 }
 
+void Node::ReportDisks(MetricSamples& samples) const {
+  for (const DiskUsage& disk : store_->Disks()) {
+    samples.Set(metric::kCacheUsedBytes, {disk.path}, static_cast<double>(disk.used_bytes));
+    samples.Set(metric::kCacheCapacityBytes, {disk.path}, static_cast<double>(disk.capacity_bytes));
+    const DiskErrors& errors = disk.errors;
+    samples.Set(metric::kDiskErrors, {disk.path, "read"}, static_cast<double>(errors.read));
+    samples.Set(metric::kDiskErrors, {disk.path, "write"}, static_cast<double>(errors.write));
+    samples.Set(metric::kDiskErrors, {disk.path, "full"}, static_cast<double>(errors.full));
+    samples.Set(metric::kDiskErrors, {disk.path, "hang"}, static_cast<double>(errors.hang));
+    samples.Set(metric::kDiskErrors, {disk.path, "gone"}, static_cast<double>(errors.gone));
+    samples.Set(metric::kDiskInService, {disk.path}, disk.state == DiskState::kOk ? 1.0 : 0.0);
+    samples.Set(metric::kScrubbedBytes, {disk.path}, static_cast<double>(disk.scrubbed_bytes));
+  }
+  for (const std::string& path : missing_) samples.Set(metric::kDiskInService, {path}, 0.0);
+}
+
+void Node::ReportLinks(MetricSamples& samples) const {
+  std::uint64_t listing_bytes = 0;
+  std::uint64_t listing_bytes_of_nodes = 0;
+  for (const auto& [id, count] : counters_.Links()) {
+    const std::shared_ptr<const LinkSpec> link = cluster_.FindLink(id);
+    if (link && IsSystemLink(*link)) {
+      listing_bytes += count->s3_bytes.load();
+      listing_bytes_of_nodes += count->peer_bytes.load();
+      continue;
+    }
+    const std::string name = link ? link->name : id.ToString();
+    samples.Set(metric::kReadBytes, {name, "local"}, static_cast<double>(count->kept_bytes.load()));
+    samples.Set(metric::kReadBytes, {name, "peer"}, static_cast<double>(count->peer_bytes.load()));
+    samples.Set(metric::kReadBytes, {name, "s3"}, static_cast<double>(count->fill_bytes.load()));
+    samples.Set(metric::kCrossZoneBytes, {name},
+                static_cast<double>(count->cross_zone_bytes.load()));
+  }
+  samples.Set(metric::kSnapshotBytes, {"coordinator"}, static_cast<double>(listing_bytes));
+  samples.Set(metric::kSnapshotBytes, {"nodes"}, static_cast<double>(listing_bytes_of_nodes));
+}
+
 void Node::Observe() {
   registration_ = metrics_.AddCollector([this](MetricSamples& samples) {
     samples.Set(metric::kFillsInFlight, {}, static_cast<double>(filler_->in_flight()));
@@ -335,20 +372,7 @@ void Node::Observe() {
     }
     samples.Set(metric::kIndexEntries, {}, static_cast<double>(store_->BlockCount()));
     samples.Set(metric::kBlocksSetAside, {}, static_cast<double>(store_->SetAsideCount()));
-    for (const DiskUsage& disk : store_->Disks()) {
-      samples.Set(metric::kCacheUsedBytes, {disk.path}, static_cast<double>(disk.used_bytes));
-      samples.Set(metric::kCacheCapacityBytes, {disk.path},
-                  static_cast<double>(disk.capacity_bytes));
-      const DiskErrors& errors = disk.errors;
-      samples.Set(metric::kDiskErrors, {disk.path, "read"}, static_cast<double>(errors.read));
-      samples.Set(metric::kDiskErrors, {disk.path, "write"}, static_cast<double>(errors.write));
-      samples.Set(metric::kDiskErrors, {disk.path, "full"}, static_cast<double>(errors.full));
-      samples.Set(metric::kDiskErrors, {disk.path, "hang"}, static_cast<double>(errors.hang));
-      samples.Set(metric::kDiskErrors, {disk.path, "gone"}, static_cast<double>(errors.gone));
-      samples.Set(metric::kDiskInService, {disk.path}, disk.state == DiskState::kOk ? 1.0 : 0.0);
-      samples.Set(metric::kScrubbedBytes, {disk.path}, static_cast<double>(disk.scrubbed_bytes));
-    }
-    for (const std::string& path : missing_) samples.Set(metric::kDiskInService, {path}, 0.0);
+    ReportDisks(samples);
     ReportRpc(server_->counters(), samples);
     samples.Set(metric::kRpcRefused, {"coordinator"},
                 static_cast<double>(service_->refused_coordinators()));
@@ -373,26 +397,7 @@ void Node::Observe() {
     samples.Set(metric::kReadsNotNoted, {}, static_cast<double>(counters.reads_not_noted.load()));
     samples.Set(metric::kChecksumFailures, {"disk"},
                 static_cast<double>(counters.checksum_failures.load()));
-    std::uint64_t listing_bytes = 0;
-    std::uint64_t listing_bytes_of_nodes = 0;
-    for (const auto& [id, count] : counters_.Links()) {
-      const std::shared_ptr<const LinkSpec> link = cluster_.FindLink(id);
-      if (link && IsSystemLink(*link)) {
-        listing_bytes += count->s3_bytes.load();
-        listing_bytes_of_nodes += count->peer_bytes.load();
-        continue;
-      }
-      const std::string name = link ? link->name : id.ToString();
-      samples.Set(metric::kReadBytes, {name, "local"},
-                  static_cast<double>(count->kept_bytes.load()));
-      samples.Set(metric::kReadBytes, {name, "peer"},
-                  static_cast<double>(count->peer_bytes.load()));
-      samples.Set(metric::kReadBytes, {name, "s3"}, static_cast<double>(count->fill_bytes.load()));
-      samples.Set(metric::kCrossZoneBytes, {name},
-                  static_cast<double>(count->cross_zone_bytes.load()));
-    }
-    samples.Set(metric::kSnapshotBytes, {"coordinator"}, static_cast<double>(listing_bytes));
-    samples.Set(metric::kSnapshotBytes, {"nodes"}, static_cast<double>(listing_bytes_of_nodes));
+    ReportLinks(samples);
   });
 }
 

@@ -104,6 +104,8 @@ class Node {
   Task<void> WatchMemoryKills();
   Status Join(bool restarted, std::stop_token stopping);
   void Observe();
+  void ReportDisks(MetricSamples& samples) const;
+  void ReportLinks(MetricSamples& samples) const;
 
   // In the order of construction; destroyed in reverse.
   const NodeOptions options_;

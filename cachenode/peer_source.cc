@@ -277,10 +277,21 @@ Task<Result<PeerFind>> PeerSource::AskBehind(const Question* question, const Nod
 // The cells that are wanted first come first: whoever fills the block answers each question as soon
 // as it can.
 Task<Status> PeerSource::Fetch(const Question* question, const NodeInfo* node) {
-  const ColdBlock& cold = question->cold;
-  for (std::uint32_t begin = 0; begin < cold.block.length; begin += kPartBytes) {
-    const BlockRange range{begin, std::min(begin + kPartBytes, cold.block.length)};
-    BlockRequest request = RequestFor(cold, range);
+  const std::uint32_t length = question->cold.block.length;
+  const std::vector<BlockRange> parts = PartsFrom(FirstCells(question->cold), length);
+  Status got;
+  for (const BlockRange& part : parts) {
+    got = co_await FetchPart(question, node, part);
+    if (!got) break;
+  }
+  co_return got;
+}
+
+Task<Status> PeerSource::FetchPart(const Question* question, const NodeInfo* node,
+                                   BlockRange part) {
+  for (std::uint32_t begin = part.begin; begin < part.end; begin += kPartBytes) {
+    const BlockRange range{begin, std::min(begin + kPartBytes, part.end)};
+    BlockRequest request = RequestFor(question->cold, range);
     request.cross_zone = IsInAnotherZone(*node);
     const proto::ReadBlockRequest message = ToProto(request);
     const TimePoint asked = Clock::now();

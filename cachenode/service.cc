@@ -25,10 +25,6 @@ constexpr std::chrono::seconds kNewLinkPatience{2};
 constexpr std::chrono::milliseconds kNewRingPatience{500};
 constexpr std::chrono::milliseconds kNewRingLook{10};
 
-bool IsInside(BlockRange range, const BlockId& block) {
-  return range.begin < range.end && range.end <= block.length;
-}
-
 Status CheckBlock(const LinkSpec& link, const BlockRequest& request) {
   const BlockId& block = request.block;
   if (block.length == 0 || block.length > kMaxBlockBytes || block.length > request.object.size ||
@@ -56,7 +52,7 @@ Status CheckRead(const LinkSpec& link, const BlockRequest& request) {
   Status block = CheckBlock(link, request);
   if (!block) return block;
   const BlockRange range = request.range;
-  if (!IsInside(range, request.block)) {
+  if (!IsPartOf(range, request.block)) {
     return Fail(Code::kInvalid, "the range " + std::to_string(range.begin) + "-" +
                                     std::to_string(range.end) + " is not inside a block of " +
                                     std::to_string(request.block.length) + " bytes");
@@ -230,6 +226,8 @@ Task<Result<RpcReply>> Service::PrefetchBlock(RpcCall call) {
   proto::PrefetchBlockReply reply;
   ColdBlock cold{read->link, read->request.object, read->request.block, read->request.passed_over};
   cold.spread = read->request.spread;
+  // Where a reader of another node waits for it; a mount's read-ahead says all of it.
+  if (IsPartOf(read->request.range, cold.block)) cold.wanted = read->request.range;
   const Prefetched outcome = parts_.reader.Prefetch(cold, read->request.job);
   reply.set_started(outcome == Prefetched::kBegun);
   reply.set_refused(outcome == Prefetched::kRefused);

@@ -169,7 +169,7 @@ Task<Result<RpcReply>> NodeService::Heartbeat(RpcCall call) {
   Status believed = CheckFence(request.node_id(), FromProto(request.fence()));
   if (!believed) co_return Fail(believed.error());
   proto::HeartbeatReply reply;
-  *reply.mutable_fence() = fence_;
+  *reply.mutable_fence() = ToProto(fence_);
   const bool known =
       membership_.Heartbeat(request.node_id(), request.incarnation(), RoomOf(request));
   reply.set_register_again(!known);

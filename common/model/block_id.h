@@ -38,6 +38,11 @@ struct BlockRange {
   auto operator<=>(const BlockRange&) const = default;
 };
 
+/// Neither empty nor beyond the block.
+inline bool IsPartOf(BlockRange range, const BlockId& block) {
+  return range.begin < range.end && range.end <= block.length;
+}
+
 /// The smallest run of whole cells that encloses `range` in a block of `length` bytes (the last
 /// cell may be short).
 BlockRange EnclosingCells(BlockRange range, std::uint32_t length);

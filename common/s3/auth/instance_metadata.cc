@@ -63,6 +63,7 @@ class InstanceMetadata::Session {
     }
     Result<FetchReply> reply =
         Ask("PUT", "/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds: 300"}, Secret());
+    if (!reply && is_known) return Away(reply.error().message);
     if (!reply) return Absent(reply.error().message);  // most machines are no EC2 instances
     if (reply->status != 200) return Refused(*reply, "the request for a token");
     if (reply->body.find_first_of("\r\n") != std::string::npos) {
