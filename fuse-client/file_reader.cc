@@ -74,14 +74,23 @@ BlockRequest FileReader::RequestFor(const ObjectRead& read, BlockId block, Block
   return request;
 }
 
+Task<Status> FileReader::Ask(BlockRequest request) {
+  Status asked = co_await parts_.prefetcher.Prefetch(std::move(request));
+  parts_.stats.CountPrefetch(asked);
+  co_return asked;
+}
+
+// What was not begun belongs to the stream's future again.
+Task<void> FileReader::AskForStream(std::uint64_t nodeid, BlockRequest request) {
+  const std::uint64_t block = request.block.offset / options_.block_bytes;
+  const Status asked = co_await Ask(std::move(request));
+  if (!asked) parts_.streams.NotBegun(nodeid, block);
+  --asking_;
+}
+
 void FileReader::FollowStream(const ObjectRead& read, std::uint64_t offset, std::uint64_t end,
-                              Deadline deadline) {
+                              const asio::any_io_executor& executor) {
   const std::uint64_t size = read.content.object.size;
-  if (parts_.ahead != nullptr) {
-    const BlockId block = BlockAt(read.content.version, size, options_.block_bytes, offset);
-    parts_.ahead->Follow(read.nodeid, offset, end, options_.block_bytes,
-                         RequestFor(read, block, {}), deadline);
-  }
   if (size <= options_.block_bytes) return;
   const BlocksAhead ahead =
       parts_.streams.Note(read.nodeid, offset, end, size, options_.block_bytes);
@@ -107,7 +116,7 @@ Task<Result<std::vector<Slice>>> FileReader::ReadObject(ObjectRead* read, std::u
                                                         std::size_t size) {
   std::vector<Slice> slices;
   const FileSystem::Content& content = read->content;
-  std::vector<BlockSpan> spans =
+  const std::vector<BlockSpan> spans =
       CutSpans(content.version, content.object.size, options_.block_bytes, offset, size);
   if (spans.empty()) co_return slices;
   const Deadline deadline = Deadline::After(options_.patience);
@@ -115,26 +124,23 @@ Task<Result<std::vector<Slice>>> FileReader::ReadObject(ObjectRead* read, std::u
   Result<MemoryBudget::Reservation> memory = parts_.memory.TryReserve(bytes);
   if (!memory) {
     parts_.stats.CountMemoryWait();
-    if (parts_.ahead != nullptr) parts_.ahead->GiveUp();
     memory = co_await parts_.memory.Reserve(bytes, deadline);
   }
   if (!memory) co_return Fail(std::move(memory.error()));
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  auto flight = std::make_shared<SpansInFlight>(executor, spans.size());
   for (const BlockSpan& span : spans) {
     read->job->Touch(span.block);
     read->job->NoteRead(span, content.object.size, options_.block_bytes, read->began);
   }
-  if (parts_.ahead != nullptr) spans = parts_.ahead->Cut(std::move(spans));
-  BlockSource& source = parts_.ahead != nullptr ? *parts_.ahead : parts_.source;
-  auto flight = std::make_shared<SpansInFlight>(executor, spans.size());
   for (std::size_t i = 1; i < spans.size(); ++i) {
     BlockRequest request = RequestFor(*read, spans[i].block, spans[i].range);
-    Spawn(executor, ReadSpan(&source, std::move(request), deadline, flight, i));
+    Spawn(executor, ReadSpan(&parts_.source, std::move(request), deadline, flight, i));
   }
   const std::uint64_t end = spans.back().block.offset + spans.back().range.end;
-  FollowStream(*read, offset, end, deadline);
+  FollowStream(*read, offset, end, executor);
   BlockRequest first = RequestFor(*read, spans[0].block, spans[0].range);
-  Result<Cells> cells = co_await source.Read(std::move(first), deadline);
+  Result<Cells> cells = co_await parts_.source.Read(std::move(first), deadline);
   flight->Land(0, std::move(cells));
   while (flight->left > 0) {
     // Every span ends by its own deadline; the timer is only what wakes us when the last has.

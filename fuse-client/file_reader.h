@@ -18,7 +18,6 @@
 #include "fuse-client/job_reads.h"
 #include "fuse-client/node_answers.h"
 #include "fuse-client/order/order_book.h"
-#include "fuse-client/run_ahead.h"
 #include "fuse-client/stats.h"
 #include "fuse-client/stream_table.h"
 
@@ -55,7 +54,6 @@ class FileReader {
     NodeAnswers& answers;
     MemoryBudget& memory;
     OrderBook& orders;
-    RunAhead* ahead = nullptr;  ///< Of files that are read past the page cache; it reads `source`.
   };
 
   FileReader(Parts parts, FileReaderOptions options) : parts_(parts), options_(options) {}
@@ -90,7 +88,9 @@ class FileReader {
   Task<Result<std::vector<Slice>>> ReadObject(ObjectRead* read, std::uint64_t offset,
                                               std::size_t size);
   void FollowStream(const ObjectRead& read, std::uint64_t offset, std::uint64_t end,
-                    Deadline deadline);
+                    const asio::any_io_executor& executor);
+  Task<Status> Ask(BlockRequest request);
+  Task<void> AskForStream(std::uint64_t nodeid, BlockRequest request);
   BlockRequest RequestFor(const ObjectRead& read, BlockId block, BlockRange range) const;
   void Account(const Cells& cells, BlockRange range, ReadOutcome& outcome);
 

@@ -280,16 +280,21 @@ void OpenWithCopies(fuse_req_t request, fuse_ino_t inode) {
 
 // ENOSYS is "never ask again, treat it as done": one message a file less each (DESIGN 6.1). The
 // kernel then keeps pages and directories cached as with keep_cache and cache_readdir. Only a large
-// mount needs the message: to say that the file is read past the page cache; and kernels that would
-// tell programs so. No handle has a state.
-void OnOpen(fuse_req_t request, fuse_ino_t, struct fuse_file_info* file) {
-  const FuseSession& session = *Server().session;
-  const bool direct = session.DirectReads();
-  if (!direct && !session.NeedsOpen()) return ReplyError(request, FuseOp::kOpen, ENOSYS);
-  Server().stats->CountOp(FuseOp::kOpen, 0);
+// mount needs the message: to say that the file is read past the page cache, or by the kernel
+// itself from a copy; and kernels that would tell programs so. No handle has a state here but that.
+void OnOpen(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info* file) {
+  FuseServer::Impl& server = Server();
+  const bool direct = server.session->DirectReads();
+  if (!direct && !server.session->NeedsOpen()) return ReplyError(request, FuseOp::kOpen, ENOSYS);
+  if (direct && server.copies != nullptr) return OpenWithCopies(request, inode);
+  server.stats->CountOp(FuseOp::kOpen, 0);
   file->direct_io = direct ? 1 : 0;
   file->keep_cache = direct ? 0 : 1;
   fuse_reply_open(request, file);
+}
+void OnRelease(fuse_req_t request, fuse_ino_t, struct fuse_file_info* file) {
+  if (Server().copies != nullptr) Server().copies->Close(file->fh);
+  fuse_reply_err(request, 0);
 }
 void OnOpendir(fuse_req_t request, fuse_ino_t, struct fuse_file_info* file) {
   const FuseSession& session = *Server().session;

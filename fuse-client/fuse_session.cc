@@ -47,6 +47,7 @@ struct Userdata {
   bool wants_passthrough = false;
   bool offers_passthrough = false;
   std::atomic<bool> direct_reads{false};
+  std::atomic<bool> passthrough{false};
   std::atomic<bool> needs_open{false};
   std::atomic<bool> needs_opendir{false};
   std::atomic<std::uint64_t> first_request{0};  // its number
@@ -334,6 +335,24 @@ std::string FuseSession::Features() const {
 
 bool FuseSession::DirectReads() const { return impl_->userdata.direct_reads; }
 
+bool FuseSession::Passthrough() const { return impl_->userdata.passthrough; }
+
+Result<std::int32_t> FuseSession::OpenBacking(int fd) const {
+  FuseBackingMap map;
+  map.fd = fd;
+  const int backing = ::ioctl(descriptor(), kFuseBackingOpen, &map);
+  if (backing > 0) return backing;
+  if (errno == EPERM) return Fail(Code::kDenied, "the kernel wants CAP_SYS_ADMIN for passthrough");
+  if (errno == ELOOP) {
+    return Fail(Code::kInternal, "their folder lies on a stacked file system, such as overlayfs");
+  }
+  return Fail(Code::kInternal, "the kernel refuses a backing file: " + ErrnoText());
+}
+
+void FuseSession::CloseBacking(std::int32_t backing) const {
+  const auto number = static_cast<std::uint32_t>(backing);
+  (void)::ioctl(descriptor(), kFuseBackingClose, &number);
+}
 bool FuseSession::NeedsOpen() const { return impl_->userdata.needs_open; }
 
 bool FuseSession::NeedsOpendir() const { return impl_->userdata.needs_opendir; }

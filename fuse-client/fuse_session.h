@@ -105,6 +105,17 @@ class FuseSession {
 
   /// Files are to be opened, for reads past the page cache. Known as soon as Features are.
   bool DirectReads() const;
+  /// Opened files can be given backing files; known with Features, too.
+  bool Passthrough() const;
+  /// Registers an open file that the kernel may read an opened one's bytes from; answers its
+  /// number, more than 0, which outlives this process with the mount. kDenied: without
+  /// CAP_SYS_ADMIN. kInternal with the reason.
+  Result<std::int32_t> OpenBacking(int fd) const;
+  /// No more files are opened with it; those that were read on.
+  void CloseBacking(std::int32_t backing) const;
+  /// The number of the request that is processed on this thread: its own for the life of the mount,
+  /// also when it is handed out again.
+  static std::uint64_t CurrentRequest();
   /// The kernel tells programs of an OPEN that is answered "no such operation", where others take
   /// it as "never ask again"; likewise of an OPENDIR (before Linux 5.1).
   bool NeedsOpen() const;

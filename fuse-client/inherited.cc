@@ -18,6 +18,7 @@ namespace {
 constexpr std::string_view kFirstMessage = "init";
 constexpr std::string_view kGeneration = "generation/";
 constexpr std::string_view kAnnounced = "announced";
+constexpr std::string_view kCopyCounts = "copies";
 // Until it had names "stats" held a plain structure, which no two releases need have alike.
 constexpr std::string_view kStats = "counters";
 constexpr std::string_view kKernelInodes = "kernel-inodes";
@@ -60,6 +61,10 @@ void TakePart(std::string_view name, Kept kept, InheritedMount& out) {
     out.announced = NumberIn(kept.value);
   } else if (name == kStats) {
     out.stats = std::move(kept.value);
+  } else if (name == kCopyCounts) {
+    out.copy_counts = std::move(kept.value);
+  } else if (name.starts_with(kOpenedKeys)) {
+    TakeKeptOpen(name, kept, out.opened);
   } else if (name == kKernelInodes) {
     out.kernel_inodes = std::move(kept.fd);
   } else if (name.starts_with(kOrderKeys)) {
@@ -137,6 +142,10 @@ void KeepAnnounced(const Keeper& keeper, std::uint32_t connection, std::uint64_t
 
 void KeepStats(const Keeper& keeper, std::uint32_t connection, std::string_view stats) {
   keeper.Keep(ConnectionKey(connection).append(kStats), stats);
+}
+
+void KeepCopyCounts(const Keeper& keeper, std::uint32_t connection, std::string_view counts) {
+  keeper.Keep(ConnectionKey(connection).append(kCopyCounts), counts);
 }
 
 void KeepKernelInodes(const Keeper& keeper, std::uint32_t connection, const KernelInodes& inodes) {

@@ -46,6 +46,7 @@ void KeepGeneration(const Keeper& keeper, std::uint32_t connection, const Mounte
 void DropGeneration(const Keeper& keeper, std::uint32_t connection, std::uint64_t generation);
 void KeepAnnounced(const Keeper& keeper, std::uint32_t connection, std::uint64_t generation);
 void KeepStats(const Keeper& keeper, std::uint32_t connection, std::string_view stats);
+void KeepCopyCounts(const Keeper& keeper, std::uint32_t connection, std::string_view counts);
 void KeepKernelInodes(const Keeper& keeper, std::uint32_t connection, const KernelInodes& inodes);
 void DropMount(const Keeper& keeper, std::uint32_t connection);
 

@@ -215,13 +215,11 @@ Status LinkMount::Serve() {
       FuseServer::Operations());
   if (!session) return Fail(session.error());
   session_ = std::move(*session);
-  const WorkerShares parts{*session_,        *files_,
-                           shares_.ring,     shares_.refresher,
-                           shares_.health,   shares_.pace,
-                           streams_,         *errors_,
-                           shares_.jobs,     orders_,
-                           shares_.offload,  shares_.memory,
-                           shares_.segments, large_ ? pieces_ : nullptr};
+  PrepareCopies();
+  const WorkerShares parts{*session_,        *files_,      shares_.ring,    shares_.refresher,
+                           shares_.health,   shares_.pace, streams_,        *errors_,
+                           shares_.jobs,     orders_,      shares_.offload, shares_.memory,
+                           shares_.segments, copies_.get()};
   const WorkerOptions worker_options = OptionsOfWorkers();
   TellJobs();
   for (std::size_t i = 0; i < shares_.threads.size(); ++i) {

@@ -56,7 +56,8 @@ struct LinkMountShares {
   PassedSegments* segments;  ///< Null: all bytes come over sockets.
   LocalSocket& local_socket;
   KernelInodeTotal& kernel_inodes;
-  Keeper& keeper;  ///< With an arena for each of `threads`.
+  Keeper& keeper;                 ///< With an arena for each of `threads`.
+  LocalCopies* copies = nullptr;  ///< Null: there is no folder for them.
 };
 
 /// One link, or a directory of it, on one mount point: its files, its session with the kernel, a
@@ -165,8 +166,7 @@ class LinkMount {
   // Shared with the coroutine that writes it.
   const std::shared_ptr<ErrorLog> errors_ = std::make_shared<ErrorLog>();
   StreamTable streams_;
-  const std::shared_ptr<HeldPieces> pieces_ = std::make_shared<HeldPieces>();  // in large mode
-  std::optional<InheritedMount> inherited_;                                    // until Start
+  std::optional<InheritedMount> inherited_;  // until Start
   std::shared_ptr<const GenerationView> unannounced_;
   bool large_ = false;            // for the life of the mount
   std::uint32_t connection_ = 0;  // 0 = not mounted

@@ -89,7 +89,8 @@ std::string LinkMount::RenderStats() const {
                        {.limit = shares_.memory.limit(),
                         .in_use = shares_.memory.in_use(),
                         .kernel_inodes = kernel_inodes_->count(),
-                        .kernel_inodes_of_all = kernel_inodes_->count_of_all()});
+                        .kernel_inodes_of_all = kernel_inodes_->count_of_all()},
+                       copies_ ? copies_->Stats() : boost::json::value());
 }
 
 Result<Slice> LinkMount::Render(std::shared_ptr<LargeText> Texts::* which) {

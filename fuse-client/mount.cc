@@ -254,7 +254,7 @@ LinkMountShares MountDaemon::Shares() {
           *jobs_,         metrics_,
           memory_,        from_files ? &segments_ : nullptr,
           local_socket_,  kernel_inodes_,
-          *keeper_};
+          *keeper_,       copies_.get()};
 }
 
 /// A mount without it works; programs cannot say what they will read.

@@ -26,7 +26,7 @@ BlocksAhead StreamTable::Note(std::uint64_t nodeid, std::uint64_t offset, std::u
   stream.run_bytes += end - offset;
   stream.end = std::max(stream.end, end);
   const std::uint64_t block = (stream.end - 1) / block_bytes;
-  if (stream.run_bytes < start_bytes_) {
+  if (stream.run_bytes < kStartBytes) {
     stream.block = block;
     return {};
   }

@@ -20,14 +20,12 @@ struct BlocksAhead {
 /// over all workers. Bounded: the stream that was silent longest makes room. Thread-safe.
 class StreamTable {
  public:
-  /// `start_bytes` must have been read in sequence before anything is asked for ahead.
-  explicit StreamTable(std::uint64_t start_bytes = kStartBytes) : start_bytes_(start_bytes) {}
-
   /// The kernel sends a window of READs at once and they arrive in any order: what lies this near
   /// to the furthest end seen belongs to the same stream. Two of its largest windows of 1 MiB
   /// READs.
   static constexpr std::uint64_t kSlackBytes = 2 << 20;
-  /// More than a small random read of a shard's index takes.
+  /// So much must have been read in sequence before anything is asked for ahead: more than a small
+  /// random read of a shard's index takes.
   static constexpr std::uint64_t kStartBytes = 512ULL * 1024;
   static constexpr std::uint32_t kMaxWindow = 4;  ///< Blocks.
 
@@ -53,7 +51,6 @@ class StreamTable {
   };
   Stream& FindOrReplace(std::uint64_t nodeid, std::uint64_t offset);
 
-  const std::uint64_t start_bytes_;
   std::mutex mutex_;
   std::uint64_t clock_ = 0;
   std::array<Stream, 64> streams_{};

@@ -33,14 +33,9 @@ Worker::Worker(asio::io_context& context, ClientPool& pool, SlotArena& slots, Wo
       blocks_({context, pool, shares.ring, shares.refresher, shares.health, shares.pace, stats,
                shares.segments},
               options.blocks),
-      run_ahead_(shares.pieces ? std::optional<RunAhead>(
-                                     std::in_place, RunAhead::Parts{context, blocks_, shares.pieces,
-                                                                    shares.memory})
-                               : std::nullopt),
       jobs_(shares.jobs, options.job_from),
       reader_({shares.files, blocks_, blocks_, shares.streams, shares.errors, stats, jobs_,
-               shares.jobs.answers(), shares.memory, shares.orders,
-               run_ahead_ ? &*run_ahead_ : nullptr},
+               shares.jobs.answers(), shares.memory, shares.orders},
               options.reader),
       places_({pool, shares.ring}, options.reader.link, options.reader.block_bytes),
       server_({shares.session, context, reader_, shares.files, places_, shares.offload, stats,

@@ -3,7 +3,6 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "common/base/asio.h"
@@ -14,7 +13,6 @@
 #include "fuse-client/file_reader.h"
 #include "fuse-client/fuse_ops.h"
 #include "fuse-client/order/order_runner.h"
-#include "fuse-client/run_ahead.h"
 
 namespace forebay {
 
@@ -32,8 +30,8 @@ struct WorkerShares {
   OrderBook& orders;
   Offload& offload;
   MemoryBudget& memory;
-  PassedSegments* segments = nullptr;            ///< Null: all bytes come over sockets.
-  std::shared_ptr<HeldPieces> pieces = nullptr;  ///< Null: the kernel reads ahead.
+  PassedSegments* segments = nullptr;  ///< Null: all bytes come over sockets.
+  LinkCopies* copies = nullptr;        ///< Null: every read is a message.
 };
 
 struct WorkerOptions {
@@ -66,7 +64,7 @@ class Worker {
   /// will be.
   bool Idle() const {
     return !receiving_ && server_.in_flight() == 0 && blocks_.in_flight() == 0 && ahead_ == 0 &&
-           (!run_ahead_ || run_ahead_->fetching() == 0);
+           reader_.asking() == 0;
   }
 
  private:
@@ -76,7 +74,6 @@ class Worker {
   asio::io_context& context_;
   FuseSession& session_;
   BlockClient blocks_;
-  std::optional<RunAhead> run_ahead_;  // of large mode
   JobFinder jobs_;
   FileReader reader_;
   FilePlaces places_;

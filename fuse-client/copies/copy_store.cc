@@ -202,11 +202,11 @@ Result<std::unique_ptr<CopyDraft>> CopyStore::Begin(const Uuid& link, CopyRecord
 void CopyStore::Erase(const CopyName& name) {
   const auto found = copies_.find(name);
   if (found == copies_.end()) return;
+  const std::string path = PathOf(name);
   used_ -= found->second.size;
   if (!found->second.verified) --unverified_;
-  copies_.erase(found);
   std::erase(wanted_, name);
-  const std::string path = PathOf(name);
+  copies_.erase(found);  // last: `name` may be its key
   ::unlink(path.c_str());
   ::unlink((path + kSums).c_str());
 }

@@ -55,7 +55,7 @@ class Sharing(VerifiedTest):
         self.assertEqual(pinned.returncode, 2, pinned.stderr)
         self.assertIn("what is shared cannot be pinned", pinned.stderr)
         other = self.cluster.cli("link", f"s3://{self.bucket}/", "--as", "other", "--sharing-domain", "team", "--requester-pays", check=False)
-        self.assertEqual(other.returncode, 2, other.stderr)
+        self.assertEqual(other.returncode, 1, other.stderr)
         self.assertIn("sharing domain 'team'", other.stderr)
 
     def test_without_a_domain_or_with_another_nothing_is_shared(self):

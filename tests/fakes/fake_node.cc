@@ -141,7 +141,7 @@ Task<Result<RpcReply>> FakeNode::AnswerPrefetch(RpcCall call) {
   const std::scoped_lock lock(mutex_);
   proto::PrefetchBlockReply message;
   message.set_refused(refuses_ && refuses_(request));
-  message.set_started(!message.refused());
+  message.set_started(refuses_ && !message.refused());
   prefetches_.push_back(std::move(request));
   co_return ReplyWith(message);
 }

@@ -39,7 +39,8 @@ class FakeNode {
 
   /// Replaces the script; it runs on the node's own thread.
   void OnRead(Read script);
-  /// What it says to a prefetch from now on: true = it refuses it. Runs on the node's own thread.
+  /// What it says to a prefetch from now on: that it has begun, or with true that it refuses it.
+  /// Before, that it has the block. Runs on the node's own thread.
   void OnPrefetch(std::function<bool(const proto::ReadBlockRequest&)> refuses);
   /// Answers `table` to whoever has an older one, and says its epoch in every frame.
   void SetRing(RingTable table);

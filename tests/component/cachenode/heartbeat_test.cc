@@ -166,7 +166,7 @@ TEST_F(HeartbeatTest, StopReportsALastTime) {
   counters_.OfLink(link)->reads = 7;
   counters_.OfLink(link)->hits = 7;
   heartbeat_->Stop(Deadline::After(std::chrono::seconds(20)));
-  EXPECT_EQ(coordinator_.heartbeats(), 2u);
+  EXPECT_GE(coordinator_.heartbeats(), 2u);
   ASSERT_EQ(coordinator_.last_heartbeat().links_size(), 1);
   EXPECT_EQ(coordinator_.last_heartbeat().links(0).reads(), 7u);
 }

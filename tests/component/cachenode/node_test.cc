@@ -278,6 +278,32 @@ TEST_F(NodeTest, PrefetchFillsBehindDemand) {
   EXPECT_EQ(Reported().s3_gets(), 1u);
 }
 
+TEST_F(NodeTest, APrefetchForAReaderElsewhereBeginsWhereItWaits) {
+  constexpr std::uint32_t kBig = 4U << 20;
+  constexpr std::uint32_t kFar = 3U << 20;
+  link_.block_bytes = kBig;
+  coordinator_->SetLinks({link_});
+  StartNode();
+  Caller peer(proto::ROLE_NODE);
+  proto::ReadBlockRequest request = RequestFor("data/shard", 3ULL * kBig, 1);
+  request.set_range_begin(kFar + 10);
+  request.set_range_end(kFar + 20);
+  ASSERT_TRUE(Call(peer, Method::kPrefetchBlock, request).has_value());
+  ASSERT_TRUE(Eventually([&] { return IsCached(request.block()); }));
+  using Ranges = std::vector<fakes::ScriptedObjectStore::Range>;
+  EXPECT_EQ(s3_.ranges(), (Ranges{{kBig + kFar, kBig - kFar}, {kBig, kFar}}));
+  // A range that is none of the block says nothing.
+  proto::ReadBlockRequest odd = RequestFor("data/shard", 3ULL * kBig, 2);
+  odd.set_range_begin(kBig - 1);
+  odd.set_range_end(kBig + 1);
+  ASSERT_TRUE(Call(peer, Method::kPrefetchBlock, odd).has_value());
+  ASSERT_TRUE(Eventually([&] { return IsCached(odd.block()); }));
+  EXPECT_EQ(s3_.gets(), 3u);
+  StopNode();
+  EXPECT_EQ(Reported().s3_gets(), 3u);
+  EXPECT_EQ(Reported().s3_bytes(), 2 * kBig);
+}
+
 TEST_F(NodeTest, APrefetchThatFindsS3BusyIsRefusedAndTheAnswerSaysSo) {
   StartNode();
   s3_.OnGet([](const GetRequest&) { return GetScript{.hold_after = 0}; });

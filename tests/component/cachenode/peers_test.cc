@@ -3,63 +3,19 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "common/model/fill_outcome.h"
 #include "common/ring/ring.h"
 #include "common/wire/messages.h"
-#include "tests/component/cachenode/node_fixture.h"
-#include "tests/fakes/fake_node.h"
+#include "tests/component/cachenode/peers_fixture.h"
 
 namespace forebay {
 namespace {
 
 using fakes::FakeNode;
-
-constexpr std::uint64_t kSize = 39'000;
-
-/// The node "self" beside two made-up ones, in one ring.
-class PeersTest : public NodeTest {
- protected:
-  PeersTest() {
-    node_id_ = "self";
-    for (const char* id : {"n1", "n2"}) nodes_[id] = std::make_unique<FakeNode>(id, kTestSecret);
-    table_ = RingTable::Next(RingTable(), Members(), 1'700'000'000);
-    coordinator_->SetRing(table_);
-  }
-
-  std::vector<NodeInfo> Members() const {
-    NodeInfo self;
-    self.id = "self";
-    self.address = "127.0.0.1:1";
-    self.capacity_bytes = 1ULL << 40;
-    std::vector<NodeInfo> members = {self};
-    for (const auto& [id, node] : nodes_) members.push_back(node->Info());
-    return members;
-  }
-
-  /// A read of a small file whose block has these owners, in this order.
-  proto::ReadBlockRequest OwnedBy(const std::vector<std::string>& order, int skip = 0) const {
-    for (int i = 0;; ++i) {
-      proto::ReadBlockRequest request = RequestFor("data/" + std::to_string(i), kSize);
-      const auto owners = table_.OwnersOf(PartitionOf(FromProto(request.block())));
-      bool same = owners.size() >= order.size();
-      for (std::size_t at = 0; same && at < order.size(); ++at)
-        same = table_.nodes()[owners[at]].id == order[at];
-      if (same && skip-- == 0) return request;
-    }
-  }
-
-  FakeNode& Peer(const std::string& id) { return *nodes_.at(id); }
-  std::uint64_t PeerFills() {
-    StopNode();
-    return Reported().peer_fills();
-  }
-
-  std::map<std::string, std::unique_ptr<FakeNode>> nodes_;
-  RingTable table_;
-};
 
 FakeNode::Read Lacking() {
   return [](proto::ReadBlockRequest request) -> FakeNode::Answer {
@@ -115,99 +71,6 @@ TEST_F(PeersTest, TheOwnersOfCopiesAreAskedBeforeS3) {
   EXPECT_EQ(Peer("n1").reads(), 1u);
   EXPECT_EQ(Peer("n2").reads(), 0u) << "it keeps no copy";
   EXPECT_EQ(s3_.gets(), 0u);
-}
-
-/// The node lies in zone "z1", n2 does too, and n1 lies elsewhere.
-class ZonedPeersTest : public PeersTest {
- protected:
-  ZonedPeersTest() {
-    std::vector<NodeInfo> members = Members();
-    for (NodeInfo& member : members) member.zone = member.id == "n1" ? "z2" : "z1";
-    table_ = table_.WithNodeDetails(members);  // the owners are what they were
-    coordinator_->SetRing(table_);
-    link_.replicas = 3;
-    coordinator_->SetLinks({link_});
-    for (const char* id : {"n1", "n2"}) {
-      lacks_[id] = false;
-      Peer(id).OnRead([this, id](proto::ReadBlockRequest request) -> FakeNode::Answer {
-        EXPECT_TRUE(request.peer_only());
-        EXPECT_EQ(request.cross_zone(), id == std::string("n1"));
-        if (lacks_.at(id)) return {Fail(Code::kNotFound, "the block is not cached here")};
-        return {FakeNode::RightAnswer(request)};
-      });
-    }
-  }
-
-  std::map<std::string, std::atomic<bool>> lacks_;
-};
-
-TEST_F(ZonedPeersTest, ACopyInThisZoneIsTakenBeforeTheFirstOwnersElsewhere) {
-  StartNode();
-  const auto request = OwnedBy({"n1", "n2", "self"});
-  EXPECT_EQ(Read(request), Tier::kPeer);
-  ASSERT_TRUE(FillsEnd());
-  EXPECT_EQ(Peer("n1").reads(), 0u);
-  EXPECT_EQ(Peer("n2").reads(), 1u);
-  EXPECT_TRUE(IsCached(request.block())) << "this node keeps a copy as well";
-}
-
-TEST_F(ZonedPeersTest, TheFirstOwnerFillsAsEverWhereNobodyInThisZoneHasACopy) {
-  lacks_["n2"] = true;
-  Peer("n1").OnRead([this](proto::ReadBlockRequest request) -> FakeNode::Answer {
-    if (Peer("n1").prefetches().empty()) return {Fail(Code::kNotFound, "not cached here")};
-    return {FakeNode::RightAnswer(request)};
-  });
-  StartNode();
-  EXPECT_EQ(Read(OwnedBy({"n1", "n2", "self"})), Tier::kPeer);
-  EXPECT_EQ(Peer("n1").prefetches().size(), 1u);
-  EXPECT_TRUE(Peer("n2").prefetches().empty()) << "who is asked in passing asks nobody";
-  EXPECT_EQ(s3_.gets(), 0u);
-}
-
-TEST_F(ZonedPeersTest, WhereTheFirstOwnerLiesInThisZoneNobodyIsAskedInPassing) {
-  StartNode();
-  EXPECT_EQ(Read(OwnedBy({"n2", "n1", "self"})), Tier::kPeer);
-  EXPECT_EQ(Peer("n2").reads(), 1u);
-  EXPECT_EQ(Peer("n1").reads(), 0u);
-}
-
-TEST_F(ZonedPeersTest, OfTheOwnersBehindTheOneInThisZoneIsAskedFirstAndAllBeforeS3) {
-  StartNode();
-  EXPECT_EQ(Read(OwnedBy({"self", "n1", "n2"})), Tier::kPeer);
-  EXPECT_EQ(Peer("n2").reads(), 1u);
-  EXPECT_EQ(Peer("n1").reads(), 0u);
-  lacks_["n2"] = true;
-  EXPECT_EQ(Read(OwnedBy({"self", "n1", "n2"}, 1)), Tier::kPeer);
-  EXPECT_EQ(Peer("n1").reads(), 1u);
-  lacks_["n1"] = true;
-  EXPECT_EQ(Read(OwnedBy({"self", "n1", "n2"}, 2)), Tier::kS3);
-  EXPECT_EQ(Peer("n1").reads(), 2u);
-  EXPECT_EQ(Peer("n2").reads(), 3u);
-}
-
-TEST_F(ZonedPeersTest, WhoKeepsNoCopyIsNotAskedInPassing) {
-  link_.replicas = 1;
-  coordinator_->SetLinks({link_});
-  StartNode();
-  EXPECT_EQ(Read(OwnedBy({"n1", "n2", "self"})), Tier::kPeer);
-  EXPECT_EQ(Peer("n1").reads(), 1u);
-  EXPECT_EQ(Peer("n2").reads(), 0u);
-}
-
-TEST_F(ZonedPeersTest, WhatIsSentToAnotherZoneIsCounted) {
-  StartNode();
-  auto request = OwnedBy({"self", "n1", "n2"});
-  EXPECT_EQ(Read(request), Tier::kPeer);
-  ASSERT_TRUE(FillsEnd());
-  request.set_cross_zone(true);
-  EXPECT_EQ(Read(request), Tier::kLocal);
-  request.set_peer_only(true);  // as another node asks
-  EXPECT_EQ(Read(request), Tier::kLocal);
-  EXPECT_NE(metrics_.Render().find("forebay_cross_zone_bytes_total{link=\"data\"} " +
-                                   std::to_string(2 * kSize) + "\n"),
-            std::string::npos);
-  StopNode();
-  EXPECT_EQ(Reported().cross_zone_bytes(), 2 * kSize);
 }
 
 TEST_F(PeersTest, CopiesComeFromOtherNodesAloneAndAreKept) {

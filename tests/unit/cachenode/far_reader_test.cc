@@ -131,7 +131,7 @@ TEST_F(FarReaderTest, AFillAheadOfTheReaderIsFromTheFront) {
   s3_.OnGet([](const GetRequest&) { return GetScript{.hold_after = 0}; });
   ColdBlock ahead = ColdOf(Whole());
   ahead.wanted = Whole().request.range;
-  EXPECT_TRUE(reader_.Prefetch(ahead, "job"));
+  EXPECT_EQ(reader_.Prefetch(ahead, "job"), Prefetched::kBegun);
   std::future<Result<Cells>> far = Start(Far());
   ASSERT_TRUE(s3_.WaitForHeld(1));
   s3_.Release();

@@ -91,7 +91,7 @@ TEST(RingTable, EverybodyOwnsHisExactShareToOnePartition) {
 TEST(RingTable, FallbackOwnersAreBalancedToAHundredthAndOnePartition) {
   for (const int count : {16, 64, 256, 1000}) {
     const RingTable table = FirstTable(WeightedMembers(count));
-    for (const std::size_t rank : {1, 2}) {
+    for (const std::size_t rank : {1UL, 2UL}) {
       const auto held = Holdings(table, rank, rank);
       for (std::size_t i = 0; i < held.size(); ++i)
         EXPECT_LE(held[i], 1.01 * ShareOf(table, table.nodes()[i].id) + 1) << count << ' ' << i;

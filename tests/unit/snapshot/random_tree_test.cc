@@ -108,7 +108,7 @@ class RandomKeys {
       object.size >>= 20 + random_() % 40;
       object.mtime = static_cast<std::int64_t>(random_() % 4'000'000'000);
       object.archived = random_() % 8 == 0;
-      if (random_() % 2 == 0) object.etag = std::string(random_() % 60, 'x');
+      if (random_() % 2 == 0) object.etag = std::string(1 + random_() % 60, 'x');
       if (random_() % 3 == 0) object.etag = std::string(32, 'c') + "-" + std::to_string(random_());
     }
     // Some keys again, with other attributes.
