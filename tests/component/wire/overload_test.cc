@@ -25,7 +25,8 @@ Task<Result<RpcReply>> BehindTheGate(std::size_t message_bytes, std::size_t smal
                                      std::atomic<int>* begun, const std::atomic<bool>* open) {
   if (message_bytes <= small) co_return Echo(1);
   begun->fetch_add(1);
-  while (!open->load()) co_await SleepFor(std::chrono::milliseconds(1));
+  // Thousands of them look at once.
+  while (!open->load()) co_await SleepFor(std::chrono::milliseconds(50));
   co_return Echo(1);
 }
 
