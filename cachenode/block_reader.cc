@@ -92,6 +92,7 @@ Task<Result<Cells>> BlockReader::Decide(const CheckedRead& read, Tally& tally, D
     // 4. Join the running fill, or begin one. No seat: it has landed since step 1, look again.
     ColdBlock cold{read.link, request.object, request.block, request.passed_over};
     cold.spread = request.spread;
+    cold.waited = request.waited;
     cold.wanted = request.range;
     const Filler::Seat seat = filler_.JoinOrStart(cold, look < kLooks && !hangs);
     if (!seat.fill) continue;
@@ -118,6 +119,14 @@ std::optional<CellPlace> BlockReader::Place(const CheckedRead& read) {
   store_.NoteRead(read.link->id, read.request.block, read.request.job);
   tally.AnswerByPlace();
   return place;
+}
+
+bool BlockReader::NotePlaced(const CheckedRead& read, std::uint64_t segment) {
+  const bool stays = store_.Use(read.request.block, segment);
+  Tally tally(counters_, history_, read);
+  store_.NoteRead(read.link->id, read.request.block, read.request.job);
+  tally.AnswerByPlace();
+  return stays;
 }
 
 Prefetched BlockReader::Prefetch(const ColdBlock& cold, std::string_view job) {

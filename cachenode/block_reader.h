@@ -43,6 +43,10 @@ class BlockReader {
   /// such. Nothing: Read.
   std::optional<CellPlace> Place(const CheckedRead& read);
 
+  /// Counts a hit of a reader that knew the place from before: `read.request.range` is as long as
+  /// what it has read. False: it is not to read there again.
+  bool NotePlaced(const CheckedRead& read, std::uint64_t segment);
+
   /// Begins to fill a block that `job` will soon read, behind demand.
   Prefetched Prefetch(const ColdBlock& cold, std::string_view job);
 

@@ -45,6 +45,8 @@ Status ClusterView::KeepIn(std::string file) {
   links_.Publish(std::move(links));
   links_version_ = state.links_version();
   fill_limits_ = FromProto(state.fill_limits());
+  for (const proto::RequestLease& lease : state.leases())
+    leases_.push_back({UuidFromBytes(lease.link()), lease.requests_per_s()});
   fence_ = FromProto(state.fence());
   ring_epoch_.store(ring->epoch(), std::memory_order_release);
   ring_ = std::make_shared<const RingTable>(std::move(*ring));
@@ -62,6 +64,11 @@ Status ClusterView::Write(const std::string& file) const {
     state.set_links_version(links_version_);
     *state.mutable_fill_limits() = ToProto(fill_limits_);
     *state.mutable_fence() = ToProto(fence_);
+    for (const RequestLease& lease : leases_) {
+      proto::RequestLease& message = *state.add_leases();
+      message.set_link(BytesOf(lease.link));
+      message.set_requests_per_s(lease.requests_per_s);
+    }
     state.set_ring(ring_->Serialize());
   }
   return WriteFileAtomically(file, state.SerializeAsString());
@@ -142,6 +149,16 @@ void ClusterView::SetLinks(std::vector<LinkSpec> links, std::uint64_t version) {
     links_version_ = version;
   }
   links_changed_.NotifyAll();
+}
+
+std::vector<RequestLease> ClusterView::leases() const {
+  const std::scoped_lock lock(mutex_);
+  return leases_;
+}
+
+void ClusterView::SetLeases(std::vector<RequestLease> leases) {
+  const std::scoped_lock lock(mutex_);
+  leases_ = std::move(leases);
 }
 
 FillLimits ClusterView::fill_limits() const {

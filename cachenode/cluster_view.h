@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cachenode/request_pace.h"
 #include "common/base/notifier.h"
 #include "common/base/published.h"
 #include "common/base/result.h"
@@ -61,6 +62,11 @@ class ClusterView {
   FillLimits fill_limits() const;
   void SetFillLimits(const FillLimits& limits);
 
+  /// Of the requests to S3, what the coordinator leased last; of links that S3 throttles alone.
+  std::vector<RequestLease> leases() const;
+  /// Nobody is told of them: they come each second, and go to the brakes at once.
+  void SetLeases(std::vector<RequestLease> leases);
+
   std::shared_ptr<const RingTable> ring() const;
   /// Of ring(); cheap, it is read for every frame sent.
   std::uint64_t ring_epoch() const { return ring_epoch_.load(std::memory_order_acquire); }
@@ -77,6 +83,7 @@ class ClusterView {
   Fence fence_;
   std::uint64_t links_version_ = 0;
   FillLimits fill_limits_;
+  std::vector<RequestLease> leases_;
   std::shared_ptr<const RingTable> ring_ = std::make_shared<const RingTable>();
 
   Published<Links> links_;  // replaced under mutex_

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cachenode/urgency.h"
+#include "common/base/deadline.h"
 #include "common/model/block_id.h"
 #include "common/model/block_source.h"
 #include "common/model/link.h"
@@ -22,6 +23,8 @@ struct ColdBlock {
   /// An earlier owner is slow: its block is kept here, too, where there is room that is free.
   bool spread = false;
 
+  /// With passed_over: how long the reader has waited already.
+  Duration waited = {};
   /// Asked for as a further copy (LinkSpec::replicas), which drives nothing out that is in use.
   bool copy = false;
 

@@ -1,5 +1,7 @@
 #include "cachenode/daemon.h"
 
+#include <spdlog/spdlog.h>
+
 #include <cerrno>
 #include <memory>
 #include <string>
@@ -62,14 +64,33 @@ NodeOptions NodeOptionsOf(const NodeConfig& config, const S3Config& s3) {
   return options;
 }
 
+/// All that this program is configured by. The sections refer to the members.
+struct OwnConfig {
+  NodeConfig node = {};
+  S3Config s3 = {};
+  TrustConfig trust = {};
+  LogConfig log = {};
+  std::vector<ConfigSection> sections = {NodeSection(node), S3Section(s3),
+                                         TrustSection(trust, {{"--listen", &node.listen}}),
+                                         LogSection(log)};
+
+  OwnConfig() = default;
+  OwnConfig(const OwnConfig&) = delete;
+  OwnConfig& operator=(const OwnConfig&) = delete;
+};
+
 /// S3 behind the node: the client starts first and is interrupted by its Stop.
 class NodeDaemon final : public Daemon {
  public:
+  /// `running` are the sections as they were read from `sources`; they stay so.
   NodeDaemon(const NodeConfig& config, const S3Config& s3, const TrustConfig& trust,
+             const std::vector<ConfigSection>& running, ConfigSources sources,
              ProgramServices& services)
       : config_(config),
         trust_(trust),
         s3_config_(s3),
+        running_(running),
+        sources_(std::move(sources)),
         services_(services),
         environment_(AwsEnvironment::OfProcess()),
         ca_bundle_(CaBundleOf(s3.ca_bundle, environment_)),
@@ -112,6 +133,7 @@ class NodeDaemon final : public Daemon {
   void Reload() override {
     s3_.ReloadCredentials();
     ReloadTrust(proof_.get());
+    ReloadConfig();
   }
 
   std::vector<std::pair<std::string, std::string>> Addresses() const override {
@@ -119,9 +141,31 @@ class NodeDaemon final : public Daemon {
   }
 
  private:
+  /// The sizes of the cache directories change while the node runs; all else at its next start, and
+  /// it says so.
+  void ReloadConfig() {
+    OwnConfig read;
+    AllConfigs all;
+    std::vector<ConfigSection> others = all.SectionsBeside(read.sections);
+    const ConfigOutcome outcome = LoadConfig(sources_, read.sections, others);
+    for (const std::string& fault : outcome.faults)
+      spdlog::error("the configuration is left as it was read before: {}", fault);
+    if (!outcome.faults.empty()) return;
+    for (const ConfigChange& change : ChangesBetween(running_, read.sections)) {
+      if (change.section == "node" && change.key == "cache_dir") continue;
+      spdlog::warn("{} under [{}] is {} now: this node goes on with {} until it is started again",
+                   change.key, change.section, change.now, change.before);
+    }
+    std::vector<CacheDirOptions> dirs;
+    for (const CacheDir& dir : read.node.cache_dir) dirs.push_back({dir.path, dir.bytes});
+    node_->Resize(dirs);
+  }
+
   const NodeConfig& config_;
   const TrustConfig& trust_;
   const S3Config& s3_config_;
+  const std::vector<ConfigSection>& running_;
+  const ConfigSources sources_;
   ProgramServices& services_;
   const AwsEnvironment environment_;
   const std::string ca_bundle_;
@@ -134,19 +178,16 @@ class NodeDaemon final : public Daemon {
 }  // namespace
 
 int RunNode(int argc, char** argv) {
-  NodeConfig node;
-  S3Config s3;
-  TrustConfig trust;
-  LogConfig log;
+  OwnConfig own;
   AllConfigs all;
   ProgramSpec spec{.name = std::string(kProgram), .summary = std::string(kNodeProgram.summary)};
-  spec.own = {NodeSection(node), S3Section(s3), TrustSection(trust, {{"--listen", &node.listen}}),
-              LogSection(log)};
+  spec.own = own.sections;
   spec.others = all.SectionsBeside(spec.own);
-  spec.log = &log;
-  spec.metrics_listen = &node.metrics_listen;
+  spec.log = &own.log;
+  spec.metrics_listen = &own.node.metrics_listen;
   spec.make = [&](ProgramServices& services) {
-    return std::make_unique<NodeDaemon>(node, s3, trust, services);
+    return std::make_unique<NodeDaemon>(own.node, own.s3, own.trust, spec.own,
+                                        SourcesOfProcess(argc, argv), services);
   };
   return RunProgram(spec, argc, argv);
 }

@@ -20,9 +20,9 @@ struct DiskKeeperOptions {
 };
 
 /// Looks after the store's disks in the background: notices those that hang, brings those back that
-/// are healthy again, and reads all blocks in turn at a bounded rate, so that damage is found and
-/// dropped. A disk that hangs holds up its own care alone. `store` outlives the loops of the
-/// IoPool.
+/// are healthy again, reads all blocks in turn at a bounded rate, so that damage is found and
+/// dropped, and empties those that are to be smaller, at a bounded rate too. A disk that hangs
+/// holds up its own care alone. `store` outlives the loops of the IoPool.
 class DiskKeeper {
  public:
   DiskKeeper(BlockStore& store, DiskKeeperOptions options) : store_(store), options_(options) {}
@@ -36,6 +36,7 @@ class DiskKeeper {
   Task<void> Watch();
   Task<void> Tend(std::size_t disk);
   Task<void> Scrub(std::size_t disk);
+  Task<void> Fit(std::size_t disk);
 
   BlockStore& store_;
   const DiskKeeperOptions options_;

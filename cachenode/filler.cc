@@ -252,6 +252,9 @@ Task<Status> Filler::FetchPart(const ColdBlock& cold, Fill& fill, BlockRange par
                        urgency](Deadline until) {
     return brakes_.Pass(link, block, urgency, until, bytes);
   };
+  pace.before_question = [this, link, block = cold.block, urgency](Deadline until) {
+    return brakes_.Pass(link, block, urgency, until, 0);
+  };
   pace.on_throttled = [this, link] { brakes_.NoteThrottled(link); };
   fill.BeginPart(part);
   Origin::Question question{cold.link, cold.object, cold.block, part};

@@ -9,12 +9,14 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/use_future.hpp>
+#include <cmath>
 #include <future>
 #include <random>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 
+#include "common/base/wall_clock.h"
 #include "common/model/system_link.h"
 #include "common/wire/messages.h"
 
@@ -30,6 +32,7 @@ constexpr std::chrono::milliseconds kLook{100};
 constexpr std::chrono::milliseconds kShortestPause{20};
 // Keys have 1 KiB at most: a heartbeat stays far below the largest frame.
 constexpr std::size_t kMostChangedAtOnce = 128;
+constexpr std::chrono::seconds kBetweenKeptLeases{10};
 
 std::uint64_t RandomIncarnation() {
   std::random_device device;
@@ -38,6 +41,17 @@ std::uint64_t RandomIncarnation() {
 
 bool IsRefusal(const Status& status) {
   return !status && (status.error().code == Code::kInvalid || status.error().code == Code::kDenied);
+}
+
+/// Of other links, or one by more than a quarter: a node paced by `kept` would ask S3 for too much
+/// or too little.
+bool AreFarFrom(const std::vector<RequestLease>& kept, const std::vector<RequestLease>& now) {
+  if (kept.size() != now.size()) return true;
+  return std::ranges::any_of(now, [&](const RequestLease& lease) {
+    const auto same = std::ranges::find(kept, lease.link, &RequestLease::link);
+    return same == kept.end() ||
+           std::abs(same->requests_per_s - lease.requests_per_s) > same->requests_per_s / 4;
+  });
 }
 
 std::string Join(const std::vector<std::string>& words) {
@@ -146,6 +160,7 @@ void Heartbeat::Start(NodeInfo self, BlockStore& store, S3Brakes& brakes, NodeFa
   started_ = Clock::now();
   store_ = &store;
   brakes_ = &brakes;
+  kept_leases_ = cluster_.leases();
   {
     const std::scoped_lock lock(mutex_);
     running_ = true;
@@ -260,12 +275,19 @@ Task<Status> Heartbeat::Report() {
   co_return status;
 }
 
-/// Every second anew, and so not for the disk: after a restart S3 itself says what it takes.
+/// They come every second, a little different each time. On disk they are for a restart without a
+/// coordinator, which needs to know about how much S3 takes: now and then is enough.
 void Heartbeat::TakeLeases(const proto::HeartbeatReply& reply) {
-  std::vector<S3Brakes::Lease> leases;
+  std::vector<RequestLease> leases;
   for (const proto::RequestLease& lease : reply.leases())
     leases.push_back({UuidFromBytes(lease.link()), lease.requests_per_s()});
   brakes_->SetLeases(leases);
+  const bool is_due = Clock::now() >= keep_leases_at_ && AreFarFrom(kept_leases_, leases);
+  cluster_.SetLeases(leases);
+  if (!is_due) return;
+  kept_leases_ = std::move(leases);
+  keep_leases_at_ = Clock::now() + kBetweenKeptLeases;
+  Spawn(io_.At(0), KeepView());
 }
 
 Task<Status> Heartbeat::FetchRing() {
@@ -376,6 +398,7 @@ proto::HeartbeatRequest Heartbeat::Compose() const {
     report.set_path(path);
     report.set_state(static_cast<std::uint32_t>(DiskState::kMissing));
   }
+  request.set_clock_unix_ms(UnixMilliseconds());
   request.set_blocks(store_->BlockCount());
   request.set_blocks_set_aside(store_->SetAsideCount());
   request.set_last_end(static_cast<std::uint32_t>(facts_.last_end));

@@ -116,7 +116,10 @@ class Heartbeat {
   TimePoint started_;
 
   // On the event loop only.
-  Fence kept_fence_;  // that the view's file has, or is about to have
+  // What the view's file has, or is about to have.
+  Fence kept_fence_;
+  std::vector<RequestLease> kept_leases_;
+  TimePoint keep_leases_at_;  // not earlier
   bool registered_ = false;
   bool alone_ = false;  // said so already
 

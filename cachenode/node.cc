@@ -243,6 +243,7 @@ Status Node::Serve(bool restarted) {
   filler_->NotifyKept(
       [this](const ColdBlock& cold, bool from_peer) { copies_->Add(cold, from_peer); });
   filler_->brakes().SetBandwidth(static_cast<double>(options_.max_bandwidth));
+  filler_->brakes().Restore(cluster_.leases());
   filler_->brakes().OnNews([this] { heartbeat_->Hurry(); });
   cluster_.OnChange([this] { ApplyDecisions(); });
   ApplyDecisions();
@@ -305,6 +306,33 @@ Task<void> Node::Trim() {
   if (!trimmed) spdlog::warn("blocks above a quota stay: {}", trimmed.error().message);
   if (trimmed && trimmed->blocks > 0)
     spdlog::info("{} blocks above the quota of their link are evicted", trimmed->blocks);
+}
+
+void Node::Resize(const std::vector<CacheDirOptions>& dirs) {
+  const std::vector<DiskUsage> disks = store_->Disks();
+  for (const CacheDirOptions& dir : dirs) {
+    const auto disk = std::ranges::find(disks, dir.path, &DiskUsage::path);
+    if (disk != disks.end()) {
+      const auto number = static_cast<std::size_t>(disk - disks.begin());
+      Spawn(io_.At(0), ResizeDisk(number, dir.capacity_bytes));
+    } else if (std::ranges::find(missing_, dir.path) == missing_.end()) {
+      spdlog::warn("cache directory {} is new: it is used when this node is started again",
+                   dir.path);
+    }
+  }
+  for (const DiskUsage& disk : disks) {
+    if (std::ranges::find(dirs, disk.path, &CacheDirOptions::path) == dirs.end()) {
+      spdlog::warn(
+          "cache directory {} is not in the configuration any more: it is used until this node is "
+          "started again",
+          disk.path);
+    }
+  }
+}
+
+Task<void> Node::ResizeDisk(std::size_t disk, std::uint64_t capacity_bytes) {
+  const Status resized = co_await store_->Resize(disk, capacity_bytes);
+  if (!resized) spdlog::error("{}", resized.error().message);
 }
 
 Status Node::Join(bool restarted, std::stop_token stopping) {
@@ -393,6 +421,7 @@ void Node::Observe() {
     samples.Set(metric::kCopiesDropped, {}, static_cast<double>(copies_->dropped()));
     samples.Set(metric::kSendWaits, {}, send_pace_.waited_seconds());
     samples.Set(metric::kStoreReads, {"place"}, static_cast<double>(counters.places.load()));
+    samples.Set(metric::kStoreReads, {"remembered"}, static_cast<double>(counters.uses.load()));
     samples.Set(metric::kStoreLockWaits, {}, static_cast<double>(counters.lock_waits.load()));
     samples.Set(metric::kReadsNotNoted, {}, static_cast<double>(counters.reads_not_noted.load()));
     samples.Set(metric::kChecksumFailures, {"disk"},

@@ -85,6 +85,11 @@ class Node {
   /// After Stop: a disk hangs, and threads in it; the destructor would wait for them.
   bool HangsOn() const { return hangs_on_; }
 
+  /// Between Start and Stop, any thread: the sizes of the cache directories as they are configured
+  /// now. Does not block: what leaves for a smaller one leaves in the background. What is not
+  /// possible, or only at the next start, is said in the log.
+  void Resize(const std::vector<CacheDirOptions>& dirs);
+
   const std::string& address() const { return server_->addresses().front(); }
   const std::string& id() const { return id_; }
 
@@ -101,6 +106,7 @@ class Node {
   void ApplyDecisions();
   std::vector<LinkRule> Rules() const;
   Task<void> Trim();
+  Task<void> ResizeDisk(std::size_t disk, std::uint64_t capacity_bytes);
   Task<void> WatchMemoryKills();
   Status Join(bool restarted, std::stop_token stopping);
   void Observe();

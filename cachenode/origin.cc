@@ -9,6 +9,14 @@
 #include "common/wire/messages.h"
 
 namespace forebay {
+namespace {
+
+/// S3 has the version that was asked for no more.
+bool IsGone(const Status& got) {
+  return !got && (got.error().code == Code::kStale || got.error().code == Code::kNotFound);
+}
+
+}  // namespace
 
 Task<Status> Origin::Get(Question question, BodySink& sink, std::shared_ptr<LinkCount> count,
                          Pace pace, Deadline deadline) {
@@ -29,11 +37,23 @@ Task<Status> Origin::Get(Question question, BodySink& sink, std::shared_ptr<Link
   request.offset = question.block.offset + part.begin;
   request.length = part.size();
   request.stats = &stats;
-  request.before_retry = std::move(pace.before_retry);
-  request.on_throttled = std::move(pace.on_throttled);
-  Status got = co_await store_.Get(std::move(request), sink, deadline);
+  request.before_retry = pace.before_retry;
+  request.on_throttled = pace.on_throttled;
+  const bool frozen = link->refresh == RefreshPolicy::kImmutable;
+  if (frozen) request.version = old_versions_.Known(version);
+  Status got = co_await store_.Get(request, sink, deadline);
   if (stats.attempts > 1)
     count->s3_retries.fetch_add(stats.attempts - 1, std::memory_order_relaxed);
+  if (!request.version.empty()) {
+    got = OfOldVersion(std::move(got), version);
+  } else if (frozen && IsGone(got)) {
+    CallStats again;
+    request.stats = &again;
+    got = co_await GetOldVersion(std::move(request), version, std::move(pace),
+                                 std::move(got.error()), sink, deadline);
+    if (again.attempts > 1)
+      count->s3_retries.fetch_add(again.attempts - 1, std::memory_order_relaxed);
+  }
   if (got) {
     count->s3_gets.fetch_add(1, std::memory_order_relaxed);
     count->s3_bytes.fetch_add(part.size(), std::memory_order_relaxed);
@@ -46,6 +66,37 @@ Task<Status> Origin::Get(Question question, BodySink& sink, std::shared_ptr<Link
     on_change_();
   }
   co_return got;
+}
+
+Task<Status> Origin::GetOldVersion(GetRequest request, OldVersions::Object object, Pace pace,
+                                   Error gone, BodySink& sink, Deadline deadline) {
+  OldVersions::Question question;
+  question.origin = request.origin;
+  question.object = object;
+  question.size = request.object_size;
+  question.before_request = pace.before_question;
+  question.on_throttled = pace.on_throttled;
+  Result<std::string> found = co_await old_versions_.Find(std::move(question), deadline);
+  if (!found && found.error().code == Code::kStale) {
+    co_return Fail(Code::kStale, gone.message + "; " + found.error().message);
+  }
+  if (!found) co_return Fail(std::move(found.error()));
+  if (pace.before_retry) {
+    Status may = co_await pace.before_retry(deadline);
+    if (!may) co_return may;
+  }
+  request.version = *std::move(found);
+  Status got = co_await store_.Get(std::move(request), sink, deadline);
+  co_return OfOldVersion(std::move(got), object);
+}
+
+// Who may read the current object and not this one is told which right is missing.
+Status Origin::OfOldVersion(Status got, const OldVersions::Object& object) {
+  if (IsGone(got)) old_versions_.Forget(object);
+  const bool is_refused = !got && got.error().code == Code::kDenied;
+  if (!is_refused && !IsGone(got)) return got;
+  return Fail(Code::kStale, "the object has changed, and its older version cannot be read: " +
+                                got.error().message);
 }
 
 /// A reader of what is gone asks the coordinator itself, and hears of the next generation.

@@ -6,6 +6,7 @@
 
 #include "cachenode/changed_objects.h"
 #include "cachenode/node_counters.h"
+#include "cachenode/old_versions.h"
 #include "common/base/asio.h"
 #include "common/base/deadline.h"
 #include "common/base/result.h"
@@ -32,12 +33,15 @@ class Origin {
       : store_(store),
         changed_(changed),
         on_change_(std::move(on_change)),
+        old_versions_(store),
         listings_(std::move(listings)) {}
 
   /// Who bounds the requests.
   struct Pace {
     std::function<Task<Status>(Deadline)> before_retry;
     std::function<void()> on_throttled;
+    /// Waited for before a request that brings no bytes of the block.
+    std::function<Task<Status>(Deadline)> before_question;
   };
 
   /// What one GET asks for.
@@ -49,18 +53,25 @@ class Origin {
   };
 
   /// Streams a part of a block into `sink`. Errors as ObjectStore::Get, but an object that is gone
-  /// is kStale: the version that was asked for no longer exists. Counts into `count`.
+  /// is kStale: the version that was asked for no longer exists; for an immutable link also not
+  /// behind a newer one (OldVersions), or we may not read it there. Counts into `count`.
   /// `pace.before_retry` and `pace.on_throttled` as GetRequest has them.
   Task<Status> Get(Question question, BodySink& sink, std::shared_ptr<LinkCount> count, Pace pace,
                    Deadline deadline);
 
  private:
+  /// The current object is another one, as `gone` says.
+  Task<Status> GetOldVersion(GetRequest request, OldVersions::Object object, Pace pace, Error gone,
+                             BodySink& sink, Deadline deadline);
+  /// How a GET of an older version has gone: kStale also where we may not read it.
+  Status OfOldVersion(Status got, const OldVersions::Object& object);
   Task<Status> GetListing(Question question, BodySink& sink, std::shared_ptr<LinkCount> count,
                           Deadline deadline);
 
   ObjectStore& store_;
   ChangedObjects& changed_;
   const std::function<void()> on_change_;
+  OldVersions old_versions_;
   const ListingReader listings_;
 };
 

@@ -49,7 +49,7 @@ PeerSource::PeerSource(PeerSourceOptions options, ClusterView& cluster)
   ClientPoolOptions pool;
   pool.credentials = options_.credentials;
   pool.silence = options_.silence;
-  pool.connect_timeout = options_.silence;
+  pool.connect_timeout = ConnectPart(options_.silence);
   // A newer table reaches this node with its heartbeats.
   pool_ = std::make_unique<ClientPool>(
       io_.At(0), std::move(pool), [this] { return cluster_.ring_epoch(); }, [](std::uint64_t) {});
@@ -185,7 +185,8 @@ bool PeerSource::MayHave(const ColdBlock& cold) const {
 }
 
 Task<Result<PeerFind>> PeerSource::Get(ColdBlock cold, PeerSink& sink, Deadline deadline) {
-  Question question{std::move(cold), &sink, deadline};
+  const Duration waited = std::min(cold.waited, options_.restart);
+  Question question{std::move(cold), &sink, deadline, Clock::now() + options_.restart - waited};
   Result<PeerFind> find =
       co_await asio::co_spawn(io_.At(0), AskAll(std::move(question)), asio::use_awaitable);
   co_return find;
@@ -245,13 +246,19 @@ Task<Result<PeerFind>> PeerSource::AskAhead(const Question* question, const Node
     told_to_begin = true;
     const bool began = co_await BeginGet(question, node);
     if (began) question->sink->MarkGet();
+    // One that fell silent at this is not asked a second time.
+    if (!began && health_.IsSilent(node->id)) {
+      const bool back = co_await WaitForRestart(question, node);
+      if (!back) break;
+    }
   }
   co_return PeerFind();
 }
 
 // True: it answers again. Its probe, which somebody else runs, finds out.
 Task<bool> PeerSource::WaitForRestart(const Question* question, const NodeInfo* node) {
-  while (!stopped_ && !question->deadline.Expired() && MayRestart(node->id)) {
+  while (!stopped_ && !question->deadline.Expired() && MayRestart(node->id) &&
+         Clock::now() < question->restarts_until) {
     co_await SleepFor(kLookForRestart);
     // One that has left the ring is not probed any more, and then does not count as silent either.
     const bool silent = health_.IsSilent(node->id);
@@ -320,10 +327,11 @@ Task<Status> PeerSource::FetchPart(const Question* question, const NodeInfo* nod
 Task<bool> PeerSource::BeginGet(const Question* question, const NodeInfo* node) {
   const BlockRange first = FirstCells(question->cold);
   const proto::ReadBlockRequest message = ToProto(RequestFor(question->cold, first));
+  const TimePoint asked = Clock::now();
   const Result<RpcReply> reply =
       co_await pool_->Call(node->address, Method::kPrefetchBlock, message, question->deadline);
   if (!reply) {
-    NoteFailure(*node, reply.error(), false);
+    NoteFailure(*node, reply.error(), Clock::now() - asked < options_.silence);
     co_return false;
   }
   proto::PrefetchBlockReply answer;

@@ -22,7 +22,7 @@ struct PeerSourceOptions {
   std::string self;         ///< This node's id.
   std::string zone = {};    ///< This node's; "" = none.
   Credentials credentials;  ///< As a node.
-  Duration silence = kSilence;
+  Duration silence = kPeerPatience;
   ProbePauses probes;
   /// Earlier owners gave the reader no answer for `silence` already: they get this long to show us
   /// that they are alive. A reader waits no longer for both of us than for one.
@@ -30,8 +30,8 @@ struct PeerSourceOptions {
   /// Nobody but this node may ask S3 then; those that might spare us the GET get this long.
   Duration look = std::chrono::milliseconds(500);
   /// An earlier owner whose process is gone while its machine answers is probably being restarted,
-  /// and has the block: it gets this long, from when it was first missed, before S3 is asked. With
-  /// what the reader lost at it, shorter than `silence`.
+  /// and has the block: it gets this long, from when it was first missed, before S3 is asked. What
+  /// the reader has waited already counts.
   Duration restart = std::chrono::seconds(2);
 };
 
@@ -80,6 +80,7 @@ class PeerSource final : public BlockPeers {
     ColdBlock cold;
     PeerSink* sink;
     Deadline deadline;
+    TimePoint restarts_until;  ///< A restart of whoever it be is waited for until then.
   };
 
   std::vector<Place> PlacesFor(const ColdBlock& cold, const RingTable& table) const;

@@ -3,8 +3,17 @@
 #include <optional>
 
 #include "common/base/deadline.h"
+#include "common/model/object_version.h"
 
 namespace forebay {
+
+/// What the coordinator lets this node ask of S3 for a link that is throttled.
+struct RequestLease {
+  Uuid link;
+  double requests_per_s = 0;
+
+  bool operator==(const RequestLease&) const = default;
+};
 
 /// How many requests a second this node makes for one link that S3 throttles: what the coordinator
 /// leased (RequestBudgets), while it says so each second. Before its first word on a throttling,

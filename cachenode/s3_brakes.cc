@@ -136,9 +136,9 @@ std::vector<S3Brakes::Use> S3Brakes::Uses() const {
   return uses;
 }
 
-void S3Brakes::SetLeases(const std::vector<Lease>& leases) {
+void S3Brakes::SetLeases(const std::vector<RequestLease>& leases) {
   for (const auto& [link, of] : All()) {
-    const auto lease = std::ranges::find(leases, link, &Lease::link);
+    const auto lease = std::ranges::find(leases, link, &RequestLease::link);
     std::optional<double> limit;
     if (lease != leases.end()) limit = lease->requests_per_s;
     {
@@ -147,6 +147,11 @@ void S3Brakes::SetLeases(const std::vector<Lease>& leases) {
     }
     Apply(*of);
   }
+}
+
+void S3Brakes::Restore(const std::vector<RequestLease>& leases) {
+  for (const RequestLease& lease : leases) (void)Of(lease.link);
+  SetLeases(leases);
 }
 
 }  // namespace forebay

@@ -66,12 +66,11 @@ class S3Brakes {
   };
   std::vector<Use> Uses() const;
 
-  struct Lease {
-    Uuid link;
-    double requests_per_s = 0;
-  };
   /// What the coordinator said just now: links that are not named have no limit.
-  void SetLeases(const std::vector<Lease>& leases);
+  void SetLeases(const std::vector<RequestLease>& leases);
+  /// Before anything passes: what the coordinator said to the run before this one. Until it speaks
+  /// again, the node goes on from there (RequestPace).
+  void Restore(const std::vector<RequestLease>& leases);
 
  private:
   struct OfLink {

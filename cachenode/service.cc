@@ -25,6 +25,10 @@ constexpr std::chrono::seconds kNewLinkPatience{2};
 constexpr std::chrono::milliseconds kNewRingPatience{500};
 constexpr std::chrono::milliseconds kNewRingLook{10};
 
+Task<Result<RpcReply>> Refused(Error why) { co_return Fail(std::move(why)); }
+
+}  // namespace
+
 Status CheckBlock(const LinkSpec& link, const BlockRequest& request) {
   const BlockId& block = request.block;
   if (block.length == 0 || block.length > kMaxBlockBytes || block.length > request.object.size ||
@@ -43,10 +47,6 @@ Status CheckBlock(const LinkSpec& link, const BlockRequest& request) {
   }
   return {};
 }
-
-Task<Result<RpcReply>> Refused(Error why) { co_return Fail(std::move(why)); }
-
-}  // namespace
 
 Status CheckRead(const LinkSpec& link, const BlockRequest& request) {
   Status block = CheckBlock(link, request);
@@ -86,6 +86,7 @@ std::vector<MethodEntry> Service::Methods() {
   };
   add(Method::kReadBlock, &Service::ReadBlock);
   add(Method::kOpenSegment, &Service::OpenSegment);
+  add(Method::kNoteReads, &Service::NoteReads);
   add(Method::kPrefetchBlock, &Service::PrefetchBlock);
   add(Method::kCheckBlocks, &Service::CheckBlocks);
   add(Method::kFillBlocks, &Service::FillBlocks);
@@ -184,38 +185,6 @@ Task<Result<RpcReply>> Service::ReadBlock(RpcCall call) {
   reply.mutable_checksums()->Add(cells->checksums.begin(), cells->checksums.end());
   reply.set_tier(static_cast<std::uint32_t>(cells->tier));
   co_return ReplyWith(reply, std::move(cells->bytes));
-}
-
-Result<RpcReply> Service::AnswerOf(const CheckedRead& read, const CellPlace& place) const {
-  proto::ReadBlockReply reply;
-  reply.set_begin(EnclosingCells(read.request.range, read.request.block.length).begin);
-  reply.mutable_checksums()->Add(place.checksums.begin(), place.checksums.end());
-  reply.set_tier(static_cast<std::uint32_t>(Tier::kLocal));
-  reply.mutable_place()->set_store(store_number_);
-  reply.mutable_place()->set_segment(place.segment);
-  reply.mutable_place()->set_position(place.position);
-  return ReplyWith(reply);
-}
-
-// A segment holds blocks of one link only, and who may read one of them may read them all.
-Task<Result<RpcReply>> Service::OpenSegment(RpcCall call) {
-  if (!call.takes_files)
-    co_return Fail(Code::kInvalid, "files are passed over the node's local socket only");
-  Result<CheckedRead> read = co_await Checked(call.message, call.peer);
-  if (!read) co_return Fail(read.error());
-  Status good = CheckBlock(*read->link, read->request);
-  if (!good) co_return Fail(good.error());
-  std::optional<SegmentHandle> file = parts_.store.FileOf(read->request.block);
-  if (!file) co_return Fail(Code::kNotFound, "the block's segment is not open");
-  // Links that share the block need not share its neighbours.
-  if (file->link != read->link->id)
-    co_return Fail(Code::kNotFound, "the block lies among those of another link");
-  proto::OpenSegmentReply message;
-  message.set_store(store_number_);
-  message.set_segment(file->segment);
-  Result<RpcReply> reply = ReplyWith(message);
-  if (reply) reply->file = std::move(file->descriptor);
-  co_return reply;
 }
 
 Task<Result<RpcReply>> Service::PrefetchBlock(RpcCall call) {

@@ -29,10 +29,12 @@ namespace proto {
 class FillBlocksRequest;
 }
 
-/// Whether `request` asks for a part of an object of `link`, and for no more than a frame carries.
-/// A node keeps no namespace: it recomputes the version from what the request says, so nobody can
-/// read what they cannot name, and nothing is stored under a name that is not its own. kInvalid
-/// says what is wrong.
+/// Whether the block of `request` is a part of its object, and that one of `link`. A node keeps no
+/// namespace: it recomputes the version from what the request says, so nobody can read what they
+/// cannot name, and nothing is stored under a name that is not its own. kInvalid says what is
+/// wrong.
+Status CheckBlock(const LinkSpec& link, const BlockRequest& request);
+/// And whether its range lies in the block, and is no more than a frame carries.
 Status CheckRead(const LinkSpec& link, const BlockRequest& request);
 
 /// A node's RPCs: frame -> call, Error -> status; nothing else.
@@ -63,6 +65,7 @@ class Service {
   Task<Result<RpcReply>> ReadBlock(RpcCall call);
   Result<RpcReply> AnswerOf(const CheckedRead& read, const CellPlace& place) const;
   Task<Result<RpcReply>> OpenSegment(RpcCall call);
+  Task<Result<RpcReply>> NoteReads(RpcCall call);
   Task<Result<RpcReply>> PrefetchBlock(RpcCall call);
   Task<Result<RpcReply>> FillBlocks(RpcCall call);
   Task<Result<RpcReply>> CopyBlocks(RpcCall call);

@@ -8,6 +8,7 @@
 #include "cli/json.h"
 #include "cli/text.h"
 #include "common/base/units.h"
+#include "common/model/disk_state.h"
 #include "common/model/link.h"
 #include "common/model/membership.h"
 #include "common/wire/messages.h"
@@ -16,18 +17,11 @@ namespace forebay {
 namespace {
 
 std::string_view DiskStateName(std::uint32_t state) {
-  switch (state) {
-    case 0:
-      return "ok";
-    case 1:
-      return "readonly";
-    case 2:
-      return "quarantined";
-    case 3:
-      return "missing";
-    default:
-      return "unknown";
-  }
+  if (IsState(state, DiskState::kOk)) return "ok";
+  if (IsState(state, DiskState::kReadOnly)) return "readonly";
+  if (IsState(state, DiskState::kQuarantined)) return "quarantined";
+  if (IsState(state, DiskState::kMissing)) return "missing";
+  return "unknown";
 }
 
 std::string_view RunEndName(std::uint32_t end) {
@@ -192,6 +186,10 @@ boost::json::object NodeJson(const proto::NodeStats& node) {
   out["blocks_set_aside"] = node.blocks_set_aside();
   out["last_end"] = RunEndName(node.last_end());
   out["slow"] = node.slow_mounts() > 0;
+  out["clock_ahead_seconds"] =
+      node.clock_known() ? boost::json::value(static_cast<double>(node.clock_ahead_ms()) / 1000)
+                         : boost::json::value();
+  out["wrong_clock"] = node.clock_wrong_s() > 0;
   boost::json::array disks;
   for (const proto::DiskReport& disk : node.disks()) {
     boost::json::object& row = disks.emplace_back(boost::json::object()).as_object();

@@ -45,7 +45,7 @@ std::string TargetOf(const proto::ExplainReply& file) {
 /// What makes the link show what S3 has now.
 std::string HowToRefresh(const proto::ExplainReply& file) {
   if (!file.immutable()) return fmt::format("run `forebay refresh {}`", TargetOf(file));
-  return "its link is immutable: unlink it and link it again";
+  return "its link is immutable: to show what S3 has now, unlink it and link it again";
 }
 
 std::string NowText(const proto::ExplainReply& file) {
@@ -261,7 +261,14 @@ std::string SumUpMissing(const proto::ExplainReply& file, const Counts& counts, 
            "be "
            "it for some days; then they work as they are, and keep it cached";
   }
-  if (NowOf(file) == Now::kOther || NowOf(file) == Now::kGone) {
+  const bool is_changed = NowOf(file) == Now::kOther || NowOf(file) == Now::kGone;
+  if (is_changed && file.immutable()) {
+    return fmt::format(
+        "S3 has {}: reads of what is not cached get the listed version where the bucket keeps "
+        "its versions, and elsewhere fail with ESTALE; {}",
+        NowOf(file) == Now::kGone ? "it no more" : "another version now", HowToRefresh(file));
+  }
+  if (is_changed) {
     return fmt::format(
         "S3 has the listed version no more, and reads of what is not cached fail with ESTALE: {}",
         HowToRefresh(file));

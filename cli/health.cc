@@ -15,9 +15,9 @@ namespace {
 /// behind those that lose data or nodes.
 constexpr std::array<std::string_view, 6> kGrave = {
     "no_nodes", "fills_paused", "disk_quarantined", "disk_missing", "node_out", "node_suspect"};
-constexpr std::array<std::string_view, 8> kLight = {
-    "node_slow",   "node_out_of_memory", "disk_readonly", "s3_throttled",
-    "link_failed", "drain_failed",       "node_fenced",   "blocks_set_aside"};
+constexpr std::array<std::string_view, 9> kLight = {
+    "clock_wrong", "node_slow",    "node_out_of_memory", "disk_readonly",   "s3_throttled",
+    "link_failed", "drain_failed", "node_fenced",        "blocks_set_aside"};
 
 std::size_t Rank(const proto::Alert& alert) {
   const auto grave = std::ranges::find(kGrave, alert.name());

@@ -13,14 +13,17 @@
 namespace forebay {
 namespace {
 
-/// "up"; "up, slow"; "out, fenced".
+/// "up"; "up, slow"; "up, wrong clock"; "out, fenced".
 Cell StateOf(const proto::NodeStats& node) {
   const std::uint32_t state = node.info().state();
   std::string text(NodeStateName(state));
   const std::string_view why = OutBecause(node);
   if (!why.empty()) text.append(", ").append(why);
   const bool slow = node.slow_mounts() > 0 && state == static_cast<std::uint32_t>(NodeState::kUp);
-  return slow ? Cell(text + ", slow", Tone::kWarning) : Cell(text, NodeTone(state));
+  const bool wrong_clock = node.clock_wrong_s() > 0;
+  if (slow) text.append(", slow");
+  if (wrong_clock) text.append(", wrong clock");
+  return Cell(text, slow || wrong_clock ? Tone::kWarning : NodeTone(state));
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <pwd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
@@ -13,6 +11,7 @@
 #include <exception>
 #include <utility>
 
+#include "cli/user_name.h"
 #include "common/base/version.h"
 #include "common/base/wall_clock.h"
 #include "common/trust/renewal.h"
@@ -30,16 +29,6 @@ constexpr std::chrono::milliseconds kReachWithin{4500};
 /// A call whose work is alive is only bounded by this: a silent coordinator is noticed by
 /// ClientPool within seconds. A `check` of a billion objects is the longest work that there is.
 constexpr std::chrono::hours kLongestCall{6};
-
-/// Of the user who runs this program; "" when the system does not know him.
-std::string UserName() {
-  constexpr std::size_t kRoom = 16384;  // sysconf(_SC_GETPW_R_SIZE_MAX) says 1 KiB and may be low
-  std::string room(kRoom, '\0');
-  passwd entry{};
-  passwd* found = nullptr;
-  const int failed = getpwuid_r(geteuid(), &entry, room.data(), room.size(), &found);
-  return failed == 0 && found != nullptr ? std::string(found->pw_name) : std::string();
-}
 
 }  // namespace
 

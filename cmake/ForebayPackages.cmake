@@ -33,6 +33,13 @@ install(TARGETS forebay-mount RUNTIME DESTINATION ${CMAKE_INSTALL_SBINDIR} COMPO
 install(FILES ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/mount.forebay DESTINATION ${CMAKE_INSTALL_SBINDIR} COMPONENT client)
 install(FILES ${manual}/man8/forebay-mount.8 ${manual}/man8/mount.forebay.8
         DESTINATION ${CMAKE_INSTALL_MANDIR}/man8 COMPONENT client)
+install(FILES ops/systemd/forebay-mount@.service DESTINATION lib/systemd/system COMPONENT client)
+# A package is for the release that it is built on; systemd of Debian 12 would complain of a call that it does not know.
+cmake_host_system_information(RESULT release QUERY DISTRIB_INFO)
+if(release_ID STREQUAL "debian" AND release_VERSION_ID VERSION_GREATER_EQUAL 13)
+  install(FILES ops/systemd/forebay-mount-cachestat.conf DESTINATION lib/systemd/system/forebay-mount@.service.d
+          RENAME cachestat.conf COMPONENT client)
+endif()
 
 # Only a package writes to /etc: an install from the tree must not overwrite what an administrator wrote there.
 install(FILES ops/debian/forebay.toml DESTINATION /etc/forebay COMPONENT config EXCLUDE_FROM_ALL)
@@ -67,6 +74,12 @@ set(CPACK_DEBIAN_CLIENT_DESCRIPTION "Distributed read cache between S3 and train
  Mounts a linked S3 prefix read-only, through the cache nodes of a cluster.
  Needs no S3 credentials.")
 set(CPACK_DEBIAN_CLIENT_PACKAGE_DEPENDS "fuse3")
+set(client_scripts ${CMAKE_BINARY_DIR}/debian/client)
+configure_file(ops/debian/client-postinst ${client_scripts}/postinst COPYONLY)
+configure_file(ops/debian/client-prerm ${client_scripts}/prerm COPYONLY)
+configure_file(ops/debian/client-postrm ${client_scripts}/postrm COPYONLY)
+set(CPACK_DEBIAN_CLIENT_PACKAGE_CONTROL_EXTRA
+  ${client_scripts}/postinst;${client_scripts}/prerm;${client_scripts}/postrm)
 
 include(CPack)
 cpack_add_component_group(forebay)

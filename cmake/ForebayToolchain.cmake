@@ -21,7 +21,8 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 find_program(FOREBAY_CCACHE ccache)
 if(FOREBAY_CCACHE)
   set(CMAKE_C_COMPILER_LAUNCHER env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
-                                CCACHE_SLOPPINESS=time_macros ${FOREBAY_CCACHE})
+                                CCACHE_DEPEND=1 CCACHE_PCH_EXTSUM=1
+                                CCACHE_SLOPPINESS=pch_defines,time_macros ${FOREBAY_CCACHE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_C_COMPILER_LAUNCHER})
 endif()
 
@@ -56,12 +57,18 @@ else()
   set(FOREBAY_COMMIT_FROM_GIT ${FOREBAY_COMMIT})
 endif()
 
-# forebay_library(name SOURCES a.cc … DEPENDS lib …): one static library per row of the folder table (DESIGN section 8).
+# forebay_library(name [MESSAGES] SOURCES a.cc … DEPENDS lib …): one static library per row of the folder table (DESIGN
+# section 8). MESSAGES: most of its sources speak the protocol.
 function(forebay_library name)
-  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "MESSAGES" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
   add_library(${name} STATIC ${arg_SOURCES})
   target_link_libraries(${name} PUBLIC ${arg_DEPENDS} PRIVATE forebay::flags ${arg_PRIVATE_DEPENDS})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  if(arg_MESSAGES)
+    forebay_use_precompiled(${name} forebay_precompiled_messages)
+  else()
+    forebay_use_precompiled(${name} forebay_precompiled)
+  endif()
 endfunction()
 
 # forebay_program(name SOURCES main.cc DEPENDS lib …): a program in bin/.
@@ -69,4 +76,5 @@ function(forebay_program name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE forebay::flags ${arg_DEPENDS})
+  forebay_use_precompiled(${name} forebay_precompiled)
 endfunction()

@@ -3,18 +3,15 @@
 #include <chrono>
 #include <utility>
 
+#include "common/model/disk_state.h"
 #include "common/s3/list_parser.h"
+#include "coordinator/clock_watch.h"
 #include "coordinator/drainer.h"
 #include "coordinator/preload_records.h"
 #include "coordinator/stats.h"
 
 namespace forebay {
 namespace {
-
-/// DiskReport.state on the wire.
-constexpr std::uint32_t kDiskOk = 0;
-constexpr std::uint32_t kDiskReadOnly = 1;
-constexpr std::uint32_t kDiskMissing = 3;
 
 proto::Alert MakeAlert(std::string name, std::int64_t since, std::string message,
                        std::string action) {
@@ -73,6 +70,20 @@ void AddSlowAlert(const proto::NodeStats& node, std::vector<proto::Alert>& alert
       fmt::format("look at the disks, the network and the load of {}", id)));
 }
 
+void AddClockAlert(const proto::NodeStats& node, std::int64_t now,
+                   std::vector<proto::Alert>& alerts) {
+  if (node.clock_wrong_s() == 0) return;
+  const std::string& id = node.info().id();
+  alerts.push_back(
+      MakeAlert("clock_wrong", now - static_cast<std::int64_t>(node.clock_wrong_s()),
+                fmt::format("the clock of node {} is {} the coordinator's: reads go on, and one of "
+                            "the two machines refuses certificates that the other has just got",
+                            id, DescribeAhead(std::chrono::milliseconds(node.clock_ahead_ms()))),
+                fmt::format("set the clock of {}, or the coordinator's where it is the wrong one, "
+                            "and let a time service keep them",
+                            id)));
+}
+
 /// A node that was killed for want of memory may be again: told as long as that is news.
 constexpr std::uint64_t kToldOfEndSeconds = 3600;
 
@@ -117,13 +128,14 @@ void AddDiskAlerts(const proto::StatsReply& reply, std::int64_t now,
   for (const proto::NodeStats& node : reply.nodes()) {
     AddCrashAlerts(node, now, alerts);
     AddSlowAlert(node, alerts);
+    AddClockAlert(node, now, alerts);
     for (const proto::DiskReport& disk : node.disks()) {
-      if (disk.state() == kDiskOk) continue;
-      if (disk.state() == kDiskMissing) {
+      if (IsState(disk.state(), DiskState::kOk)) continue;
+      if (IsState(disk.state(), DiskState::kMissing)) {
         alerts.push_back(MissingDisk(node.info().id(), disk.path()));
         continue;
       }
-      const bool read_only = disk.state() == kDiskReadOnly;
+      const bool read_only = IsState(disk.state(), DiskState::kReadOnly);
       alerts.push_back(MakeAlert(
           read_only ? "disk_readonly" : "disk_quarantined",
           now - node.last_heartbeat_age_ms() / 1000,

@@ -400,7 +400,13 @@ Metrics::Registration Coordinator::Observe(Metrics& metrics) const {
                                           {NodeState::kSuspect, 0},
                                           {NodeState::kDraining, 0},
                                           {NodeState::kOut, 0}};
-    for (const MemberView& member : membership_->Members()) states[member.info.state] += 1;
+    for (const MemberView& member : membership_->Members()) {
+      states[member.info.state] += 1;
+      const std::optional<ClockWatch::View> clock = stats_->NodeClock(member.info.id);
+      if (clock)
+        samples.Set(metric::kNodeClockOffset, {member.info.id},
+                    static_cast<double>(clock->ahead.count()) / 1000);
+    }
     for (const auto& [state, count] : states) {
       samples.Set(metric::kRingMembers, {StateName(state)}, count);
     }

@@ -265,9 +265,6 @@ Result<Linker::Plan> Linker::Prepare(const Link& link, std::int64_t now) {
   options.previous = plan.previous;
   plan.builder = std::make_shared<SnapshotBuilder>(
       std::move(options), parts_.index.PathOf(link.spec.id, link.next_generation));
-  if (plan.part.empty()) return plan;
-  Status carried = CarryOver(*plan.previous, plan.part, *plan.builder);
-  if (!carried) return Fail(carried.error());
   return plan;
 }
 
@@ -277,7 +274,13 @@ Status Linker::Finish(const Link& link, const Plan& plan, const Listing& listing
   ListedLink listed = ListedBy(link, plan, listing);
   std::optional<PosixAnswers> posix;
   if (listing.posix) listed.posix = &posix.emplace(plan.previous, *listing.posix);
-  Status fed = FeedBuilder(listed, *plan.builder, wanted);
+  const Result<bool> same =
+      plan.previous ? ListsTheSame(listed, *plan.previous, plan.part, wanted) : Result<bool>(false);
+  if (!same) return Fail(same.error());
+  if (*same) return parts_.links.Confirm(link.spec.id, plan.spool->begun_unix_s());
+  Status fed;
+  if (!plan.part.empty()) fed = CarryOver(*plan.previous, plan.part, *plan.builder);
+  if (fed) fed = FeedBuilder(listed, *plan.builder, wanted);
   if (!fed) return fed;
   Result<FinishedSnapshot> finished = plan.builder->Finish();
   if (!finished) return Fail(finished.error());

@@ -10,12 +10,15 @@
 #include <string_view>
 
 #include "common/model/key_rules.h"
+#include "common/snapshot/same_listing.h"
 
 namespace forebay {
 namespace {
 
 /// Objects between two looks whether the listing is still wanted.
 constexpr std::uint64_t kLookEvery = 1 << 16;
+
+Error Interrupted() { return Error{Code::kUnavailable, "the listing was interrupted"}; }
 
 /// S3 storage classes whose objects must be restored before a GET (AWS, "Understanding archived
 /// objects").
@@ -97,14 +100,27 @@ Status ForEachListed(const ListedLink& listed,
   return status;
 }
 
+Result<bool> ListsTheSame(const ListedLink& listed, const Snapshot& previous, std::string_view part,
+                          const std::function<bool()>& wanted) {
+  if (listed.manifest != nullptr || listed.posix != nullptr) return false;
+  SameListing same(previous, part);
+  std::uint64_t taken = 0;
+  bool interrupted = false;
+  const Status all = ForEachListed(listed, [&](const ListedObject& object) -> Status {
+    interrupted = ++taken % kLookEvery == 0 && !wanted();
+    if (!interrupted && same.Take(KeyOf(object))) return {};
+    return Fail(Code::kInvalid, "something has changed");
+  });
+  if (interrupted || !wanted()) return Fail(Interrupted());
+  return all && same.IsSame();
+}
+
 Status FeedBuilder(const ListedLink& listed, SnapshotBuilder& builder,
                    const std::function<bool()>& wanted) {
   std::uint64_t fed = 0;
   LinesByKey lines(listed.manifest);
   return ForEachListed(listed, [&](const ListedObject& object) -> Status {
-    if (++fed % kLookEvery == 0 && !wanted()) {
-      return Fail(Code::kUnavailable, "the listing was interrupted");
-    }
+    if (++fed % kLookEvery == 0 && !wanted()) return Fail(Interrupted());
     ListedKey key = KeyOf(object);
     key.lines = lines.Of(object.key);
     if (listed.posix == nullptr) return builder.Add(key);

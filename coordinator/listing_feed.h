@@ -36,6 +36,12 @@ struct ListedLink {
 Status ForEachListed(const ListedLink& listed,
                      const std::function<Status(const ListedObject&)>& visit);
 
+/// True: what was listed of `part` ("" = all) is what `previous` says of it, and no generation need
+/// be built. False: perhaps not (SameListing). kUnavailable: `wanted`, which is asked now and then,
+/// said no. Blocks.
+Result<bool> ListsTheSame(const ListedLink& listed, const Snapshot& previous, std::string_view part,
+                          const std::function<bool()>& wanted);
+
 /// Gives the builder what was listed. `wanted` is asked now and then; false ends it with
 /// kUnavailable. Blocks.
 Status FeedBuilder(const ListedLink& listed, SnapshotBuilder& builder,

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/model/disk_state.h"
 #include "common/wire/messages.h"
 
 namespace forebay {
@@ -14,14 +15,33 @@ namespace {
 /// A node that has not said it for so long follows this coordinator, or is gone.
 constexpr std::chrono::seconds kWordOfNode{60};
 
-constexpr std::uint32_t kDiskInService = 0;  // DiskState::kOk of the node's store
+/// Of what nodes said by name: who said it first of those whose word still holds, how many they
+/// are, and how long ago that was.
+template <typename Word>
+struct Said {
+  const std::pair<const std::string, Word>* first = nullptr;
+  std::size_t count = 0;
+  std::chrono::seconds ago{};
+};
+template <typename Word>
+Said<Word> StillSaid(const std::map<std::string, Word>& words, TimePoint now) {
+  Said<Word> said;
+  for (const auto& row : words) {
+    if (now - row.second.last > kWordOfNode) continue;
+    ++said.count;
+    if (said.first == nullptr || row.second.since < said.first->second.since) said.first = &row;
+  }
+  if (said.first != nullptr)
+    said.ago = std::chrono::duration_cast<std::chrono::seconds>(now - said.first->second.since);
+  return said;
+}
 
 /// What the node's disks in service hold; nothing when it names none.
 std::optional<std::uint64_t> RoomOf(const proto::HeartbeatRequest& request) {
   if (request.disks().empty()) return std::nullopt;
   std::uint64_t bytes = 0;
   for (const proto::DiskReport& disk : request.disks())
-    if (disk.state() == kDiskInService) bytes += disk.capacity_bytes();
+    if (IsState(disk.state(), DiskState::kOk)) bytes += disk.capacity_bytes();
   return bytes;
 }
 
@@ -105,15 +125,8 @@ std::vector<proto::Alert> NodeService::Alerts(TimePoint now, std::int64_t now_un
 
 void NodeService::AddDenied(TimePoint now, std::int64_t now_unix_s,
                             std::vector<proto::Alert>& alerts) const {
-  std::size_t count = 0;
-  const std::pair<const std::string, Denied>* first = nullptr;
-  for (const auto& row : denied_) {
-    if (now - row.second.last > kWordOfNode) continue;
-    ++count;
-    if (first == nullptr || row.second.since < first->second.since) first = &row;
-  }
+  const auto [first, count, ago] = StillSaid(denied_, now);
   if (first == nullptr) return;
-  const auto ago = std::chrono::duration_cast<std::chrono::seconds>(now - first->second.since);
   proto::Alert alert;
   alert.set_name("coordinator_refused");
   alert.set_since_unix_s(now_unix_s - ago.count());
@@ -127,15 +140,8 @@ void NodeService::AddDenied(TimePoint now, std::int64_t now_unix_s,
 
 void NodeService::AddOutdated(TimePoint now, std::int64_t now_unix_s,
                               std::vector<proto::Alert>& alerts) const {
-  std::size_t count = 0;
-  const std::pair<const std::string, Newer>* first = nullptr;
-  for (const auto& row : newer_) {
-    if (now - row.second.last > kWordOfNode) continue;
-    ++count;
-    if (first == nullptr || row.second.since < first->second.since) first = &row;
-  }
+  const auto [first, count, ago] = StillSaid(newer_, now);
   if (first == nullptr) return;
-  const auto ago = std::chrono::duration_cast<std::chrono::seconds>(now - first->second.since);
   proto::Alert alert;
   alert.set_name("coordinator_outdated");
   alert.set_since_unix_s(now_unix_s - ago.count());

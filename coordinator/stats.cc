@@ -1,14 +1,17 @@
 #include "coordinator/stats.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <boost/asio/this_coro.hpp>
 #include <chrono>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "common/base/nearest.h"
+#include "common/base/wall_clock.h"
 #include "common/wire/messages.h"
 #include "coordinator/records.h"
 
@@ -35,6 +38,10 @@ void Write(const JobBook::View& view, proto::JobStats& row) {
   row.set_early_hits(view.epoch < 2 ? row.hits() : view.early.hits);
 }
 
+std::uint64_t SecondsOf(Duration time) {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(time).count());
+}
+
 }  // namespace
 
 ClusterStats::ClusterStats(StateStore& store, std::uint64_t fence, Offload& offload)
@@ -55,11 +62,21 @@ Status ClusterStats::Load() {
 }
 
 void ClusterStats::Report(const proto::HeartbeatRequest& heartbeat) {
+  std::optional<std::string> about_clock;
   {
     std::scoped_lock lock(mutex_);
-    book_.Report(heartbeat, Clock::now());
+    const TimePoint now = Clock::now();
+    book_.Report(heartbeat, now);
+    about_clock =
+        clocks_.Note(heartbeat.node_id(), heartbeat.clock_unix_ms(), UnixMilliseconds(), now);
   }
+  if (about_clock) spdlog::warn("{}", *about_clock);
   reported_.NotifyAll();
+}
+
+std::optional<ClockWatch::View> ClusterStats::NodeClock(const std::string& node_id) const {
+  std::scoped_lock lock(mutex_);
+  return clocks_.Of(node_id, Clock::now());
 }
 
 bool ClusterStats::AllReported(const std::vector<NodeInfo>& nodes, TimePoint since) const {
@@ -236,6 +253,11 @@ void ClusterStats::Describe(const std::vector<Link>& links, const std::vector<Me
     row.set_running_s(latest.running_s);
     const auto slow_mounts = slow.find(member.info.id);
     if (slow_mounts != slow.end()) row.set_slow_mounts(slow_mounts->second);
+    if (const auto clock = clocks_.Of(member.info.id, Clock::now())) {
+      row.set_clock_known(true);
+      row.set_clock_ahead_ms(clock->ahead.count());
+      if (clock->wrong_for) row.set_clock_wrong_s(SecondsOf(*clock->wrong_for));
+    }
     row.set_checksum_failures(book_.NodeChecksumFailures(member.info.id));
     row.set_last_heartbeat_age_ms(
         std::chrono::duration_cast<std::chrono::milliseconds>(member.silence).count());

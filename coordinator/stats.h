@@ -13,6 +13,7 @@
 #include "common/base/notifier.h"
 #include "common/base/offload.h"
 #include "common/base/result.h"
+#include "coordinator/clock_watch.h"
 #include "coordinator/job_book.h"
 #include "coordinator/link_registry.h"
 #include "coordinator/membership.h"
@@ -63,6 +64,8 @@ class ClusterStats {
   std::optional<bool> IsRead(const Uuid& link) const;
   /// The job that read the link last.
   std::optional<JobActivity> LastReader(const Uuid& link) const;
+  /// As ClockWatch::Of.
+  std::optional<ClockWatch::View> NodeClock(const std::string& node_id) const;
   std::map<Uuid, std::uint64_t> NodePins(const std::string& node_id) const;
   /// As StatsBook has them.
   std::uint64_t NodeUsable(const NodeInfo& node) const;
@@ -95,6 +98,7 @@ class ClusterStats {
   std::mutex save_mutex_;  // held over a write; taken before mutex_
   mutable std::mutex mutex_;
   StatsBook book_;
+  ClockWatch clocks_;
   JobBook jobs_;
   Notifier reported_;
 };

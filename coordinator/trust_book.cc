@@ -4,8 +4,12 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
+#include "common/base/log.h"
 #include "common/trust/join_token.h"
 #include "common/trust/renewal.h"
 
@@ -134,8 +138,15 @@ Status TrustBook::KeepFiles(std::int64_t now_unix_s) {
   return kept ? reloaded : kept;
 }
 
+// A folder that cannot be written to is told of with the certificates, which are not kept either.
+void TrustBook::LogActions() const {
+  std::ignore = own_->folder()->TellActions(
+      [](const std::string& line) { LogAlways(LogLevel::kInfo, "audit: " + line); });
+}
+
 void TrustBook::KeepOwn(std::int64_t now_unix_s) {
   if (!own_ || own_->folder() == nullptr) return;
+  LogActions();
   const Status kept = KeepFiles(now_unix_s);
   const std::string why = kept ? std::string() : kept.error().message;
   if (!why.empty() && why != own_->renewal_failure())

@@ -37,7 +37,8 @@ class TrustBook {
   /// Before anything serves. Blocks.
   Status Load(std::int64_t now_unix_s);
   /// Reads the authority again, and renews what this machine has of its own in time: the
-  /// coordinator's certificate, and the administrator's beside it. Blocks.
+  /// coordinator's certificate, and the administrator's beside it. Puts into the log what an
+  /// administrator did to the folder by hand. Blocks.
   void KeepOwn(std::int64_t now_unix_s);
   Issuer issuer() const;
 
@@ -70,6 +71,8 @@ class TrustBook {
                             std::int64_t now_unix_s) const;
   void Note(const proto::RenewRequest& request, const PeerIdentity& peer,
             const std::string& refusal, std::int64_t now_unix_s);
+
+  void LogActions() const;
 
   StateStore& store_;
   const std::uint64_t fence_;

@@ -219,8 +219,8 @@ Task<Result<Cells>> BlockClient::AskForCells(Question* question, Route route, Ra
   }
   if (!answer.has_place() || !question->message.by_place())
     co_return CellsOf(question->request, route, answer, std::move(reply->payload));
-  std::optional<Cells> found =
-      local_.Read(question->request, question->message, answer, *route.address, Clock::now());
+  std::optional<Cells> found = local_.Read(question->request, question->message, answer,
+                                           {route.node->id, *route.address}, Clock::now());
   if (found) co_return std::move(*found);
   if (race->won) co_return Fail(Code::kUnavailable, "another owner has answered");
   question->message.set_by_place(false);
@@ -246,6 +246,10 @@ Task<Result<Cells>> BlockClient::AskInRace(Question* question, Route route) {
     parts_.pace.Note(route.node->id, took, now);
     co_return std::move(*race.won);
   }
+  if (!cells && cells.error().code == Code::kDenied && !race.call.was_sent()) {
+    question->refused = true;
+    co_return Fail(Code::kUnavailable, cells.error().message);
+  }
   if (!cells) co_return cells;
   if (!cells->fetched) parts_.pace.Note(route.node->id, took, now);
   cells->node = route.node->id;
@@ -256,6 +260,10 @@ Task<Result<Cells>> BlockClient::AskInRace(Question* question, Route route) {
 
 Task<Result<Cells>> BlockClient::AskOnce(Question* question, Route route) {
   route.Describe(question->message);
+  const Duration waited =
+      question->message.passed_over() ? Clock::now() - question->began : Duration();
+  question->message.set_waited_ms(static_cast<std::uint32_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(waited).count()));
   Result<Cells> cells = co_await AskInRace(question, route);
   if (!cells && cells.error().code == Code::kUnavailable) NoteSilent(route);
   co_return cells;
@@ -286,14 +294,18 @@ Task<Result<Cells>> BlockClient::AskOwner(Question* question, Route route) {
   }
 }
 
-// One round over the owners: the first good answer, or the last failure.
+// One round over the owners: the first good answer, or the last failure. An owner that takes no
+// connection of ours may be wrong about that, with a clock that is an hour behind for one; what all
+// of them say is so.
 Task<Result<Cells>> BlockClient::AskAllOwners(Question* question, const Directory* directory) {
   const Routes routes = RoutesFor(*directory, question->request.block);
   question->sent_on = false;
   Error last{Code::kUnavailable,
              "no cache node has joined the ring; start forebay-node or see `forebay nodes`"};
+  std::size_t refusals = 0;
   for (std::size_t i = 0; i < routes.count; ++i) {
     Route route = routes.list[i];
+    question->refused = false;
     route.after_hot = std::exchange(question->sent_on, false);
     route.may_go_on = !question->stays && i + 1 < routes.well;
     if (i > 0 && !route.after_hot) parts_.stats.CountOwnerSwitch();
@@ -301,6 +313,7 @@ Task<Result<Cells>> BlockClient::AskAllOwners(Question* question, const Director
     if (cells) co_return cells;
     if (route.after_hot && !question->sent_on) question->stays = true;
     last = std::move(cells.error());
+    if (question->refused && ++refusals == routes.count) last.code = Code::kDenied;
     if (stopped_ || question->deadline.Expired()) break;
     if (AfterFailure(last.code) != Next::kNextOwner) break;
   }
@@ -309,10 +322,20 @@ Task<Result<Cells>> BlockClient::AskAllOwners(Question* question, const Director
 
 Task<Result<Cells>> BlockClient::Read(BlockRequest request, Deadline deadline) {
   const InFlight counted(in_flight_);
+  const TimePoint began = Clock::now();
+  std::optional<Cells> known = local_.ReadKnown(request, began);
+  if (known) {
+    // Readers see the node through it: without these its pace would be that of its disk alone.
+    const TimePoint now = Clock::now();
+    known->took = now - began;
+    parts_.pace.Note(known->node, known->took, now);
+    co_return std::move(*known);
+  }
   Question question{std::move(request), {}, deadline};
   question.message = ToProto(question.request);
   Duration pause = options_.pauses.first;
   int bad_rounds = 0;
+  std::string cause;
   for (;;) {
     const std::shared_ptr<const Directory> directory = CurrentDirectory();
     Result<Cells> cells = co_await AskAllOwners(&question, directory.get());
@@ -326,10 +349,12 @@ Task<Result<Cells>> BlockClient::Read(BlockRequest request, Deadline deadline) {
       co_return cells;
     }
     const Duration wait = RandomPart(pause);
-    if (deadline.Remaining() <= wait) {
-      co_return Fail(
-          Code::kTimeout,
-          "no owner of the block answered in time; the last cause was: " + error.message);
+    const bool is_last = deadline.Remaining() <= wait;
+    // A round that our own patience has ended says no more than that; the one before said why.
+    if (cause.empty() || !is_last || error.code != Code::kTimeout) cause = error.message;
+    if (is_last) {
+      co_return Fail(Code::kTimeout,
+                     "no owner of the block answered in time; the last cause was: " + cause);
     }
     parts_.stats.CountRetryRound();
     co_await SleepFor(wait);

@@ -97,7 +97,6 @@ class BlockClient final : public BlockSource, public BlockPrefetcher {
   struct Route;
   struct Routes;
   struct Race;
-  class InFlight;
   /// A table and how each of its nodes is reached from here, by index.
   struct Directory {
     std::shared_ptr<const RingTable> table;

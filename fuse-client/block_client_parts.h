@@ -10,22 +10,11 @@
 
 #include "common/wire/client_pool.h"
 #include "fuse-client/block_client.h"
+#include "fuse-client/in_flight.h"
 #include "proto/node.pb.h"
 
 // What the sources of BlockClient share.
 namespace forebay {
-
-/// Counts a coroutine in and out.
-class BlockClient::InFlight {
- public:
-  explicit InFlight(std::shared_ptr<std::size_t> count) : count_(std::move(count)) { ++*count_; }
-  ~InFlight() { --*count_; }
-  InFlight(const InFlight&) = delete;
-  InFlight& operator=(const InFlight&) = delete;
-
- private:
-  std::shared_ptr<std::size_t> count_;
-};
 
 /// One Read's question, for as long as it lasts.
 struct BlockClient::Question {
@@ -36,6 +25,7 @@ struct BlockClient::Question {
   /// No owner is to send us on any more: one that did had a next owner that could not answer.
   bool stays = false;
   bool sent_on = false;  ///< By the owner that was asked last.
+  bool refused = false;  ///< It takes no connection of ours, and says so.
 };
 
 /// A node to ask, and how to reach it; both in the directory that the round holds.

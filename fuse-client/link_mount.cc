@@ -402,6 +402,7 @@ void LinkMount::PrepareCopies() {
   copies_ = inherited_
                 ? std::make_unique<LinkCopies>(parts, inherited_->opened, inherited_->copy_counts)
                 : std::make_unique<LinkCopies>(parts, std::vector<KeptOpen>(), "");
+  shares_.metrics.AddCopies(copies_->counts());
 }
 
 /// When the kernel has said what it can.

@@ -9,6 +9,7 @@
 #include "common/base/deadline.h"
 #include "common/model/block_source.h"
 #include "common/wire/client_pool.h"
+#include "fuse-client/noted_reads.h"
 #include "fuse-client/passed_segments.h"
 #include "fuse-client/stats.h"
 #include "proto/node.pb.h"
@@ -30,21 +31,35 @@ class LocalReads {
     WorkerStats& stats;
     std::shared_ptr<std::size_t> in_flight;  ///< Counts the coroutines that are under way.
   };
-  explicit LocalReads(Parts parts) : parts_(std::move(parts)) {}
+  explicit LocalReads(Parts parts)
+      : parts_(std::move(parts)),
+        notes_({parts_.context, parts_.pool,
+                parts_.segments != nullptr ? &parts_.segments->places() : nullptr,
+                parts_.in_flight}) {}
 
   /// Whether to ask the node at `address` for places.
   bool Wants(const std::string& address, TimePoint now) const;
 
+  struct Answerer {
+    const std::string& node;
+    const std::string& address;
+  };
   /// What `answer` says where to find. Nothing: ask for the bytes. Where only the file is missing
-  /// it is asked for, for the reads to come; `question` was what was asked.
+  /// it is asked for, for the reads to come; `question` was what was asked. The place is remembered
+  /// if the node takes notes of what is read there.
   std::optional<Cells> Read(const BlockRequest& request, const proto::ReadBlockRequest& question,
-                            const proto::ReadBlockReply& answer, const std::string& address,
+                            const proto::ReadBlockReply& answer, const Answerer& from,
                             TimePoint now);
 
+  /// What lies at a place that a node told before; it hears of the read later. Nothing: ask.
+  std::optional<Cells> ReadKnown(const BlockRequest& request, TimePoint now);
+
  private:
+  void NoteGone(const BlockRequest& request, const SegmentName& name, int error);
   Task<void> Open(SegmentName name, std::string address, proto::ReadBlockRequest question);
 
   Parts parts_;
+  NotedReads notes_;
 };
 
 }  // namespace forebay

@@ -87,7 +87,7 @@ ClientPoolOptions MountDaemon::PoolOptions() const {
   ClientPoolOptions options;
   options.credentials = credentials_;
   options.silence = config_.failover_timeout;
-  options.connect_timeout = config_.failover_timeout;
+  options.connect_timeout = ConnectPart(config_.failover_timeout);
   return options;
 }
 

@@ -101,7 +101,7 @@ class MountDaemon final : public Daemon {
   NodePace pace_;
   RingView ring_;
   KernelInodeTotal kernel_inodes_;
-  PassedSegments segments_{PassedSegments::UsualLimit()};
+  PassedSegments segments_{PassedSegments::UsualLimit(), config_.memory_limit / 8};
   std::unique_ptr<ClientPool> control_pool_;
   std::unique_ptr<Coordinators> leader_;  // among them
   std::unique_ptr<RingRefresher> refresher_;

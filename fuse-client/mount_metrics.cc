@@ -1,5 +1,6 @@
 #include "fuse-client/mount_metrics.h"
 
+#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -58,6 +59,25 @@ void MountMetrics::Remove(const MountStats& stats) {
   links_.erase(link);
 }
 
+void MountMetrics::AddCopies(std::shared_ptr<const CopyCounts> counts) {
+  const std::scoped_lock lock(mutex_);
+  copies_.push_back(std::move(counts));
+}
+
+void MountMetrics::ReportCopies(MetricSamples& samples) const {
+  const auto sum = [&](std::atomic<std::uint64_t> CopyCounts::* count) {
+    std::uint64_t all = 0;
+    for (const auto& of_link : copies_) all += (of_link.get()->*count).load();
+    return static_cast<double>(all);
+  };
+  samples.Set(metric::kLocalCopyOpens, {}, sum(&CopyCounts::opens));
+  samples.Set(metric::kLocalCopies, {"made"}, sum(&CopyCounts::files));
+  samples.Set(metric::kLocalCopies, {"without_room"}, sum(&CopyCounts::without_room));
+  samples.Set(metric::kLocalCopies, {"failed"}, sum(&CopyCounts::failed));
+  samples.Set(metric::kLocalCopies, {"damaged"}, sum(&CopyCounts::damaged));
+  samples.Set(metric::kLocalCopyBytes, {}, sum(&CopyCounts::bytes));
+}
+
 void MountMetrics::Report(MetricSamples& samples) {
   const std::scoped_lock lock(mutex_);
   StatsSnapshot now = gone_;
@@ -68,6 +88,7 @@ void MountMetrics::Report(MetricSamples& samples) {
   }
   ReportCounters(now, samples);
   ReportDurations(now);
+  ReportCopies(samples);
   for (const auto& [link, of_link] : by_link) {
     for (const Tier tier : {Tier::kLocal, Tier::kPeer, Tier::kS3}) {
       samples.Set(metric::kReadBytes, {link, TierName(tier)},

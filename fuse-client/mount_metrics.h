@@ -3,10 +3,13 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "common/base/metrics.h"
+#include "fuse-client/copies/file_copier.h"
 #include "fuse-client/stats.h"
 
 namespace forebay {
@@ -23,6 +26,8 @@ class MountMetrics {
   void Add(const MountStats& stats, const std::string& link);
   /// Takes over what it has counted. Nothing happens the second time.
   void Remove(const MountStats& stats);
+  /// What a link's copier counts; for good, since no counter goes back when its link goes.
+  void AddCopies(std::shared_ptr<const CopyCounts> counts);
 
  private:
   struct OfLink {
@@ -35,11 +40,13 @@ class MountMetrics {
 
   void Report(MetricSamples& samples);
   void ReportDurations(const StatsSnapshot& now);
+  void ReportCopies(MetricSamples& samples) const;
 
   std::mutex mutex_;
   std::map<const MountStats*, std::string> links_;
   StatsSnapshot gone_;  // of links that were removed
   std::map<std::string, OfLink> gone_by_link_;
+  std::vector<std::shared_ptr<const CopyCounts>> copies_;
   prometheus::Histogram& durations_;
   StatsSnapshot reported_;  // to durations_
   Metrics::Registration registration_;

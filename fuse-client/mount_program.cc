@@ -24,7 +24,9 @@
 #include "fuse-client/mount.h"
 #include "fuse-client/mount_args.h"
 #include "fuse-client/mountpoint.h"
+#include "fuse-client/supervisor/descriptor_store.h"
 #include "fuse-client/supervisor/keeper.h"
+#include "fuse-client/supervisor/stored_mount.h"
 #include "fuse-client/supervisor/supervisor.h"
 #include "fuse-client/supervisor/upgrade_socket.h"
 
@@ -89,6 +91,9 @@ int Run(ProgramSpec& spec, std::vector<std::string> arguments) {
   return RunProgram(spec, static_cast<int>(words.size()), words.data());
 }
 
+/// Threads that serve, and the directory of all links.
+std::size_t ArenasFor(std::size_t threads) { return threads + 1; }
+
 void MakeAbsolute(std::string& path) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
@@ -105,21 +110,54 @@ WorkerCommand CommandOf(const MountOptions& options, const std::string& device,
   for (const auto& [name, value] : environment) {
     const bool configures = name.starts_with("FOREBAY_MOUNT_") ||
                             name.starts_with("FOREBAY_TRUST_") || name.starts_with("FOREBAY_LOG_");
-    if (!configures) command.environment.emplace(name, value);
+    if (!configures && !IsOfServiceManager(name)) command.environment.emplace(name, value);
+  }
+  if (WatchdogTime(environment) && environment.contains("NOTIFY_SOCKET")) {
+    // Without WATCHDOG_PID: whichever worker serves says that it does.
+    for (const char* name : {"NOTIFY_SOCKET", "WATCHDOG_USEC"}) {
+      command.environment.emplace(name, environment.at(name));
+    }
   }
   return command;
 }
 
+/// Where systemd keeps the mount over restarts of the service, and what it has kept.
+Result<std::optional<StoredMount>> OpenStored(MountOptions& options,
+                                              const Environment& environment) {
+  std::optional<DescriptorStore> store = DescriptorStore::Of(environment);
+  if (!store) return std::nullopt;
+  Result<StoredMount> stored = StoredMount::Open(
+      std::move(*store), {.source = options.mount.source, .mountpoint = options.mount.mountpoint});
+  if (!stored) return Fail(stored.error());
+  if (!stored->abandoned().empty()) DetachLazily(stored->abandoned());
+  if (stored->inherited() && stored->arenas() != ArenasFor(options.mount.threads)) {
+    options.mount.threads = stored->arenas() - ArenasFor(0);
+    spdlog::warn("{} goes on with {} threads until it is mounted anew", stored->mountpoint(),
+                 options.mount.threads);
+  }
+  return std::optional<StoredMount>(std::move(*stored));
+}
+
 int Supervise(MountOptions& options, const std::string& device, const Guardianship& self) {
   MakeAbsolute(options.mount.mountpoint);
+  Result<std::optional<StoredMount>> stored = OpenStored(options, self.environment);
+  if (!stored) {
+    spdlog::error("{}", stored.error().message);
+    return kExitFailed;
+  }
+  const bool inherited = *stored && (*stored)->inherited();
   // Without links; before anything is mounted there, since a look would wait for a worker.
-  ClearDeadMount(options.mount.mountpoint);
+  if (!inherited) ClearDeadMount(options.mount.mountpoint);
   const std::string mountpoint =
-      AbsoluteMountpoint(options.mount.mountpoint).value_or(options.mount.mountpoint);
+      inherited ? (*stored)->mountpoint()
+                : AbsoluteMountpoint(options.mount.mountpoint).value_or(options.mount.mountpoint);
   SupervisorOptions supervisor;
+  supervisor.stored = *stored ? &**stored : nullptr;
+  supervisor.watchdog = WatchdogTime(self.environment);
+  supervisor.feed_watchdog = [&] { NotifySystemd(self.environment, "WATCHDOG=1"); };
   supervisor.mountpoint = mountpoint;
   supervisor.command = CommandOf(options, device, self.environment);
-  supervisor.arenas = options.mount.threads + 1;  // and the directory of all links
+  supervisor.arenas = ArenasFor(options.mount.threads);
   const Result<std::string> folder = RuntimeDir();
   // It makes the folder, too.
   if (folder && LoadOrCreateSecret()) {
@@ -127,7 +165,8 @@ int Supervise(MountOptions& options, const std::string& device, const Guardiansh
   }
   std::optional<CrashGuard> crash_guard;
   supervisor.on_ready = [&](const std::string& line) {
-    crash_guard.emplace(mountpoint);
+    // What is stored goes on with the next start.
+    if (!*stored) crash_guard.emplace(mountpoint);
     return self.announce(line);
   };
   supervisor.on_stopping = [&] {

@@ -11,6 +11,7 @@
 
 #include "common/base/deadline.h"
 #include "common/wire/passed_file.h"
+#include "fuse-client/known_places.h"
 
 namespace forebay {
 
@@ -24,11 +25,13 @@ struct SegmentName {
 
 /// The segments' files that the nodes of this machine have passed to this process, open for
 /// reading: at most `limit`; those that nobody has used for the longest time are closed first.
-/// Whoever reads from one keeps it open until then. Thread-safe.
+/// Whoever reads from one keeps it open until then. And what is known of where blocks lie in them,
+/// in at most `place_bytes`. Thread-safe.
 class PassedSegments {
  public:
   /// `limit` is not 0.
-  explicit PassedSegments(std::size_t limit) : limit_(limit) {}
+  PassedSegments(std::size_t limit, std::uint64_t place_bytes)
+      : places_(place_bytes), limit_(limit) {}
   /// A quarter of the descriptors that this process may have.
   static std::size_t UsualLimit();
 
@@ -51,6 +54,8 @@ class PassedSegments {
 
   std::size_t size() const;
 
+  KnownPlaces& places() { return places_; }
+
  private:
   struct Hash {
     std::size_t operator()(const SegmentName& name) const {
@@ -63,6 +68,7 @@ class PassedSegments {
     TimePoint used;
   };
 
+  KnownPlaces places_;
   const std::size_t limit_;
   mutable std::mutex mutex_;  // guards what follows
   std::list<Open> open_;      // the least recently used last

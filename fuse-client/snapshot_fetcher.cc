@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <cerrno>
 #include <filesystem>
 #include <optional>
@@ -26,7 +27,11 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Of a snapshot, per call: what the coordinator hands out at once.
-constexpr std::uint32_t kPieceBytes = 4 << 20;
+constexpr std::uint32_t kPieceBytes = 1 << 20;
+
+/// While one piece is written here, others are read and sent there. More gain nothing: one thread
+/// takes them, and memory for each is taken here and there.
+constexpr int kPiecesAtOnce = 4;
 
 /// A transfer whose bytes are wrong is repeated this often.
 constexpr int kTransfersMax = 3;
@@ -155,6 +160,7 @@ Task<Result<std::shared_ptr<const Snapshot>>> SnapshotFetcher::Obtain(proto::Lin
   if (way == SnapshotWay::kNotServed || way == SnapshotWay::kWrong) {
     spdlog::warn("{}; fetching the whole listing", made.error().message);
   }
+  const bool is_first = way == SnapshotWay::kFirst;
   Wanted wanted;
   wanted.link.id = UuidFromBytes(link.spec().id());
   wanted.link.name = link.spec().name();
@@ -164,7 +170,7 @@ Task<Result<std::shared_ptr<const Snapshot>>> SnapshotFetcher::Obtain(proto::Lin
   wanted.bytes = link.generation().snapshot_bytes();
   wanted.digest = {link.generation().digest_high(), link.generation().digest_low()};
   for (int transfer = 1;; ++transfer) {
-    const Status fetched = co_await FetchWhole(wanted, link, file);
+    const Status fetched = co_await FetchWhole(wanted, link, file, is_first);
     if (fetched) co_return Snapshot::Open(file, SnapshotId{wanted.link.id, wanted.generation});
     if (fetched.error().code == Code::kInternal || transfer == kTransfersMax) {
       co_return Fail(fetched.error());
@@ -244,56 +250,79 @@ Task<Result<std::string>> SnapshotFetcher::MakeNext(std::shared_ptr<const Snapsh
   co_return made;
 }
 
-// Commits the file only when all of it is what was announced.
-Task<Status> SnapshotFetcher::FetchWhole(Wanted wanted, proto::LinkState link, std::string file) {
+// Commits the file only when all of it is what was announced. The first one of a link is not
+// synced: a mount waits for it, it replaces nothing that a power cut would bring back, and whoever
+// opens it next compares all of it with the digest and fetches it again.
+Task<Status> SnapshotFetcher::FetchWhole(Wanted wanted, proto::LinkState link, std::string file,
+                                         bool is_first) {
   const auto temporary = std::make_shared<const TemporaryFile>(file);
   if (temporary->fd() < 0) co_return Fail(temporary->NotMade());
   const Status fetched = co_await Fetch(std::move(wanted), temporary->fd());
   if (!fetched) co_return fetched;
-  auto commit = [temporary, link = std::move(link), file]() -> Status {
+  auto commit = [temporary, link = std::move(link), file, is_first]() -> Status {
     const auto complete = OpenVerified(temporary->name(), link);
     if (!complete) return Fail(complete.error());
-    return CommitFile(temporary->name(), file);
+    return is_first ? RenameFile(temporary->name(), file) : CommitFile(temporary->name(), file);
   };
   Status committed = co_await parts_.offload.Run(std::move(commit));
   co_return committed;
 }
 
 Task<Status> SnapshotFetcher::Fetch(Wanted wanted, int fd) {
-  bool from_nodes = false;
-  if (wanted.ask_nodes && wanted.bytes >= kLeastThroughNodes && parts_.nodes != nullptr) {
-    from_nodes = co_await parts_.has_nodes();
+  Transfer transfer;
+  transfer.wanted = std::move(wanted);
+  transfer.fd = fd;
+  if (transfer.wanted.ask_nodes && transfer.wanted.bytes >= kLeastThroughNodes &&
+      parts_.nodes != nullptr) {
+    transfer.from_nodes = co_await parts_.has_nodes();
   }
-  for (std::uint64_t offset = 0; offset < wanted.bytes;) {
-    Result<Slice> piece = co_await Piece(wanted, offset, &from_nodes);
-    if (!piece) co_return Fail(piece.error());
-    const Status written = WriteAt(fd, piece->bytes, offset);
-    if (!written) co_return written;
-    offset += piece->bytes.size();
+  static_assert(kPiecesAtOnce == 4);
+  using asio::experimental::awaitable_operators::operator&&;
+  (void)co_await (FetchPieces(transfer) && FetchPieces(transfer) && FetchPieces(transfer) &&
+                  FetchPieces(transfer));
+  co_return transfer.status;
+}
+
+/// One piece after the other, as long as there are any that nobody else takes.
+Task<bool> SnapshotFetcher::FetchPieces(Transfer& transfer) {
+  while (transfer.status && transfer.next < transfer.wanted.bytes) {
+    std::uint64_t offset = transfer.next;
+    const std::uint64_t end = std::min(offset + kPieceBytes, transfer.wanted.bytes);
+    transfer.next = end;
+    while (transfer.status && offset < end) {
+      const auto length = static_cast<std::uint32_t>(end - offset);
+      Result<Slice> piece = co_await Piece(transfer, offset, length);
+      Status written = piece ? WriteAt(transfer.fd, piece->bytes, offset) : Fail(piece.error());
+      if (!written && transfer.status) transfer.status = std::move(written);
+      if (piece) offset += piece->bytes.size();
+    }
   }
-  co_return Status();
+  co_return transfer.status.has_value();
 }
 
 // Whoever has waited for the nodes in vain does not wait for them again.
-Task<Result<Slice>> SnapshotFetcher::Piece(Wanted wanted, std::uint64_t offset, bool* from_nodes) {
-  if (*from_nodes) {
-    Result<Slice> piece = co_await PieceOfNodes(wanted, offset);
+Task<Result<Slice>> SnapshotFetcher::Piece(Transfer& transfer, std::uint64_t offset,
+                                           std::uint32_t length) {
+  if (transfer.from_nodes) {
+    Result<Slice> piece = co_await PieceOfNodes(transfer.wanted, offset, length);
     if (piece) {
       parts_.counts.node_bytes.fetch_add(piece->bytes.size(), std::memory_order_relaxed);
       co_return piece;
     }
-    spdlog::warn("the listing comes from the coordinator, for no node gives it: {}",
-                 piece.error().message);
-    *from_nodes = false;
+    if (std::exchange(transfer.from_nodes, false)) {
+      spdlog::warn("the listing comes from the coordinator, for no node gives it: {}",
+                   piece.error().message);
+    }
   }
-  Result<Slice> piece = co_await PieceOfCoordinator(std::move(wanted), offset);
+  Result<Slice> piece = co_await PieceOfCoordinator(transfer.wanted, offset, length);
   if (piece) {
     parts_.counts.coordinator_bytes.fetch_add(piece->bytes.size(), std::memory_order_relaxed);
   }
   co_return piece;
 }
 
-Task<Result<Slice>> SnapshotFetcher::PieceOfNodes(Wanted wanted, std::uint64_t offset) {
+Task<Result<Slice>> SnapshotFetcher::PieceOfNodes(Wanted wanted, std::uint64_t offset,
+                                                  std::uint32_t length) {
   const LinkSpec system = SystemLinkOf(wanted.link);
   BlockRequest request;
   request.link = system.id;
@@ -303,8 +332,8 @@ Task<Result<Slice>> SnapshotFetcher::PieceOfNodes(Wanted wanted, std::uint64_t o
   const ObjectVersion version =
       VersionOf(system, request.object.key, request.object.etag, wanted.bytes);
   request.block = BlockAt(version, wanted.bytes, system.block_bytes, offset);
-  request.range = {.begin = static_cast<std::uint32_t>(offset - request.block.offset),
-                   .end = request.block.length};
+  const auto begin = static_cast<std::uint32_t>(offset - request.block.offset);
+  request.range = {.begin = begin, .end = std::min(request.block.length, begin + length)};
   const BlockRange range = request.range;
   Result<Cells> cells =
       co_await parts_.nodes->Read(std::move(request), Deadline::After(2 * options_.call_timeout));
@@ -314,7 +343,8 @@ Task<Result<Slice>> SnapshotFetcher::PieceOfNodes(Wanted wanted, std::uint64_t o
   co_return piece;
 }
 
-Task<Result<Slice>> SnapshotFetcher::PieceOfCoordinator(Wanted wanted, std::uint64_t offset) {
+Task<Result<Slice>> SnapshotFetcher::PieceOfCoordinator(Wanted wanted, std::uint64_t offset,
+                                                        std::uint32_t length) {
   proto::ReadSnapshotRequest request;
   request.set_link(BytesOf(wanted.link.id));
   request.set_generation(wanted.generation);
@@ -322,8 +352,7 @@ Task<Result<Slice>> SnapshotFetcher::PieceOfCoordinator(Wanted wanted, std::uint
   request.set_digest_high(wanted.digest.high);
   request.set_digest_low(wanted.digest.low);
   request.set_offset(offset);
-  request.set_length(
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(kPieceBytes, wanted.bytes - offset)));
+  request.set_length(length);
   // A piece may come from a disk and over a slow line: more time than for a plain answer.
   const Deadline deadline = Deadline::After(options_.call_timeout * 10);
   Result<RpcReply> reply =

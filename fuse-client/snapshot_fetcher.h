@@ -85,6 +85,14 @@ class SnapshotFetcher {
     SnapshotDigest digest;
     bool ask_nodes = true;
   };
+  /// Of one file, while it comes.
+  struct Transfer {
+    Wanted wanted;
+    int fd = -1;
+    bool from_nodes = false;
+    std::uint64_t next = 0;  ///< Where the piece begins that nobody has taken yet.
+    Status status;           ///< The first failure.
+  };
   /// What one difference leads from and to.
   struct Step {
     Wanted delta;
@@ -96,11 +104,12 @@ class SnapshotFetcher {
                                                        SnapshotWay* way);
   Task<Result<std::string>> MakeNext(std::shared_ptr<const Snapshot> before, Step step,
                                      std::string file);
-  Task<Status> FetchWhole(Wanted wanted, proto::LinkState link, std::string file);
+  Task<Status> FetchWhole(Wanted wanted, proto::LinkState link, std::string file, bool is_first);
   Task<Status> Fetch(Wanted wanted, int fd);
-  Task<Result<Slice>> Piece(Wanted wanted, std::uint64_t offset, bool* from_nodes);
-  Task<Result<Slice>> PieceOfNodes(Wanted wanted, std::uint64_t offset);
-  Task<Result<Slice>> PieceOfCoordinator(Wanted wanted, std::uint64_t offset);
+  Task<bool> FetchPieces(Transfer& transfer);
+  Task<Result<Slice>> Piece(Transfer& transfer, std::uint64_t offset, std::uint32_t length);
+  Task<Result<Slice>> PieceOfNodes(Wanted wanted, std::uint64_t offset, std::uint32_t length);
+  Task<Result<Slice>> PieceOfCoordinator(Wanted wanted, std::uint64_t offset, std::uint32_t length);
 
   const Parts parts_;
   const Options options_;

@@ -107,6 +107,8 @@ std::string_view PlacedReadName(PlacedRead outcome) {
       return "not_in_memory";
     case PlacedRead::kGone:
       return "gone";
+    case PlacedRead::kRemembered:
+      return "remembered";
   }
   return "unknown";
 }

@@ -36,15 +36,16 @@ enum class FuseOp : std::uint8_t {
 inline constexpr std::size_t kFuseOps = 13;
 std::string_view FuseOpName(FuseOp op);
 
-/// What came of a read of which a node of this machine said where its bytes lie (LocalReads); the
-/// label of forebay_placed_reads_total.
+/// What came of a read of which a node of this machine said, now or before, where its bytes lie
+/// (LocalReads); the label of forebay_placed_reads_total.
 enum class PlacedRead : std::uint8_t {
   kRead,         ///< By this process, out of the page cache.
   kNoFile,       ///< The segment's file was not here yet.
   kNotInMemory,  ///< The disk would have had to be asked.
   kGone,         ///< Evicted meanwhile, or damaged.
+  kRemembered,   ///< By this process, at a place that it knew: the node was not asked.
 };
-inline constexpr std::size_t kPlacedReads = 4;
+inline constexpr std::size_t kPlacedReads = 5;
 std::string_view PlacedReadName(PlacedRead outcome);
 /// What became of a file that a job had announced.
 enum class Hinted : std::uint8_t {

@@ -6,6 +6,7 @@ import statistics
 import threading
 import time
 
+import bench_hold
 from bench_cluster import BenchCluster
 from local_cluster import ClusterError, Rgw, drop_page_cache, step
 
@@ -105,9 +106,8 @@ def share(figures, nodes):
 def to_hold(figures):
     """Times decide nothing: of a busy machine they say little."""
     for nodes in NODES:
-        found = share(figures, nodes)
-        yield {"workload": "bandwidth", "what": f"{nodes} nodes of {BOUND >> 20} MiB/s, of {nodes} times that",
-               "measured": f"{found:.3f}x", "wanted": f">= {WANTED}x", "holds": found >= WANTED, "decides": False}
+        yield bench_hold.at_least("bandwidth", f"{nodes} nodes of {BOUND >> 20} MiB/s, of {nodes} times that", share(figures, nodes),
+                                  WANTED, lambda value: f"{value:.3f}x", figure=10)
 
 
 def print_tables(figures, say):

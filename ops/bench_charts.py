@@ -4,7 +4,8 @@ as a new one is; what a run did not measure is left out."""
 import statistics
 
 import bench_epochs
-from bench_html import FOREBAY, NATIVE, PEER, Chart, Row, Section
+import bench_preload
+from bench_html import FOREBAY, NATIVE, PEER, Chart, Row, Section, rounds_text
 
 
 def sections(document):
@@ -45,12 +46,17 @@ def _files(workload):
         Chart("CPU seconds for each GB", f"Reader and daemons, {last} readers. Less is better.", [""],
               rows(lambda row: row["cpu_seconds_per_gb"])),
         Chart("FUSE messages for each file", f"After a walk, {last} readers. Less is better.", [""],
-              rows(lambda row: row["messages_per_file"], only=lambda subject: subject["forebay"])),
+              rows(lambda row: row["messages_per_file"], only=lambda subject: subject.get("mounted", subject["forebay"]))),
         Chart("GETs for each block", "All reads of a round, as S3 counts them.", [""],
               rows(lambda row: row["gets_per_block"], only=lambda subject: whose(subject) != NATIVE)),
     ]
+    if workload.get("layers"):
+        charts.append(Chart("Parts of the CPU time of warm reads", f"Of reader and daemons together, {last} readers; the checksums "
+                            "are within them.", ["reader", "daemons", "checksums"],
+                            [Row(row["title"], FOREBAY, [row["reader"], row["daemons"], row["checksums"]])
+                             for row in workload["layers"]]))
     return Section(workload["name"], f"{workload['files']:,} files, {workload['bytes'] / 1e6:,.0f} MB, {workload['blocks']:,} "
-                   f"blocks. Medians of {workload['rounds']} rounds.", charts)
+                   f"blocks. {rounds_text(workload['rounds'])}", charts)
 
 
 def _training(training):
@@ -78,7 +84,7 @@ def _cold(cold):
         return [Row(row["title"], NATIVE if row["row"] == "raw" else FOREBAY, [row[field]]) for row in cold["rows"]]
 
     return Section("cold", f"{cold['files']:,} files, S3 {cold['delay_ms']} ms away, {cold['connections']} connections, "
-                   f"{cold['readers']} readers. Medians of {cold['rounds']} rounds.", [
+                   f"{cold['readers']} readers. {rounds_text(cold['rounds'])}", [
         Chart("files/s of a first epoch", "More is better.", [""], rows("files_per_second")),
         Chart("GETs for each block", "As S3 counts them.", [""], rows("gets_per_block"))])
 
@@ -111,21 +117,29 @@ def _eviction(eviction):
 
 def _namespace(namespace):
     median = statistics.median
-    return Section("namespace", f"{namespace['keys']:,} keys. Medians of {namespace['rounds']} rounds.", [
+    return Section("namespace", f"{namespace['keys']:,} keys. {rounds_text(namespace['rounds'])}", [
         Chart("keys listed a second", "More is better.", [""], [
             Row(name, FOREBAY if name.startswith("forebay") else PEER, [median(rates)])
             for name, rates in namespace["rates"].items()]),
         Chart("files met by find a second", "More is better.", ["first", "second"], [
-            Row(name, FOREBAY if name == "forebay" else NATIVE, [median(walks["first"]), median(walks["second"])])
+            Row(name, NATIVE if name == "native" else FOREBAY, [median(walks["first"]), median(walks["second"])])
             for name, walks in namespace["walks"].items()])])
 
 
 def _bandwidth(bandwidth):
     bound = bandwidth["bound_bytes_per_second"]
-    return Section("bandwidth", f"Nodes with --max-bandwidth {bound >> 20}MiB. Medians of {bandwidth['rounds']} rounds.", [
+    return Section("bandwidth", f"Nodes with --max-bandwidth {bound >> 20}MiB. {rounds_text(bandwidth['rounds'])}", [
         Chart("MiB/s", "More is better, N times the bound is all.", list(bandwidth["rates"]), [
             Row("forebay", FOREBAY, [statistics.median(rates) / 2**20 for rates in bandwidth["rates"].values()]),
             Row("N times the bound", NATIVE, [int(nodes) * bound / 2**20 for nodes in bandwidth["rates"]])])])
 
 
-DRAWN = {"bandwidth": _bandwidth, "cold": _cold, "store": _store, "eviction": _eviction, "namespace": _namespace}
+def _preload(preload):
+    rates = preload["rates"]
+    return Section("preload", f"{preload['bytes'] / 1e6:,.0f} MB, one node. {rounds_text(preload['rounds'])}", [
+        Chart("MB/s", "More is better; the slower of the two others is the limit.", [""], [
+            Row(title, FOREBAY if row == "preload" else NATIVE, [statistics.median(rates[row]) / 1e6])
+            for row, title in bench_preload.ROWS])])
+
+
+DRAWN = {"preload": _preload, "bandwidth": _bandwidth, "cold": _cold, "store": _store, "eviction": _eviction, "namespace": _namespace}

@@ -10,13 +10,35 @@ from local_cluster import Cluster, ClusterError, remove
 
 MEMORY_DISK = "/dev/shm"
 OVER_NETWORK = ("--local-reads", "network")
-NO_FUSE = ("there is no way to read through Forebay without FUSE: the mount is its only client, and a reader made for this bench "
-           "would say nothing about one. `ops/bench store` measures a node's store alone")
 WITHOUT = {
     "s3": "no S3: everything is preloaded before epoch 1",
     "disk": "no disk: the caches are in memory (tmpfs)",
     "network": "no network: every mount reads the nodes of this machine as such, out of their files",
+    "fuse": "no FUSE, in rows of their own: the library that the mount is made of reads, and no kernel asks for it",
 }
+_STORE = "it measures a node's store, which has no layers above it"
+_EVICTION = "it counts hits of a node that reads a made-up S3 with a clock of its own"
+_BANDWIDTH = "it measures what bounded nodes send to mounts out of their caches"
+_PRELOAD = "it measures what goes from S3 through a node to its disk"
+_LOADERS = "the loaders of training jobs read files, and there are none without the mount"
+# Where a layer cannot be left out, and why; every other part takes all of WITHOUT.
+MEANINGLESS = {
+    ("cold", "s3"): "a first epoch is what is read out of S3",
+    ("epochs", "fuse"): _LOADERS,
+    ("scale", "fuse"): _LOADERS,
+    ("namespace", "s3"): "listing S3 is what it measures",
+    ("namespace", "network"): "it reads no node",
+    **{("store", layer): _STORE for layer in WITHOUT},
+    **{("eviction", layer): _EVICTION for layer in WITHOUT},
+    **{("bandwidth", layer): _BANDWIDTH for layer in WITHOUT},
+    **{("preload", layer): _PRELOAD for layer in WITHOUT},
+    **{("report", layer): "it draws a run that has been measured" for layer in WITHOUT},
+}
+
+
+def memory_folder():
+    """A folder of the disk that --without disk uses."""
+    return pathlib.Path(tempfile.mkdtemp(prefix="forebay-bench-", dir=MEMORY_DISK))
 
 
 class BenchCluster(Cluster):
@@ -27,7 +49,7 @@ class BenchCluster(Cluster):
         if tls and "network" in without:
             raise ClusterError("what goes through a UNIX socket is not encrypted: there is no TLS without network")
         self.without, self.tls, self.tokens = without, tls, {}
-        self.memory = pathlib.Path(tempfile.mkdtemp(prefix="forebay-bench-", dir=MEMORY_DISK)) if "disk" in without else None
+        self.memory = memory_folder() if "disk" in without else None
 
     def start_coordinator(self, *options, wait=True):
         if self.tls:
@@ -52,6 +74,12 @@ class BenchCluster(Cluster):
         if "--local-reads" not in options and "network" not in self.without:
             options = (*options, *OVER_NETWORK)
         return super().mount(source, name, *options, wait=wait)
+
+    def reading_without_fuse(self, link, *options):
+        """What read_blocks takes to read a link of this cluster, and its environment; as mount() has it."""
+        if "--local-reads" not in options and "network" in self.without:
+            options = (*options, "--local-reads", "files")
+        return (link, "--coordinator", self.address, "--state-dir", self.folder / "read_blocks.state", *options), self.client_env
 
     def _join(self, role, trust, name):
         if role not in self.tokens:

@@ -10,10 +10,11 @@ import statistics
 import subprocess
 import sys
 
-import boto3
-import botocore.config
-
-from local_cluster import Cluster, ClusterError, Daemon, step, without_settings
+import bench_cluster
+import bench_hold
+import bench_origin
+import bench_subjects
+from local_cluster import ClusterError, Daemon, step, without_settings
 from sample_data import SampleData
 
 DELAY_MS = 20
@@ -26,6 +27,7 @@ READ_SECONDS = 600
 ROWS = (("raw", "the same connections, nothing else"),
         ("lazy", "forebay, --no-background-fill"),
         ("filled", "forebay"))
+NO_FUSE = ("filled_no_fuse", "the same, without FUSE")
 
 
 class ColdEpoch:
@@ -49,13 +51,13 @@ class ColdEpoch:
             (self.folder / "all").write_text("".join(f"{name}\n" for name in self.names))
             (self.folder / "part").write_text("".join(f"{name}\n" for name in self.names[::LAZY_PART]))
             self.bench.rgw.upload(self.source, self.bucket)
-            self._read(self.source, "all", "--write-digests", self.folder / "digests")
+            self._read(bench_subjects.native(self.source)[0], "all", "--write-digests", self.folder / "digests")
             near = re.sub("^http://", "", self.bench.rgw.env["AWS_ENDPOINT_URL"])
             self.far = Daemon("far S3", [sys.executable, pathlib.Path(__file__).with_name("far_s3.py"), near, DELAY_MS],
                               without_settings(os.environ), self.folder / "far.log").start()
             env = {**self.bench.rgw.env, "AWS_ENDPOINT_URL": f"http://{self.far.addresses['listen']}"}
-            self.env = env
-            self.cluster = Cluster(self.folder / "c", self.bench.programs, env)
+            self.objects = bench_origin.Objects(env, self.bucket, self.names, self.folder / "urls")
+            self.cluster = bench_cluster.BenchCluster(self.folder / "c", self.bench.programs, env, self.bench.options.without)
             self.cluster.start_coordinator()
             self.cluster.start_node("n1", "2GiB", "--s3-max-connections", str(CONNECTIONS))
 
@@ -64,36 +66,26 @@ class ColdEpoch:
             self._add("raw", number, self._raw())
             self._add("lazy", number, self._epoch(number, "part", "--no-background-fill"))
             self._add("filled", number, self._epoch(number, "all"))
+            if "fuse" in self.bench.options.without:
+                self._add("filled_no_fuse", number, self._epoch(number, "all", fuse=False))
 
     def _add(self, row, number, run):
         self.runs.append({"row": row, "round": number, **run})
 
     def _raw(self):
-        """What curl gets with so many connections: presigned, so that it signs nothing meanwhile."""
-        client = boto3.client(
-            "s3", endpoint_url=self.env["AWS_ENDPOINT_URL"], region_name="us-east-1",
-            aws_access_key_id=self.env["AWS_ACCESS_KEY_ID"], aws_secret_access_key=self.env["AWS_SECRET_ACCESS_KEY"],
-            config=botocore.config.Config(s3={"addressing_style": "path"}, signature_version="s3v4"))
-        urls = [client.generate_presigned_url("get_object", Params={"Bucket": self.bucket, "Key": name})
-                for name in self.names]
-        config = self.folder / "urls"
-        config.write_text("".join(f'url = "{url}"\noutput = "/dev/null"\n' for url in urls))
-        before, begin = self._gets(), os.times().elapsed
-        result = subprocess.run(["curl", "--silent", "--show-error", "--fail", "--parallel", "--parallel-immediate",
-                                 "--parallel-max", str(CONNECTIONS), "--config", str(config)],
-                                env=without_settings(os.environ), capture_output=True, text=True, timeout=READ_SECONDS,
-                                check=False)
-        seconds = os.times().elapsed - begin
-        if result.returncode != 0:
-            raise ClusterError(f"curl ended with {result.returncode}: {result.stderr.strip()[-500:]}")
+        before = self._gets()
+        seconds = self.objects.fetch(CONNECTIONS)
         return {"files": self.files, "files_per_second": self.files / seconds, "gets": self._gets() - before}
 
-    def _epoch(self, number, listed, *options):
-        link = f"r{number}{listed}"
+    def _epoch(self, number, listed, *options, fuse=True):
+        link = f"r{number}{listed}{'' if fuse else 'direct'}"
         self.cluster.cli("link", f"s3://{self.bucket}/", "--as", link, *options)
-        root = self.cluster.mount(link, link)
+        if fuse:
+            subject = bench_subjects.Subject(link, link, self.cluster.mount(link, link))
+        else:
+            subject = bench_subjects.Subject(link, link, link, direct=lambda: self.cluster.reading_without_fuse(link))
         before = self._gets()
-        run = self._read(root, listed, "--digests", self.folder / "digests")
+        run = self._read(subject, listed, "--digests", self.folder / "digests")
         # What a fill still asks for belongs to it.
         for task in self.cluster.json("tasks")["tasks"]:
             if task["kind"] == "fill" and task["state"] == "running":
@@ -101,23 +93,24 @@ class ColdEpoch:
         run["gets"] = self._gets() - before
         run["fetched_in_background"] = sum(task["fetched_blocks"] for task in self.cluster.json("tasks")["tasks"]
                                            if task["kind"] == "fill" and task["target"] == link)
-        self.cluster.unmount(link)
+        if fuse:
+            self.cluster.unmount(link)
         self.cluster.cli("unlink", link, "--evict")
         return run
 
     def _gets(self):
         return self.bench.rgw.gets(self.bucket)["gets"]
 
-    def _read(self, root, listed, *words):
+    def _read(self, subject, listed, *words):
         self.seed += 1
-        command = [self.bench.programs / "read_files", self.folder / listed, root, "--threads", READERS,
-                   "--seed", self.seed, *words]
-        result = subprocess.run([str(word) for word in command], env=without_settings(os.environ), text=True,
-                                capture_output=True, timeout=READ_SECONDS, check=False)
+        command, environment = subject.reading(self.bench.programs, self.folder / listed)
+        command += ["--threads", READERS, "--seed", self.seed, *words]
+        result = subprocess.run([str(word) for word in command], env=environment, text=True, capture_output=True,
+                                timeout=READ_SECONDS, check=False)
         if result.returncode not in (0, 1) or not result.stdout:
-            raise ClusterError(f"read_files of {root} ended with {result.returncode}: {result.stderr.strip()}")
+            raise ClusterError(f"reading {subject.root} ended with {result.returncode}: {result.stderr.strip()}")
         figures = json.loads(result.stdout)
-        self.failed += [f"{root}/{line}" for line in figures["shown"]]
+        self.failed += [f"{subject.root}/{line}" for line in figures["shown"]]
         return {"files": figures["files"], "files_per_second": figures["files_per_second"]}
 
     def stop(self):
@@ -139,28 +132,24 @@ class ColdEpoch:
                  "share_of_raw": median(lambda n, row=row: found[row, n]["files_per_second"]
                                         / found["raw", n]["files_per_second"]),
                  "gets_per_block": median(lambda n, row=row: found[row, n]["gets"] / found[row, n]["files"])}
-                for row, title in ROWS]
+                for row, title in (*ROWS, *([NO_FUSE] if "fuse" in self.bench.options.without else []))]
         return {"files": self.files, "bytes": self.bytes, "readers": READERS, "connections": CONNECTIONS,
                 "delay_ms": DELAY_MS, "rounds": len(rounds), "rows": rows, "runs": self.runs, "failed": self.failed}
 
 
 def to_hold(cold):
     """As bench_report.to_hold has it."""
-    def line(what, measured, wanted, holds, decides):
-        return {"workload": ColdEpoch.name, "what": what, "measured": measured, "wanted": wanted, "holds": holds,
-                "decides": decides}
-
-    for row, title in ROWS:
-        if row != "raw":
-            runs = [run for run in cold["runs"] if run["row"] == row]
-            most = max(run["gets"] / run["files"] for run in runs)
-            yield line(f"GETs a block, {title}", f"{most:.3f}", "= 1.000",
-                       all(run["gets"] == run["files"] for run in runs), True)
+    name = ColdEpoch.name
+    for row in cold["rows"]:
+        if row["row"] != "raw":
+            runs = [run for run in cold["runs"] if run["row"] == row["row"]]
+            worst = max((run["gets"] / run["files"] for run in runs), key=lambda found: abs(found - 1))
+            yield bench_hold.exactly(name, f"GETs a block, {row['title']}", worst, 1, worst == 1, lambda value: f"{value:.3f}",
+                                     figure=7)
     share = next(row["share_of_raw"] for row in cold["rows"] if row["row"] == "filled")
-    yield line(f"files/s of a first epoch against {cold['connections']} connections that do nothing else", f"{share:.2f}x",
-               f">= {LEAST_SHARE}x", share >= LEAST_SHARE, False)
-    failed = len(cold["failed"])
-    yield line("reads that failed or had wrong bytes", f"{failed:,}", "= 0", not failed, True)
+    yield bench_hold.at_least(name, f"files/s of a first epoch against {cold['connections']} connections that do nothing else",
+                              share, LEAST_SHARE, figure=7)
+    yield bench_hold.exactly(name, "reads that failed or had wrong bytes", len(cold["failed"]), 0)
 
 
 def print_cold(cold, say):

@@ -16,6 +16,7 @@ import subprocess
 import sys
 
 import bench_cluster
+import bench_hold
 import bench_peers
 import bench_subjects
 from local_cluster import ClusterError, Rgw, drop_page_cache, step, without_settings
@@ -323,13 +324,12 @@ def medians(runs, blocks):
 
 def to_hold(training):
     """As bench_report.to_hold has it."""
-    def line(what, measured, wanted, holds, decides=True):
-        return {"workload": training["name"], "what": what, "measured": measured, "wanted": wanted, "holds": holds,
-                "decides": decides}
-
+    name, blocks, files = training["name"], training["blocks"], training["kind"] == "files"
     ours = [run for run in training["runs"] if run["subject"] == "forebay"]
-    blocks = training["blocks"]
-    files = training["kind"] == "files"
+
+    def text(value):
+        return f"{value:.3f}"
+
     for jobs in sorted({run["jobs"] for run in ours}):
         full = [run for run in ours if run["cache"] == "full" and run["jobs"] == jobs]
         words = f"{jobs} job{'s' if jobs > 1 else ''}"
@@ -337,25 +337,24 @@ def to_hold(training):
                                      ("later epochs", set(range(2, training["epochs"] + 1)), 0)):
             gets = [run["gets"] for run in full if run["epoch"] in epochs]
             if gets:
-                yield line(f"GETs a block, {words}, {what}", f"{max(gets, key=lambda n: abs(n - wanted)) / blocks:.3f}",
-                           f"= {wanted // blocks}.000", all(found == wanted for found in gets))
+                worst = max(gets, key=lambda n, wanted=wanted: abs(n - wanted))
+                yield bench_hold.exactly(name, f"GETs a block, {words}, {what}", worst / blocks, wanted // blocks, worst == wanted,
+                                         text, figure=7)
         half = [run for run in ours if run["cache"] == "half" and run["jobs"] == jobs]
         if half:
             most = max(run["gets"] / (blocks * jobs) for run in half)
-            yield line(f"GETs a read block, {words}, cache of half the data, any epoch", f"{most:.3f}",
-                       f"<= {MOST_GETS_OF_HALF:.3f}", most <= MOST_GETS_OF_HALF, files)
+            yield bench_hold.at_most(name, f"GETs a read block, {words}, cache of half the data, any epoch", most,
+                                     MOST_GETS_OF_HALF, text, files)
             rate = statistics.median(1 - run["gets"] / (blocks * jobs) for run in half if run["epoch"] == training["epochs"])
-            least = LEAST_HITS * 0.5
-            yield line(f"hit rate, {words}, cache of half the data, last epoch", f"{rate:.3f}", f">= {least:.3f}",
-                       rate >= least, False)
-    failed = len(training["failed"])
-    yield line("reads that failed or had wrong bytes", f"{failed:,}", "= 0", not failed)
+            yield bench_hold.at_least(name, f"hit rate, {words}, cache of half the data, last epoch", rate, LEAST_HITS * 0.5, text,
+                                      figure=8)
+    yield bench_hold.exactly(name, "reads that failed or had wrong bytes", len(training["failed"]), 0)
 
 
 def title_of(training):
     part = ""
     if training["of_bytes"] and training["bytes"] < 0.95 * training["of_bytes"]:
-        part = f" (AWS's has {training['of_bytes'] / GB:.0f} GB: {training['bytes'] / training['of_bytes']:.2f} of it fits here)"
+        part = f" (AWS's has {training['of_bytes'] / GB:.0f} GB: here {training['bytes'] / training['of_bytes']:.2g} of it)"
     return (f"{training['files']:,} {training['kind']}, {training['bytes'] / GB:.2f} GB{part}, {training['blocks']:,} blocks; "
             f"loader: {training['loader']}; rounds: {training['rounds']}, medians")
 

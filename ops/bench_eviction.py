@@ -3,6 +3,7 @@
 import json
 import subprocess
 
+import bench_hold
 from local_cluster import ClusterError
 
 SECONDS = 7_200
@@ -51,9 +52,9 @@ def to_hold(row, whole=False):
     name = f"{row['workload']}, {row['jobs']} job{'s' if row['jobs'] > 1 else ''}, c = {row['part']}"
 
     def line(what, found, sign, bound, decides=True):
-        holds = found >= bound if sign == ">=" else found <= bound
-        return {"workload": "evict", "what": f"{name}: {what}", "measured": f"{found:.3f}",
-                "wanted": f"{sign} {bound:.3f}", "holds": holds, "decides": decides}
+        judge = bench_hold.at_least if sign == ">=" else bench_hold.at_most
+        return judge("evict", f"{name}: {what}", found, bound, lambda value: f"{value:.3f}", decides,
+                     8 if what.startswith("hit rate") else None)
 
     if whole:
         yield line("hit rate, whole node", row["node"]["hit_rate"], ">=", least(row) - WHOLE_ROOM)

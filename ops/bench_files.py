@@ -10,7 +10,7 @@ import time
 import bench_peers
 import bench_raw
 import bench_subjects
-from local_cluster import ClusterError, say, step, without_settings
+from local_cluster import ClusterError, say, step
 from sample_data import SHARD_BYTES, SampleData
 
 SHARDS, BIG_SHARDS, BIG_BYTES = 4, 2, 3 << 29
@@ -22,6 +22,7 @@ BIG_MEMORY, BIG_DISK = 4 * BIG_SHARDS * BIG_BYTES, 8 * BIG_SHARDS * BIG_BYTES
 READERS = {"files": (1, 2, 8), "shards": (1, 2)}
 
 READ_SECONDS = 600
+PIL_FILES = 500
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,10 +62,11 @@ def kinds(wanted, options, free_memory, free_disk):
         size = options.shard_mb * 1_000_000 if options.shard_mb else SHARD_BYTES
         found.append(Kind("shards", "shards", SHARDS, size, "shards"))
         found.append(Kind("random", "shards", SHARDS, size, "shards", ("--piece-bytes", PIECE)))
-        if not options.shard_mb and free_memory >= BIG_MEMORY and free_disk >= BIG_DISK:
+        big = not options.shard_mb and free_memory >= BIG_MEMORY and free_disk >= BIG_DISK
+        if big:
             found.append(Kind("big", "shards", BIG_SHARDS, BIG_BYTES, "big"))
-            found.append(Kind("sparse", "shards", BIG_SHARDS, BIG_BYTES, "big",
-                              ("--piece-bytes", PIECE, "--share", SPARSE_SHARE), same=True))
+        found.append(Kind("sparse", "shards", *((BIG_SHARDS, BIG_BYTES, "big") if big else (SHARDS, size, "shards")),
+                          ("--piece-bytes", PIECE, "--share", SPARSE_SHARE), same=True))
     return found
 
 
@@ -92,6 +94,7 @@ class Workload:
         self.failed, self.seed = [], 0
         self.runs, self.visits = [], []
         self.raw = []  # GB/s of loopback TCP, by round
+        self.pil = None
         self.at_s3 = {}
 
     def prepare(self):
@@ -106,10 +109,13 @@ class Workload:
                 self.bench.rgw.upload(self.source, self.bucket)
         sizes = [(self.source / name).stat().st_size for name in self.list.read_text().splitlines()]
         self.files, self.bytes = len(sizes), sum(sizes)
-        first = self._read(self.source, self.threads[-1], "--write-digests", self.folder / "digests")
+        first = self._read(bench_subjects.native(self.source)[0], self.threads[-1], "--write-digests", self.folder / "digests")
         self.reads, self.blocks = first["files"], first["blocks"]
+        self.checksum = bench_raw.checksum_seconds_per_byte(self.bench.programs, self.folder, min(self.kind.bytes, 4 << 20))
         self._start()
         self._verify()
+        if self.name.startswith("small"):
+            self.pil = self.forebays[0].read_as_pil(self.list.read_text().splitlines()[:PIL_FILES])
 
     def _start(self):
         with step(f"{self.name}: forebay link, the mounts, the other file systems", self.bench.out):
@@ -128,9 +134,10 @@ class Workload:
         with step(f"{self.name}: comparing every byte of every subject", self.bench.out):
             for subject in self.subjects:
                 subject.arrange()
-                self._read(subject.root, self.threads[-1], "--digests", self.folder / "digests")
+                self._read(subject, self.threads[-1], "--digests", self.folder / "digests")
             # Of whole files the link knows it; pieces do not touch all.
             self.blocks = self.blocks or self.bench.clusters[0].json("check", self.name)["blocks"]
+            self._settle()
             self.at_s3 = self._gets()
 
     def round(self, number):
@@ -145,10 +152,11 @@ class Workload:
         nodes = self._gets_of_nodes()
         if subject.warm:
             subject.arrange()
-            self._read(subject.root, self.threads[-1])
+            self._read(subject, self.threads[-1])
         numbers = self.threads[-1:] if subject.slow else self.threads
         for threads in numbers:
             self.runs.append({"subject": subject.key, "round": number, **self._measure(subject, threads)})
+        self._settle()
         at_s3 = self._gets()
         self.visits.append({"subject": subject.key, "round": number, "reads": len(numbers) + subject.warm,
                             "gets": at_s3["gets"] - self.at_s3["gets"], "heads": at_s3["heads"] - self.at_s3["heads"],
@@ -158,6 +166,10 @@ class Workload:
 
     def _gets_of_nodes(self):
         return sum(forebay.gets() for forebay in self.forebays)
+
+    def _settle(self):
+        for forebay in self.forebays:
+            forebay.settle()
 
     def _gets(self):
         """What S3 has answered so far for this data set, also where a peer keeps its own copy of it."""
@@ -170,11 +182,10 @@ class Workload:
     def _measure(self, subject, threads):
         subject.arrange()
         ops = subject.fuse_ops()
-        for _ in os.walk(subject.root):  # as a training script does before it reads
-            pass
+        subject.walk()
         walked = subject.fuse_ops()
         begin, cpu, machine = time.monotonic(), subject.cpu_seconds(), bench_subjects.machine_cpu_seconds()
-        result = self._read(subject.root, threads)
+        result = self._read(subject, threads)
         daemons, reader = subject.cpu_seconds() - cpu, result.pop("cpu_seconds")
         others = bench_subjects.machine_cpu_seconds() - machine - daemons - reader
         possible = (time.monotonic() - begin) * len(os.sched_getaffinity(0))
@@ -182,16 +193,16 @@ class Workload:
                 "cpu_share_of_others": min(1.0, max(0.0, others / possible)), "fuse_ops_of_walk": difference(walked, ops),
                 "fuse_ops": difference(subject.fuse_ops(), walked)}
 
-    def _read(self, root, threads, *words):
+    def _read(self, subject, threads, *words):
         self.seed += not self.kind.same or not self.seed
-        command = [self.bench.programs / "read_files", self.list, root, "--threads", threads, "--seed", self.seed,
-                   *self.kind.words, *words]
-        result = subprocess.run([str(word) for word in command], env=without_settings(os.environ), text=True,
-                                capture_output=True, timeout=READ_SECONDS, check=False)
+        command, environment = subject.reading(self.bench.programs, self.list)
+        command += ["--threads", threads, "--seed", self.seed, *self.kind.words, *words]
+        result = subprocess.run([str(word) for word in command], env=environment, text=True, capture_output=True,
+                                timeout=READ_SECONDS, check=False)
         if result.returncode not in (0, 1) or not result.stdout:
-            raise ClusterError(f"read_files of {root} ended with {result.returncode}: {result.stderr.strip()}")
+            raise ClusterError(f"reading {subject.root} ended with {result.returncode}: {result.stderr.strip()}")
         figures = json.loads(result.stdout)
-        self.failed += [f"{root}/{line}" for line in figures.pop("shown")]
+        self.failed += [f"{subject.root}/{line}" for line in figures.pop("shown")]
         return figures
 
     @property
@@ -210,8 +221,8 @@ class Workload:
                 "reads": self.reads, "readers": list(self.threads), "rounds": self.rounds,
                 "skipped": list(self.skipped.values()), "failed": self.failed,
                 "subjects": [{"key": subject.key, "title": subject.title, "cold": subject.cold, "peer": subject.peer,
-                              "forebay": subject.mount is not None} for subject in self.subjects],
-                "runs": self.runs, "visits": self.visits, "raw_tcp_gb_per_second": self.raw}
+                              "forebay": subject.forebay, "mounted": subject.mount is not None} for subject in self.subjects],
+                "pil": self.pil, "checksum_seconds_per_byte": self.checksum, "runs": self.runs, "visits": self.visits, "raw_tcp_gb_per_second": self.raw}
 
 
 def difference(after, before):

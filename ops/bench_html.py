@@ -7,11 +7,14 @@ import dataclasses
 import html
 import json
 
+from bench_hold import share_text
+
 NATIVE, PEER, FOREBAY = "native", "peer", "forebay"
 # Light to dark as the readers grow in number; the hue says whose bar it is.
 _SHADES = {NATIVE: ("#c3c7cd", "#9aa0a8", "#6f757d", "#4a4f56"), PEER: ("#f0cf8e", "#dfae4d", "#b98722", "#8a6312"),
            FOREBAY: ("#a3c6ec", "#5f9bd8", "#2b6cb0", "#174a80")}
-_LABEL_WIDTH, _BAR_WIDTH, _VALUE_WIDTH, _BAR_HEIGHT, _GAP = 300, 440, 110, 13, 9
+_LABEL_WIDTH, _BAR_WIDTH, _BAR_HEIGHT, _GAP = 300, 440, 13, 9
+_CHARACTER_WIDTH = 7.5  # of a value's text, at most on average
 
 _STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; color: #1d2126; background: #fff; max-width: 72em; margin: 2em auto; padding: 0 1em; }
@@ -58,8 +61,7 @@ def page(document, sections):
         parts += [f"<h2>{escape(section.title)}</h2>", f'<p class="note">{escape(section.note)}</p>']
         parts += [_chart(chart) for chart in section.charts if any(_measured(row) for row in chart.rows)]
     if document.get("to_hold"):
-        parts += ["<h2>To hold</h2>", '<p class="note">Counts decide the exit code, times never.</p>',
-                  _to_hold(document["to_hold"])]
+        parts += _to_hold(document["to_hold"])
     parts += ["<h2>Every figure</h2>", _everything(document), "</body>", "</html>"]
     return "\n".join(parts) + "\n"
 
@@ -83,6 +85,10 @@ def _measured(row):
     return [value for value in row.values if value is not None]
 
 
+def rounds_text(number):
+    return f"Medians of {number} rounds." if number > 1 else "One round."
+
+
 def short(value):
     """Three significant digits, and no exponent."""
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 3
@@ -92,7 +98,7 @@ def short(value):
 def _chart(chart):
     rows = [row for row in chart.rows if _measured(row)]
     most = max((value for row in rows for value in _measured(row)), default=0) or 1
-    bars, top = [], 6
+    bars, top, longest = [], 6, 0
     for row in rows:
         begin = top
         for number, (name, value) in enumerate(zip(chart.series, row.values, strict=True)):
@@ -103,12 +109,13 @@ def _chart(chart):
             bars.append(f'<rect x="{_LABEL_WIDTH}" y="{top}" width="{width:.1f}" height="{_BAR_HEIGHT - 1}" '
                         f'fill="{_shade(row.whose, number, len(chart.series))}">'
                         f"<title>{escape(row.label)}, {escape(name)}: {short(value)}</title></rect>")
-            bars.append(f'<text x="{_LABEL_WIDTH + width + 5:.1f}" y="{middle}">{short(value)}'
-                        + (f" ({escape(name)})" if name else "") + "</text>")
+            text = short(value) + (f" ({name})" if name else "")
+            longest = max(longest, len(text))
+            bars.append(f'<text x="{_LABEL_WIDTH + width + 5:.1f}" y="{middle}">{escape(text)}</text>')
             top += _BAR_HEIGHT
         bars.append(f'<text x="{_LABEL_WIDTH - 8}" y="{(begin + top) / 2 + 4:.1f}" text-anchor="end">{escape(row.label)}</text>')
         top += _GAP
-    width = _LABEL_WIDTH + _BAR_WIDTH + _VALUE_WIDTH
+    width = _LABEL_WIDTH + _BAR_WIDTH + 10 + round(longest * _CHARACTER_WIDTH)
     return (f"<h3>{escape(chart.title)}</h3><p class=\"note\">{escape(chart.note)}</p>"
             f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escape(chart.title)}" width="{width}" '
             f'height="{top}" viewBox="0 0 {width} {top}">' + "".join(bars)
@@ -121,11 +128,32 @@ def _shade(whose, number, of):
 
 
 def _to_hold(lines):
-    rows = ["<tr><th>workload</th><th>what</th><th>measured</th><th>wanted</th><th></th></tr>"]
+    """Each figure to reach, then what must hold besides."""
+    numbers = sorted({line["figure"] for line in lines if line.get("figure") is not None})
+    parts = []
+    if numbers:
+        parts += ["<h2>The figures to reach</h2>", '<p class="note">A share of 1.00 or more: reached.</p>',
+                  _lines([line for number in numbers for line in lines if line.get("figure") == number])]
+    rest = [line for line in lines if line.get("figure") is None]
+    if rest:
+        parts += ["<h2>To hold</h2>", '<p class="note">Counts decide the exit code, times never.</p>', _lines(rest)]
+    return parts
+
+
+def _lines(lines):
+    with_figures = any(line.get("figure") is not None for line in lines)
+    heads = (*(("figure",) if with_figures else ()), "workload", "what", "wanted", "measured",
+             *(("share",) if with_figures else ()), "")
+    rows = ["<tr>" + "".join(f"<th>{head}</th>" for head in heads) + "</tr>"]
     for line in lines:
-        verdict, kind = {True: ("ok", "ok"), False: ("not reached", "missed"), None: ("–", "")}[line["holds"]]
-        rows.append("<tr>" + "".join(f"<td>{escape(line[key])}</td>" for key in ("workload", "what", "measured", "wanted"))
-                    + f'<td class="{kind}">{verdict}</td></tr>')
+        word, kind = {True: ("ok", "ok"), False: ("not reached", "missed"), None: ("–", "")}[line["holds"]]
+        before, after = "", ""
+        if with_figures:
+            before = f'<td class="number">figure {line["figure"]}</td>'
+            after = f'<td class="number">{share_text(line)}</td>'
+        rows.append(f"<tr>{before}" + "".join(f"<td>{escape(line[key])}</td>" for key in ("workload", "what"))
+                    + "".join(f'<td class="number">{escape(line[key])}</td>' for key in ("wanted", "measured"))
+                    + f'{after}<td class="{kind}">{word}</td></tr>')
     return f"<table>{''.join(rows)}</table>"
 
 

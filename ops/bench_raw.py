@@ -1,4 +1,5 @@
-"""What loopback TCP carries on this machine, as the limit of what a mount can read from a node: each connection asks for a
+"""What parts of this machine do by themselves. Checksums: what they cost a core. And what loopback TCP carries, as the limit of
+what a mount can read from a node: each connection asks for a
 message with a few bytes and takes the answer, which is always the same memory, into a buffer. Both ends are programs of
 their own, as mount and node are."""
 
@@ -13,7 +14,22 @@ from local_cluster import ClusterError
 
 MESSAGE = 1 << 20  # a READ of a large file that is read ahead
 SECONDS = 1.0
+CHECKSUM_BYTES = 1 << 30
 ASK = b"next message, pl"
+
+
+def checksum_seconds_per_byte(programs, folder, length):
+    """CPU seconds of one core for the checksums of blocks of this length that were copied a moment ago, for each byte; None
+    where the programs (--programs) have no store_bench."""
+    if not (programs / "store_bench").exists():
+        return None
+    words = [programs / "store_bench", "--folder", folder, "checksums", "--length", length,
+             "--objects", max(1, CHECKSUM_BYTES // length)]
+    result = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60, check=False)
+    if result.returncode != 0:
+        raise ClusterError(f"checksums could not be measured: {result.stderr.strip()[-300:]}")
+    figures = json.loads(result.stdout)
+    return figures["cpu_s"] / figures["bytes"]
 
 
 def gb_per_second(connections):

@@ -13,55 +13,64 @@ import bench_cluster
 import bench_cold
 import bench_epochs
 import bench_eviction
+import bench_hold
 import bench_namespace
+import bench_preload
 import bench_store
 import bench_subjects
+from bench_hold import at_least, at_most, exactly
 
 MOST_GETS_OF_PIECES = 2
-# The figures to reach, all at the greatest number of readers. Workload, subject, reference, least ratio of files/s.
+MOST_CHECKSUMS = 0.03  # of the CPU time of a warm read
+# The figures to reach, all at the greatest number of readers. Figure, workload, subject, reference, least ratio of files/s.
 RATIOS = (
-    ("small", "forebay_dropped", "s3fs_warm_dropped", 5),
-    ("small", "forebay_hot", "s3fs_warm_allowed", 5),
-    ("small", "forebay_hot", "native_hot", 0.70),
-    ("small", "forebay_hot", "juicefs_warm_allowed", 3.5),
-    ("small", "forebay_new_mount", "native_hot", 0.17),
-    ("small", "forebay_new_mount", "native_cold", 1.5),
-    ("small", "forebay_new_mount", "geesefs_warm_dropped", 1.5),
-    ("small", "forebay_new_mount", "juicefs_warm_dropped", 4),
-    ("small", "forebay_new_mount", "mount-s3_warm_dropped", 6),
-    ("small", "forebay_new_mount", "rclone_warm_dropped", 8),
-    ("small", "forebay_new_mount", "s3fs_warm_dropped", 14),
-    ("shards", "forebay_large_local", "native_hot", 0.45),
-    ("big", "forebay_large_local", "native_hot", 0.45),
+    (None, "small", "forebay_dropped", "s3fs_warm_dropped", 5),
+    (None, "small", "forebay_hot", "s3fs_warm_allowed", 5),
+    (1, "small", "forebay_new_mount", "native_cold", 1.5),
+    (1, "small", "forebay_new_mount", "native_hot", 0.17),
+    (1, "small", "forebay_new_mount", "geesefs_warm_dropped", 1.5),
+    (1, "small", "forebay_new_mount", "juicefs_warm_dropped", 4),
+    (1, "small", "forebay_new_mount", "mount-s3_warm_dropped", 6),
+    (1, "small", "forebay_new_mount", "rclone_warm_dropped", 8),
+    (1, "small", "forebay_new_mount", "s3fs_warm_dropped", 14),
+    (2, "small", "forebay_hot", "native_hot", 0.70),
+    (2, "small", "forebay_hot", "juicefs_warm_allowed", 3.5),
+    *((4, name, *figure) for name in ("shards", "big") for figure in (
+        ("forebay_large_local", "native_hot", 0.45), ("forebay_local_copy", "native_hot", 0.98))),
 )
-# Workload, subject, most CPU seconds per GB of reader and daemons together.
+# Figure, workload, subject, most CPU seconds per GB of reader and daemons together.
 CPU_PER_GB = (
-    ("small", "forebay_new_mount", 1.4),
-    ("small", "forebay_local", 0.9),
-    ("small", "forebay_tls_new_mount", 2.6),
-    *((name, *figure) for name in ("shards", "big") for figure in (
-        ("forebay_large", 0.55), ("forebay_large_local", 0.13), ("forebay_tls_large", 2.6))),
+    (6, "small", "forebay_new_mount", 1.4),
+    (6, "small", "forebay_local", 0.9),
+    (6, "small", "forebay_tls_new_mount", 2.6),
+    *((figure, name, key, most) for name in ("shards", "big") for figure, key, most in (
+        (5, "forebay_large", 0.55), (4, "forebay_large_local", 0.13), (5, "forebay_tls_large", 2.6))),
 )
 # Whole shards out of the nodes' memory, of what loopback TCP carries with as many connections as there are readers.
 SHARES_OF_TCP = (("forebay_large", 0.85), ("forebay_tls_large", 0.25))
+BLOCK = 4 << 20
+# Of a byte that is read: how often its checksum is taken.
+CHECKSUM_TIMES = {"new_mount": 2, "by_socket": 2, "large": 2, "no_fuse": 2, "local": 1, "large_local": 1, "local_no_fuse": 1}
+# Warm reads whose bytes are checked against their checksums.
+CHECKED = ("forebay_new_mount", "forebay_local", "forebay_large", "forebay_large_local")
 
 
-def document(workloads, cold, training, folder, without=()):
+def document(workloads, cold, training, folder, without=(), preload=None):
     for workload in workloads:
+        workload["layers"] = layers(workload)
         workload["medians"] = [medians(workload, subject, readers) for subject in workload["subjects"]
                                for readers in workload["readers"] if runs_of(workload, subject["key"], readers)]
-    return {"schema_version": 1, "time": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    lines = [*(line for workload in workloads for line in to_hold(workload)), *(bench_cold.to_hold(cold) if cold else []),
+             *(line for part in training for line in bench_epochs.to_hold(part)), *(preload.pop("to_hold") if preload else [])]
+    return {"schema_version": 2, "time": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "machine": machine(folder), "versions": versions(), "workloads": workloads, "cold": cold,
-            "training": training, "without": list(without),
-            "to_hold": [line for workload in workloads for line in to_hold(workload)]
-                       + (list(bench_cold.to_hold(cold)) if cold else [])
-                       + [line for part in training for line in bench_epochs.to_hold(part)]}
+            "training": training, **({"preload": preload} if preload else {}), "without": list(without), "to_hold": lines}
 
 
-def alone_document(what, measured, folder):
-    """Of a bench without a cluster."""
+def alone_document(what, measured, folder, without=()):
+    """Of a part that has a cluster of its own, or none."""
     lines = measured.pop("to_hold")
-    return {**document([], None, [], folder), "versions": {}, what: measured, "to_hold": lines}
+    return {**document([], None, [], folder, without), "versions": {}, what: measured, "to_hold": lines}
 
 
 def machine(folder):
@@ -140,84 +149,125 @@ def cpu_per_gb(run):
     return (run["cpu_seconds_of_reader"] + run["cpu_seconds_of_daemons"]) / max(run["bytes"] / 1e9, 1e-9)
 
 
-def line_of(workload, what, measured, wanted, holds, decides):
-    """`holds` is None where something is missing that it takes."""
-    return {"workload": workload["name"], "what": what, "measured": measured, "wanted": wanted, "holds": holds,
-            "decides": decides}
-
-
 def to_hold(workload):
     yield from counts(workload)
-    readers, keys = workload["readers"][-1], {subject["key"] for subject in workload["subjects"]}
+    name, readers = workload["name"], workload["readers"][-1]
 
-    def figure(what, measured, wanted, holds):
-        return line_of(workload, f"{what}, {readers} readers", measured, wanted, holds, False)
-
-    for name, key, reference, least in RATIOS:
-        if name == workload["name"] and key in keys and (reference in keys or reference.startswith(("s3fs", "rclone"))):
-            found = ratio(workload, key, reference, readers)
-            yield figure(f"files/s of {spoken(key)} against {spoken(reference)}",
-                         "not measured" if found is None else f"{found:.2f}x", f">= {least}x",
-                         None if found is None else found >= least)
+    for number, of, key, reference, least in RATIOS:
+        # Without a mount of local copies (an older kernel) or TLS the line says that it is not measured.
+        if of == name:
+            yield at_least(name, f"files/s of {spoken(key)} against {spoken(reference)}, {readers} readers",
+                           ratio(workload, key, reference, readers), least, figure=number)
     for key, least in SHARES_OF_TCP:
         runs = runs_of(workload, key, readers)
-        if workload["raw_tcp_gb_per_second"] and runs:
-            share = statistics.median(runs[number]["gb_per_second"] / raw
-                                      for number, raw in enumerate(workload["raw_tcp_gb_per_second"], 1))
-            yield figure(f"GB/s of {spoken(key)} against raw loopback TCP", f"{share:.2f}x", f">= {least}x", share >= least)
-    for name, key, most in CPU_PER_GB:
-        runs = runs_of(workload, key, readers).values()
-        if name == workload["name"] and runs:
-            cpu = statistics.median(map(cpu_per_gb, runs))
-            yield figure(f"CPU s/GB of {spoken(key)}", f"{cpu:.2f}", f"<= {most}", cpu <= most)
+        if workload["raw_tcp_gb_per_second"]:
+            share = statistics.median(runs[number]["gb_per_second"] / raw for number, raw in enumerate(
+                workload["raw_tcp_gb_per_second"], 1)) if runs else None
+            yield at_least(name, f"GB/s of {spoken(key)} against raw loopback TCP, {readers} readers", share, least, figure=5)
+    for number, of, key, most in CPU_PER_GB:
+        if of == name:
+            runs = runs_of(workload, key, readers).values()
+            yield at_most(name, f"CPU s/GB of {spoken(key)}, {readers} readers",
+                          statistics.median(map(cpu_per_gb, runs)) if runs else None, most, figure=number)
+    for row in workload["layers"]:
+        if row["subject"] in CHECKED:
+            yield at_most(name, f"checksums, of the CPU time of {spoken(row['subject'])}, {readers} readers", row["checksums"],
+                          MOST_CHECKSUMS, lambda value: f"{value:.1%}", figure=11)
 
 
 def spoken(key):
     return key.replace("_", " ")
 
 
+def layers(workload):
+    """What reader, daemons and checksums take of each warm read of Forebay's, as parts of its CPU time. The checksums are what
+    they cost one core by themselves, twice for what a node sends (it looks at them, and so does the mount: adr/0023), once for
+    what a mount reads out of a node's files."""
+    checksum = workload.get("checksum_seconds_per_byte")
+    found = []
+    for subject in workload["subjects"]:
+        runs = list(runs_of(workload, subject["key"], workload["readers"][-1]).values())
+        if not subject["forebay"] or subject["cold"] or not runs:
+            continue
+
+        def part(value, runs=runs):
+            return statistics.median(value(run) / max(run["cpu_seconds_of_reader"] + run["cpu_seconds_of_daemons"], 1e-9)
+                                     for run in runs)
+
+        times = CHECKSUM_TIMES.get(subject["key"].removeprefix("forebay_").removeprefix("tls_"))
+        found.append({"subject": subject["key"], "title": subject["title"],
+                      "reader": part(lambda run: run["cpu_seconds_of_reader"]),
+                      "daemons": part(lambda run: run["cpu_seconds_of_daemons"]),
+                      "checksums": None if times is None or checksum is None
+                      else part(lambda run, times=times: times * checksum * run["bytes"])})
+    return found
+
+
 def counts(workload):
     """What is exact whatever the machine's speed and whoever else works on it."""
+    name = workload["name"]
     ours = [subject for subject in workload["subjects"] if subject["forebay"]]
-    blocks = workload["blocks"]
-    if workload["name"].startswith("small"):
-        runs = [run for subject in ours for readers in workload["readers"]
-                for run in runs_of(workload, subject["key"], readers).values()]
-        # Each reader may open a file, and close it, before the kernel has learnt that nobody wants to know.
-        most = max(messages(run) - workload["files"] - 2 * run["readers"] for run in runs)
-        yield line_of(workload, "FUSE messages after a walk beyond 1 a file and 2 a reader, of any run", f"{max(0, most)}", "= 0",
-                      most <= 0, True)
-        lookups = max(run["fuse_ops"].get("lookup", 0) for run in runs)
-        yield line_of(workload, "LOOKUPs after a walk, of any run", f"{lookups}", "= 0", not lookups, True)
-    pieces = workload["unit"] == "pieces/s"
+    if name.startswith("small"):
+        yield from messages_of(workload, [subject for subject in ours if subject["mounted"]])
+    yield from gets_of(workload, ours)
+    yield exactly(name, "reads that failed or had wrong bytes", len(workload["failed"]), 0)
+
+
+def messages_of(workload, mounted):
+    """Figures 2 and 3."""
+    name = workload["name"]
+    runs = [run for subject in mounted for readers in workload["readers"]
+            for run in runs_of(workload, subject["key"], readers).values()]
+    # Each reader may open a file, and close it, before the kernel has learnt that nobody wants to know.
+    most = max(messages(run) - workload["files"] - 2 * run["readers"] for run in runs)
+    yield exactly(name, "FUSE messages after a walk beyond 1 a file and 2 a reader, of any run", max(0, most), 0, figure=3)
+    reads = max(run["fuse_ops"].get("read", 0) for run in runs)
+    yield at_most(name, "READs a file, of any run", reads / workload["files"], 1, three_digits, True, 3)
+    lookups = max(run["fuse_ops"].get("lookup", 0) for run in runs)
+    yield exactly(name, "LOOKUPs after a walk, of any run", lookups, 0, figure=3)
+    if pil := workload["pil"]:
+        yield at_most(name, "READs a file that is read as PIL does", pil["reads"] / pil["files"], 1, three_digits, True, 3)
+    hot = [run for run in runs if run["subject"] == "forebay_hot"]
+    yield exactly(name, "FUSE messages a file, page cache warm, of any run",
+                  max(map(messages, hot)) / workload["files"] if hot else 0, 0, text=three_digits, figure=2)
+
+
+def gets_of(workload, ours):
+    """Of figure 7 what needs no distant S3."""
+    name, blocks, pieces = workload["name"], workload["blocks"], workload["unit"] == "pieces/s"
+    # Where only some blocks are asked for, the kernel's read-ahead behind a piece may touch another one.
+    exact = name != "sparse"
     for title, field in (("at S3", "gets"), ("as the nodes count", "gets_of_nodes")):
         cold = [visit[field] for subject in ours if subject["cold"] for visit in visits_of(workload, subject["key"])]
         warm = [visit[field] for subject in ours if not subject["cold"] for visit in visits_of(workload, subject["key"])]
-        shown = sorted({f"{gets / blocks:.3f}" for gets in cold})
-        # Where a block's first reader wants bytes far behind its front the GET begins there, and what lies before takes another.
-        yield line_of(workload, f"GETs a {'touched ' * pieces}block in epoch 1, {title}", " to ".join(shown[:1] + shown[1:][-1:]),
-                      f"<= {MOST_GETS_OF_PIECES}.000" if pieces else "= 1.000",
-                      all(gets <= MOST_GETS_OF_PIECES * blocks if pieces else gets == blocks for gets in cold), True)
-        yield line_of(workload, f"GETs afterwards, all rounds, {title}", f"{sum(warm):,}", "= 0", not any(warm), True)
-    failed = len(workload["failed"])
-    yield line_of(workload, "reads that failed or had wrong bytes", f"{failed:,}", "= 0", not failed, True)
+        if pieces:
+            # Where a block's first reader wants bytes far behind its front the GET begins there, and what lies before takes another.
+            yield at_most(name, f"GETs a touched block in epoch 1, {title}", max(cold) / blocks, MOST_GETS_OF_PIECES, three_digits,
+                          exact, 7)
+        else:
+            worst = max(cold, key=lambda gets: abs(gets - blocks))
+            yield exactly(name, f"GETs a block in epoch 1, {title}", worst / blocks, 1, worst == blocks, three_digits, figure=7)
+        yield exactly(name, f"GETs afterwards, all rounds, {title}", sum(warm), 0, decides=exact, figure=7)
+    if pieces:
+        cold = [visit["get_bytes"] for subject in ours if subject["cold"] for visit in visits_of(workload, subject["key"])]
+        asked = max(run["bytes"] for run in workload["runs"])
+        yield at_most(name, "bytes from S3 for each byte asked for in epoch 1, whole blocks at most", max(cold) / asked,
+                      blocks * BLOCK / asked, figure=7)
+
+
+def three_digits(value):
+    return f"{value:.3f}"
 
 
 def counts_hold(result):
-    return all(line["holds"] for line in result["to_hold"] if line["decides"])
+    return bench_hold.counts_hold(result["to_hold"])
+
+
+ALONE = {"store": bench_store, "eviction": bench_eviction, "namespace": bench_namespace, "bandwidth": bench_bandwidth,
+         "preload": bench_preload}
 
 
 def print_document(result, say):
-    for name, part in (("store", bench_store), ("eviction", bench_eviction), ("namespace", bench_namespace),
-                       ("bandwidth", bench_bandwidth)):
-        if name in result:
-            part.print_tables(result[name], say)
-            print_to_hold(result, say)
-            return print_machine(result, say)
-    return print_tables(result, say)
-
-
-def print_tables(result, say):
     for layer in result["without"]:
         say(f"Left out: {bench_cluster.WITHOUT[layer]}.")
     for workload in result["workloads"]:
@@ -226,7 +276,10 @@ def print_tables(result, say):
         bench_cold.print_cold(result["cold"], say)
     for training in result["training"]:
         bench_epochs.print_training(training, say)
-    print_to_hold(result, say)
+    for name, part in ALONE.items():
+        if name in result:
+            part.print_tables(result[name], say)
+    bench_hold.print_lines(result["to_hold"], say)
     for workload in result["workloads"] + ([result["cold"]] if result["cold"] else []) + result["training"]:
         for failure in workload["failed"][:3]:
             say(f"  failed: {failure}")
@@ -236,14 +289,6 @@ def print_tables(result, say):
     shares = [run["cpu_share_of_others"] for workload in result["workloads"] for run in workload["runs"]]
     say(f"What was not part of a subject (S3, the kernel's own threads, other programs) had {statistics.median(shares):.0%} "
         f"of the CPU time in the median run, {max(shares):.0%} at most.")
-
-
-def print_to_hold(result, say):
-    say("\nto hold (counts decide the exit code, times never)")
-    width, first = (max(len(line[key]) for line in result["to_hold"]) for key in ("what", "workload"))
-    for line in result["to_hold"]:
-        verdict = {True: "ok", False: "NOT REACHED", None: "-"}[line["holds"]]
-        say(f"  {line['workload']:{first + 2}}{line['what']:{width}}{line['measured']:>14}  {line['wanted']:14}{verdict}")
 
 
 def print_machine(result, say):
@@ -266,7 +311,7 @@ def print_workload(workload, say):
     for subject in workload["subjects"]:
         row = found[subject["key"], last]
         rates = [found.get((subject["key"], readers)) for readers in workload["readers"]]
-        fuse = f"{row['messages_per_file']:.3f}" if subject["forebay"] else "-"
+        fuse = f"{row['messages_per_file']:.3f}" if subject["mounted"] else "-"
         gets = "-" if subject["key"].startswith("native") else f"{row['gets_per_block']:.3f}"
         against = [row["against"][reference] for reference in ("native_hot", "native_cold", subject["peer"])]
         say(f"{subject['title']:42}" + "".join(f"{rate_text(rate, unit):>9}" for rate in rates)
@@ -275,9 +320,10 @@ def print_workload(workload, say):
     if workload["raw_tcp_gb_per_second"]:
         say(f"raw loopback TCP, messages of 1 MiB, {last} connections: "
             f"{statistics.median(workload['raw_tcp_gb_per_second']):.2f} GB/s")
+    print_layers(workload, say)
     say(f"\nFUSE messages a {'piece' if pieces else 'file'} by operation:")
     for subject in workload["subjects"]:
-        if subject["forebay"]:
+        if subject["mounted"]:
             row = found[subject["key"], last]
             used = ", ".join(f"{op} {count:.3f}" for op, count in row["fuse_per_file"].items() if count) or "none"
             say(f"  {subject['title']:40}{used}; the walk before: {row['messages_per_file_of_walk']:.3f}")
@@ -289,6 +335,13 @@ def print_workload(workload, say):
     for subject in workload["subjects"]:
         if heads := found[subject["key"], last]["heads_per_file"]:
             say(f"{subject['title']}: {heads:.3f} HEAD requests at S3 for each file read, those of the walk included")
+
+
+def print_layers(workload, say):
+    say(f"\n{'parts of the CPU time of warm reads:':42}{'reader':>9}{'daemons':>9}{'checksums':>11}")
+    for row in workload["layers"]:
+        checksums = "-" if row["checksums"] is None else f"{row['checksums']:.1%}"
+        say(f"{row['title']:42}{row['reader']:>9.1%}{row['daemons']:>9.1%}{checksums:>11}")
 
 
 def rate_text(row, unit):

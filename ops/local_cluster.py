@@ -149,9 +149,17 @@ class Daemon:
 
     def stop(self):
         """Ends it in the orderly way and answers its exit code; None when it had to be killed."""
+        self.begin_stop()
+        return self.end_stop()
+
+    def begin_stop(self):
+        if self.process is not None:
+            self.kill(signal.SIGTERM)
+
+    def end_stop(self):
+        """Answers as stop()."""
         if self.process is None:
             return 0
-        self.kill(signal.SIGTERM)
         code = self.wait()
         if code is None:
             self.kill()
@@ -236,6 +244,20 @@ class Cluster:
             self.server_env, self.folder / f"{name}.log")
         return self.nodes[name].start(wait)
 
+    def start_nodes(self, names, *words):
+        """At once; `words` are start_node's."""
+        for name in names:
+            self.start_node(name, *words, wait=False)
+        for name in names:
+            self.nodes[name].wait_ready()
+
+    def start_standbys(self, names, *options):
+        """At once."""
+        for name in names:
+            self.start_standby(name, *options, wait=False)
+        for name in names:
+            self.coordinators[name].wait_ready()
+
     @property
     def address(self):
         if self.coordinators:
@@ -254,7 +276,11 @@ class Cluster:
         return path
 
     def unmount(self, name):
-        code = self.mounts.pop(name).stop()
+        self.mounts[name].begin_stop()
+        return self._unmounted(name)
+
+    def _unmounted(self, name):
+        code = self.mounts.pop(name).end_stop()
         # What a killed daemon leaves is a mount that answers ENOTCONN.
         subprocess.run(["umount", "-l", self.folder / name], check=False, stderr=subprocess.DEVNULL)
         return code
@@ -272,11 +298,16 @@ class Cluster:
         return json.loads(self.cli("-o", "json", *words).stdout)
 
     def stop(self):
-        """Ends everything. Answers the exit codes by name."""
-        codes = {name: self.unmount(name) for name in list(self.mounts)}
-        for name, daemon in [*self.nodes.items(), ("coordinator", self.coordinator), *self.coordinators.items()]:
-            if daemon is not None:
-                codes[name] = daemon.stop()
+        """Ends everything: mounts, then nodes, then coordinators, those of each kind at once. Answers the exit codes by
+        name."""
+        for daemon in self.mounts.values():
+            daemon.begin_stop()
+        codes = {name: self._unmounted(name) for name in list(self.mounts)}
+        coordinators = {**({"coordinator": self.coordinator} if self.coordinator else {}), **self.coordinators}
+        for daemons in (self.nodes, coordinators):
+            for daemon in daemons.values():
+                daemon.begin_stop()
+            codes.update({name: daemon.end_stop() for name, daemon in daemons.items()})
         if self.etcd is not None:
             self.etcd.kill()
         self.nodes, self.coordinator, self.coordinators, self.etcd = {}, None, {}, None

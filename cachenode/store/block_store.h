@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cachenode/store/disk_usage.h"
 #include "common/base/asio.h"
 #include "common/base/buffer.h"
 #include "common/base/deadline.h"
@@ -89,31 +90,6 @@ struct LinkUsage {
       0;  ///< Block bytes, as a reader would get them (without headers and padding).
   std::uint64_t pinned_bytes = 0;  ///< Of these.
   bool in_use = false;             ///< BlockStoreOptions::link_in_use_for has not passed.
-};
-
-/// As reported to the coordinator. No disk of a store is kMissing: its node left it out.
-enum class DiskState : std::uint8_t { kOk = 0, kReadOnly = 1, kQuarantined = 2, kMissing = 3 };
-
-/// What went wrong with a disk since Open.
-struct DiskErrors {
-  std::uint64_t read = 0;
-  std::uint64_t write = 0;
-  std::uint64_t full = 0;  ///< No space left although we are within our capacity.
-  std::uint64_t hang = 0;  ///< Calls that were given up because they took too long.
-  std::uint64_t gone = 0;  ///< The directory was found not to be the one that was opened.
-};
-
-struct DiskUsage {
-  std::string path;
-  DiskState state = DiskState::kOk;
-  std::uint64_t used_bytes =
-      0;  ///< On disk: records with headers and padding, without punched holes.
-  std::uint64_t capacity_bytes = 0;
-  /// Of the capacity, what blocks may take, each BlockDiskBytes: less what the index needs beside
-  /// its rows, and what others have taken of the file system. 0 on a disk that takes no blocks.
-  std::uint64_t usable_bytes = 0;
-  std::uint64_t scrubbed_bytes = 0;  ///< Read by Scrub since Open.
-  DiskErrors errors = {};
 };
 
 /// What a step of a scrub has read.
@@ -202,6 +178,8 @@ class BlockStore {
   /// moment, and whoever reads the file compares with the checksums. Segments are never written
   /// again, so that the bytes are right or no block's. Counts as a use of the block and its link.
   virtual std::optional<CellPlace> Place(const BlockId& block, BlockRange range) = 0;
+  /// Who knew the place has read there: a use of block and link. False: not to be read there now.
+  virtual bool Use(const BlockId& block, std::uint64_t segment) = 0;
   /// The file that a block lies in, which holds blocks of one link only. Nothing: not here, or not
   /// open now. Does not block.
   virtual std::optional<SegmentHandle> FileOf(const BlockId& block) = 0;
@@ -230,6 +208,17 @@ class BlockStore {
   /// read-only is probed when that is due at `now`, and taken back into service after enough clean
   /// probes. To be called about once a second; one call at a time for each disk.
   virtual Task<Status> Tend(std::size_t disk, TimePoint now) = 0;
+
+  /// From now on the disk of Disks() may use so much, without a restart; 0 = 80 % of its file
+  /// system. It takes nothing beyond that any more; what is there already leaves with Shrink, and
+  /// until then Disks() says the old capacity. kInvalid: its file system, its pinned blocks or a
+  /// block and the index do not fit; nothing is changed then. Once and again is the same as once.
+  virtual Task<Status> Resize(std::size_t disk, std::uint64_t capacity_bytes) = 0;
+  /// A step towards the capacity of a disk that has more: evicts at most `blocks` of what is not
+  /// pinned, of links of the lowest priority first and among them the longest unused. To be called
+  /// now and then for each disk; does nothing on one that is not too full. One call at a time for
+  /// each disk.
+  virtual Task<Result<Evicted>> Shrink(std::size_t disk, std::size_t blocks) = 0;
 
   /// Notices disks that hang and gives up what waits for them. Does not block. To be called about
   /// every tenth of a second.
@@ -270,6 +259,7 @@ class BlockStore {
     std::atomic<std::uint64_t> reads_in_place{0};   ///< Out of memory, on the reader's thread.
     std::atomic<std::uint64_t> reads_elsewhere{0};  ///< On another thread: the disk was asked.
     std::atomic<std::uint64_t> places{0};           ///< Place had an answer.
+    std::atomic<std::uint64_t> uses{0};             ///< Use was told of a read.
     std::atomic<std::uint64_t> lock_waits{0};       ///< Lookups that took the index's lock.
     std::atomic<std::uint64_t> reads_not_noted{0};  ///< NoteRead would have had to wait.
     std::atomic<std::uint64_t> admitted_blocks{0};

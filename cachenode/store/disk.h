@@ -129,6 +129,14 @@ class Disk {
   /// file system cannot.
   FileDescriptor OpenPastCache(std::uint32_t segment) const;
 
+  // --- Its size, changed while it serves. Only Resize, as BlockStore::Resize, blocks.
+
+  Status Resize(std::uint64_t capacity_bytes);
+  /// It was made smaller, and what is to leave has not left.
+  bool IsShrinking() const { return announced_.load() != capacity_.load(); }
+  std::uint64_t Surplus() const;  ///< What it holds beyond what it may.
+  void EndShrinking();            ///< From now on Usage says the new capacity.
+
   // --- Space. Does not block.
 
   bool HasRoom(std::uint64_t bytes) const;
@@ -170,6 +178,7 @@ class Disk {
 
   // disk_recovery.cc
   Status SetCapacity();
+  Result<std::uint64_t> CheckedCapacity(std::uint64_t wanted) const;
   Status Recover();
   Status RecoverPins();
   void Adopt(const SegmentOnDisk& on_disk, std::vector<Kept>& records);
@@ -208,12 +217,16 @@ class Disk {
   Status ComeBack();
   bool Owe(std::span<const Freed> freed);
 
+  // disk_resize.cc
+  std::uint64_t PinnedBytes() const;
+  std::uint64_t PinnedBytesIn(std::uint32_t segment) const;
+
   // disk_scrub.cc
   std::optional<std::uint32_t> SegmentFrom(std::uint64_t number) const;
   void NoteScrub(std::uint32_t segment);
 
   // disk_space.cc
-  std::uint64_t WriteBufferBytes() const;
+  std::uint64_t LimitOf(std::uint64_t capacity) const;
   std::uint64_t Limit() const;
   void MeasureIndex();
   void Squeeze();
@@ -232,7 +245,9 @@ class Disk {
   const CacheDirectory directory_;
   const std::uint64_t seed_;
   StoreParts& parts_;
-  std::uint64_t capacity_;
+  std::atomic<std::uint64_t> capacity_;      ///< What it keeps to.
+  std::atomic<std::uint64_t> announced_{0};  ///< What it says: more, while it is shrinking.
+  std::uint64_t write_buffer_ = 0;           ///< Of the index, as it was opened.
   std::unique_ptr<IndexDb> db_;
 
   std::atomic<DiskState> state_{DiskState::kOk};

@@ -29,20 +29,31 @@ std::uint64_t MetadataAllowance(std::size_t records) { return 4096 * (2 + record
 
 }  // namespace
 
-Status Disk::SetCapacity() {
+/// In bytes; 0 is a part of the file system. kInvalid: there is no room for so much, or it is too
+/// little.
+Result<std::uint64_t> Disk::CheckedCapacity(std::uint64_t wanted) const {
   const Result<CacheDirectory::Space> space = directory_.FileSystemSpace();
   if (!space) return Fail(space.error());
-  if (capacity_ == 0) capacity_ = space->size / 10 * 8;
-  if (capacity_ > space->size) {
+  const std::uint64_t capacity = wanted == 0 ? space->size / 10 * 8 : wanted;
+  if (capacity > space->size) {
     return Fail(Code::kInvalid, "cache directory " + path_ + " may use " +
-                                    std::to_string(capacity_) + " bytes and its file system has " +
+                                    std::to_string(capacity) + " bytes and its file system has " +
                                     std::to_string(space->size) + "; choose a smaller size");
   }
-  if (capacity_ < kMinCapacity) {
+  if (capacity < kMinCapacity) {
     return Fail(Code::kInvalid, "cache directory " + path_ + " may use " +
-                                    std::to_string(capacity_) + " bytes; at least " +
+                                    std::to_string(capacity) + " bytes; at least " +
                                     std::to_string(kMinCapacity) + " are needed");
   }
+  return capacity;
+}
+
+Status Disk::SetCapacity() {
+  const Result<std::uint64_t> capacity = CheckedCapacity(capacity_.load());
+  if (!capacity) return Fail(capacity.error());
+  capacity_ = announced_ = *capacity;
+  // RocksDB's own lower bound is 64 KiB; more than 16 MiB gains nothing for rows of 40 bytes.
+  write_buffer_ = std::clamp<std::uint64_t>(*capacity / 512, 64ULL << 10, 16ULL << 20);
   return {};
 }
 
@@ -70,7 +81,7 @@ Status Disk::Recover() {
             parts_.index.ForgetDisk(number_);
             kept.clear();
           }};
-  Result<RecoveredIndex> recovered = RecoverIndex(directory_, *segments, WriteBufferBytes(), sink);
+  Result<RecoveredIndex> recovered = RecoverIndex(directory_, *segments, write_buffer_, sink);
   if (!recovered) {
     parts_.index.ForgetDisk(number_);
     return Fail(std::move(recovered.error()));
@@ -166,7 +177,7 @@ Status Disk::ShrinkToCapacity() {
     if (used_.load(std::memory_order_relaxed) <= Limit()) break;
     if (pinned_too) {
       spdlog::warn("{} may use {} bytes, less than what is pinned there: pinned blocks are evicted",
-                   path_, capacity_);
+                   path_, capacity_.load());
     }
     for (const std::uint32_t number : numbers) {
       if (Status shrunk = ShrinkSegment(number, pinned_too); !shrunk) return shrunk;

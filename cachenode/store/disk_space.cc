@@ -33,16 +33,16 @@ constexpr std::size_t kStaleHandles = 64;
 
 }  // namespace
 
-/// RocksDB's own lower bound is 64 KiB; more than 16 MiB gains nothing for rows of 40 bytes.
-std::uint64_t Disk::WriteBufferBytes() const {
-  return std::clamp<std::uint64_t>(capacity_ / 512, 64ULL << 10, 16ULL << 20);
+/// What blocks may take of so much.
+std::uint64_t Disk::LimitOf(std::uint64_t capacity) const {
+  const std::uint64_t reserve =
+      IndexReserve(index_bytes_.load(std::memory_order_relaxed), write_buffer_);
+  return capacity > reserve ? capacity - reserve : 0;
 }
 
 std::uint64_t Disk::Limit() const {
-  const std::uint64_t reserve =
-      IndexReserve(index_bytes_.load(std::memory_order_relaxed), WriteBufferBytes());
-  const std::uint64_t limit = capacity_ > reserve ? capacity_ - reserve : 0;
-  return std::min(limit, squeezed_to_.load(std::memory_order_relaxed));
+  return std::min(LimitOf(capacity_.load(std::memory_order_relaxed)),
+                  squeezed_to_.load(std::memory_order_relaxed));
 }
 
 void Disk::MeasureIndex() {
@@ -61,7 +61,7 @@ void Disk::Squeeze() {
   const std::uint64_t limit = used > kSqueezeMargin ? used - kSqueezeMargin : 0;
   if (squeezed_to_.exchange(limit, std::memory_order_relaxed) == UINT64_MAX) {
     spdlog::warn("{} has no space left at {} of {} bytes: others use its file system", path_, used,
-                 capacity_);
+                 capacity_.load());
   }
   unsqueeze_at_.store((Clock::now() + kUnsqueezeEvery).time_since_epoch(),
                       std::memory_order_relaxed);
@@ -77,7 +77,7 @@ void Disk::Unsqueeze() {
   if (!space || space->available <= kSqueezeMargin) return;
   const std::uint64_t limit =
       used_.load(std::memory_order_relaxed) + space->available - kSqueezeMargin;
-  squeezed_to_.store(limit < capacity_ ? limit : UINT64_MAX, std::memory_order_relaxed);
+  squeezed_to_.store(limit < capacity_.load() ? limit : UINT64_MAX, std::memory_order_relaxed);
 }
 
 std::uint64_t Disk::FreeBytes() const {
@@ -105,13 +105,14 @@ std::vector<LinkUse> Disk::Links() const {
 }
 
 DiskUsage Disk::Usage() const {
-  const std::uint64_t reserve = FixedReserve(WriteBufferBytes());
-  const std::uint64_t own = capacity_ > reserve ? capacity_ - reserve : 0;
+  const std::uint64_t reserve = FixedReserve(write_buffer_);
+  const std::uint64_t capacity = announced_.load(std::memory_order_relaxed);
+  const std::uint64_t own = capacity > reserve ? capacity - reserve : 0;
   const std::uint64_t usable = std::min(own, squeezed_to_.load(std::memory_order_relaxed));
   return {.path = path_,
           .state = state(),
           .used_bytes = used_.load(std::memory_order_relaxed),
-          .capacity_bytes = capacity_,
+          .capacity_bytes = capacity,
           .usable_bytes = state() == DiskState::kOk ? usable : 0,
           .scrubbed_bytes = scrubbed_.load(std::memory_order_relaxed),
           .errors = {.read = errors_.read.load(std::memory_order_relaxed),

@@ -30,6 +30,7 @@ class SegmentStore final : public BlockStore {
   void NoteRead(const Uuid& link, const BlockId& block, std::string_view job) override;
   Task<Result<Cells>> Read(BlockId block, BlockRange range) override;
   std::optional<CellPlace> Place(const BlockId& block, BlockRange range) override;
+  bool Use(const BlockId& block, std::uint64_t segment) override;
   std::optional<SegmentHandle> FileOf(const BlockId& block) override;
   Task<Status> Admit(Uuid link, BlockId block, Slice data, std::vector<std::uint64_t> checksums,
                      std::string path, Room room) override;
@@ -37,6 +38,8 @@ class SegmentStore final : public BlockStore {
   Task<Status> Verify(BlockId block) override;
   Task<Result<Scrubbed>> Scrub(std::size_t disk, std::uint64_t bytes) override;
   Task<Status> Tend(std::size_t disk, TimePoint now) override;
+  Task<Status> Resize(std::size_t disk, std::uint64_t capacity_bytes) override;
+  Task<Result<Evicted>> Shrink(std::size_t disk, std::size_t blocks) override;
   void Watch(TimePoint now) override;
   bool Contains(const BlockId& block) const override;
   BlockHeat HeatOf(const Uuid& link, const BlockId& block) const override;
@@ -104,6 +107,7 @@ class SegmentStore final : public BlockStore {
   bool MakeRoomOn(Disk& disk, const std::vector<Uuid>& victims, std::uint64_t bytes);
   Task<void> ForgetOnLostDisk(BlockId block);
   std::vector<Disk*> WritableDisks() const;
+  Result<Evicted> ShrinkNow(Disk& disk, std::size_t blocks);
 
   // Evicting.
   using Waiting = std::vector<BlockPlace>;

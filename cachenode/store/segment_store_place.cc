@@ -37,6 +37,18 @@ std::optional<CellPlace> SegmentStore::Place(const BlockId& block, BlockRange ra
                    .link = file->link->id};
 }
 
+// Who reads on from a disk that is out of service would keep it from being unmounted.
+bool SegmentStore::Use(const BlockId& block, std::uint64_t segment) {
+  parts_.counters.uses.fetch_add(1, std::memory_order_relaxed);
+  const std::optional<BlockIndex::Found> found = parts_.index.Acquire(block, parts_.hour());
+  if (!found) return false;
+  Disk& disk = *disks_[found->place.disk];
+  const ReadPin pin(parts_.index, disk, *found);
+  const auto file = parts_.files.Find(found->place.disk, found->place.segment);
+  if (file) file->link->Touch(parts_.now());
+  return NameOf(found->place) == segment && disk.state() != DiskState::kQuarantined;
+}
+
 std::optional<SegmentHandle> SegmentStore::FileOf(const BlockId& block) {
   const std::optional<BlockPlace> place = parts_.index.Find(block);
   if (!place || disks_[place->disk]->state() == DiskState::kQuarantined) return std::nullopt;

@@ -68,6 +68,8 @@ Task<bool> SegmentStore::MakeRoomByWorth(Newcomer block) {
 }
 
 bool SegmentStore::MakeRoomOn(Disk& disk, const std::vector<Uuid>& victims, std::uint64_t bytes) {
+  // What is beyond a smaller size leaves with Shrink, in its order and at its pace.
+  if (disk.IsShrinking()) return disk.HasRoom(bytes);
   for (const Uuid& victim : victims) {
     while (!disk.HasRoom(bytes)) {
       std::vector<BlockIndex::Found> leaving;
@@ -108,7 +110,8 @@ Result<LeavingBlocks> SegmentStore::ChooseByWorth(const LinkState& link, const B
     const std::optional<BlockIndex::Found> found = parts_.index.Pick(random);
     if (!found || found->pinned) return std::nullopt;
     const Disk& of = *disks_[found->place.disk];
-    if ((disk != nullptr && disk != &of) || of.state() != DiskState::kOk) return std::nullopt;
+    if (disk != nullptr && disk != &of) return std::nullopt;
+    if (of.state() != DiskState::kOk || of.IsShrinking()) return std::nullopt;
     const auto lies_in = of.LinkOf(found->place.segment);
     if (!lies_in || lies_in->pinned.load(std::memory_order_relaxed)) return std::nullopt;
     if (lies_in->priority.load(std::memory_order_relaxed) > priority) return std::nullopt;

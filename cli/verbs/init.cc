@@ -9,10 +9,12 @@
 #include "cli/json.h"
 #include "cli/membership.h"
 #include "cli/text.h"
+#include "cli/user_name.h"
 #include "cli/verb_table.h"
 #include "common/base/files.h"
 #include "common/base/host_port.h"
 #include "common/base/units.h"
+#include "common/base/version.h"
 #include "common/base/wall_clock.h"
 #include "common/trust/renewal.h"
 #include "common/trust/rotation.h"
@@ -97,15 +99,21 @@ class InitVerb final : public Verb {
     if (!authority && authority.error().code != Code::kNotFound)
       return std::unexpected(Failure(authority.error()));
     bool renewed = false;
+    Status done;
     if (lifetime_) {
       Status kept = folder.SaveMemberLifetime(*lifetime_);
       if (!kept) return std::unexpected(Failure(kept.error()));
     }
     for (const proto::Role role : {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}) {
       Result<bool> now = authority ? Renew(*authority, folder, role) : Result<bool>(false);
-      if (!now) return std::unexpected(Failure(now.error()));
+      if (!now) done = Fail(now.error());
+      if (!now) break;
       renewed = renewed || *now;
     }
+    // Also what was done before another part of it failed.
+    Status noted = renewed || lifetime_ ? NoteRenewal(folder, renewed) : Status();
+    if (done) done = noted;
+    if (!done) return std::unexpected(Failure(done.error()));
     if (!renewed || console.json()) {
       Print(console, renewed, "");
       return Exit::kDone;
@@ -127,6 +135,21 @@ class InitVerb final : public Verb {
     return Fail(Code::kInvalid, "a certificate is good for 1m to 90d");
   }
 
+  /// As the coordinator says what it was asked itself, and when, for it may come to this late.
+  static std::string ActionLine(const std::string& what) {
+    return fmt::format("admin '{}' on the coordinator's machine, {} (forebay {}): {}: done",
+                       UserName(), DescribeTime(UnixSeconds()), Version(), what);
+  }
+
+  Status NoteRenewal(const TrustFolder& folder, bool renewed) const {
+    Result<FolderLock> lock = folder.Lock();
+    if (!lock) return Fail(lock.error());
+    std::string what = "init";
+    if (renewed) what += " renewed=coordinator,admin";
+    if (lifetime_) what += fmt::format(" member_lifetime={}s", lifetime_->count());
+    return folder.NoteAction(ActionLine(what));
+  }
+
   static Outcome Rotate(const Console& console, const TrustFolder& folder) {
     Result<FolderLock> lock = folder.Lock();
     if (!lock) return std::unexpected(Failure(lock.error()));
@@ -146,6 +169,11 @@ class InitVerb final : public Verb {
       }
       return {"ended", "the old authority is believed no more"};
     }();
+    const Status noted = folder.NoteAction(ActionLine("init rotate-ca=" + word));
+    if (!noted) {
+      return std::unexpected(Failure(
+          noted.error().Within("rotate-ca: " + word + ", but it is not noted for the audit")));
+    }
     if (console.json()) {
       boost::json::object document = NewDocument();
       document["trust_dir"] = ValidUtf8(folder.path());
@@ -207,6 +235,7 @@ class InitVerb final : public Verb {
     if (!token) return Fail(token.error());
     saved = WriteFileAtomically(draft.path() + "/" + kFirstTokenFile,
                                 token->record.SerializeAsString());
+    if (saved) saved = draft.NoteAction(ActionLine("init cluster=" + cluster_.ToString()));
     if (!saved) return Fail(saved.error());
     return std::move(token->text);
   }

@@ -2,6 +2,9 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "common/base/config_sources.h"
 
 namespace forebay {
@@ -78,6 +81,21 @@ ConfigOutcome LoadConfig(const ConfigSources& sources, std::vector<ConfigSection
     }
   }
   return outcome;
+}
+
+std::vector<ConfigChange> ChangesBetween(const std::vector<ConfigSection>& before,
+                                         const std::vector<ConfigSection>& now) {
+  std::vector<ConfigChange> changes;
+  for (std::size_t i = 0; i < std::min(before.size(), now.size()); ++i) {
+    const auto& options = now[i].options;
+    for (std::size_t k = 0; k < std::min(before[i].options.size(), options.size()); ++k) {
+      std::string was = before[i].options[k].value.show();
+      std::string is = options[k].value.show();
+      if (was != is)
+        changes.push_back({now[i].name, options[k].key, std::move(was), std::move(is)});
+    }
+  }
+  return changes;
 }
 
 }  // namespace forebay

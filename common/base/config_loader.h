@@ -34,4 +34,17 @@ struct ConfigOutcome {
 ConfigOutcome LoadConfig(const ConfigSources& sources, std::vector<ConfigSection>& own,
                          std::vector<ConfigSection>& others);
 
+/// An option that two readings of the configuration differ in; values as TOML literals.
+struct ConfigChange {
+  std::string section;
+  std::string key;
+  std::string before;
+  std::string now;
+};
+
+/// What is another value in `now` than in `before`, in the order of the tables, which are of the
+/// same program.
+std::vector<ConfigChange> ChangesBetween(const std::vector<ConfigSection>& before,
+                                         const std::vector<ConfigSection>& now);
+
 }  // namespace forebay

@@ -62,11 +62,17 @@ Status CommitFile(const std::string& temporary, const std::string& path) {
     if (file.get() < 0) return SystemError("opening", temporary, errno);
     if (::fsync(file.get()) != 0) return SystemError("syncing", temporary, errno);
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return SystemError("renaming", path, errno);
+  Status renamed = RenameFile(temporary, path);
+  if (!renamed) return renamed;
   const std::string folder = std::filesystem::path(path).parent_path().string();
   const Descriptor parent(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (parent.get() < 0 || ::fsync(parent.get()) != 0) return SystemError("syncing", folder, errno);
   return {};
+}
+
+Status RenameFile(const std::string& temporary, const std::string& path) {
+  if (::rename(temporary.c_str(), path.c_str()) == 0) return {};
+  return SystemError("renaming", path, errno);
 }
 
 Status WriteFileAtomically(const std::string& path, std::string_view bytes) {

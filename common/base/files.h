@@ -19,6 +19,10 @@ Status WriteFileAtomically(const std::string& path, std::string_view bytes);
 /// Syncs what was written to the file `temporary`, then renames it to `path` and syncs the folder.
 Status CommitFile(const std::string& temporary, const std::string& path);
 
+/// Renames it and syncs nothing: after a power cut there may be nothing at `path`, or less than was
+/// written, which whoever reads it must find out. kInternal.
+Status RenameFile(const std::string& temporary, const std::string& path);
+
 /// A name beside `path` that no other process and no other call uses.
 std::string TemporaryNameFor(const std::string& path);
 

@@ -95,8 +95,10 @@ const CounterMetric kS3Requests{{
     .labels = {"op", "code"},
     .programs = "coordinator, node",
     .help =
-        "Calls to S3 that ended, by operation (GET, HEAD, LIST) and outcome: ok, or why it failed "
-        "(Denied, NotFound, Unavailable and so on). Retries are counted apart.",
+        "Calls to S3 that ended, by operation (GET, HEAD, LIST; VERSIONS and GET_VERSION for what "
+        "a "
+        "frozen link shows and the bucket keeps as an older version) and outcome: ok, or why it "
+        "failed (Denied, NotFound, Unavailable and so on). Retries are counted apart.",
 }};
 
 const CounterMetric kS3Retries{{
@@ -105,7 +107,9 @@ const CounterMetric kS3Retries{{
     .unit = "1",
     .labels = {"reason"},
     .programs = "coordinator, node",
-    .help = "Requests to S3 that were made again, by why. Zero on a healthy origin.",
+    .help =
+        "Requests to S3 that were made again, by why: network, timeout, server_error, throttled, "
+        "bad_answer, credentials, dns (the name of S3 was not resolved). Zero on a healthy origin.",
 }};
 
 const CounterMetric kS3Checksums{{
@@ -262,10 +266,10 @@ const CounterMetric kStoreReads{{
     .unit = "1",
     .labels = {"from"},
     .programs = "node",
-    .help =
-        "Reads of cached blocks: from = memory (the kernel's page cache, answered on the core "
-        "that asked), disk (handed to a thread that may wait) or place (a mount of this machine "
-        "was told where the bytes lie, and reads them itself).",
+    .help = "Reads of cached blocks: from = memory (the kernel's page cache, answered on the core "
+            "that asked), disk (handed to a thread that may wait), place (a mount of this machine "
+            "was told where the bytes lie, and reads them itself) or remembered (it knew the place "
+            "from before, and said later that it has read there).",
 }};
 
 const CounterMetric kStoreLockWaits{{
@@ -384,6 +388,17 @@ const GaugeMetric kRingMembers{{
     .help = "Cache nodes by state: up, suspect, draining, out.",
 }};
 
+const GaugeMetric kNodeClockOffset{{
+    .name = "forebay_node_clock_offset_seconds",
+    .kind = MetricKind::kGauge,
+    .unit = "seconds",
+    .labels = {"node"},
+    .programs = "coordinator",
+    .help = "By how much a cache node's wall clock is ahead of the coordinator's, as its latest "
+            "heartbeat has it; below 0 it is behind. Beyond 600 either way it is the alert "
+            "clock_wrong.",
+}};
+
 const GaugeMetric kCoordinatorIsLeader{{
     .name = "forebay_coordinator_is_leader",
     .kind = MetricKind::kGauge,
@@ -415,7 +430,7 @@ const GaugeMetric kRenewalFailing{{
 }  // namespace metric
 
 std::span<const MetricDefinition* const> AllMetrics() {
-  static const std::array<const MetricDefinition*, 47> all = {
+  static const std::array<const MetricDefinition*, 51> all = {
       &metric::kBuildInfo,         &metric::kReadBytes,       &metric::kPlacedReads,
       &metric::kSendWaits,         &metric::kReadsSentOn,     &metric::kCrossZoneBytes,
       &metric::kCopiedBytes,       &metric::kCopiesWaiting,   &metric::kCopiesDropped,
@@ -431,7 +446,8 @@ std::span<const MetricDefinition* const> AllMetrics() {
       &metric::kSnapshotSentBytes, &metric::kRpcConnections,  &metric::kRpcRequests,
       &metric::kRpcRefused,        &metric::kAdminActions,    &metric::kPreloadBytes,
       &metric::kLinkLastRefresh,   &metric::kRingMembers,     &metric::kCoordinatorIsLeader,
-      &metric::kCertificateExpiry, &metric::kRenewalFailing,
+      &metric::kCertificateExpiry, &metric::kRenewalFailing,  &metric::kLocalCopyOpens,
+      &metric::kLocalCopies,       &metric::kLocalCopyBytes,  &metric::kNodeClockOffset,
   };
   return all;
 }

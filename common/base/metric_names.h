@@ -47,6 +47,9 @@ extern const CounterMetric kFuseOps;
 extern const CounterMetric kEio;
 extern const CounterMetric kJobStall;
 extern const CounterMetric kHedges;
+extern const CounterMetric kLocalCopyOpens;
+extern const CounterMetric kLocalCopies;
+extern const CounterMetric kLocalCopyBytes;
 
 extern const CounterMetric kS3Requests;
 extern const CounterMetric kS3Retries;
@@ -82,6 +85,7 @@ extern const CounterMetric kAdminActions;
 extern const GaugeMetric kPreloadBytes;
 extern const GaugeMetric kLinkLastRefresh;
 extern const GaugeMetric kRingMembers;
+extern const GaugeMetric kNodeClockOffset;
 extern const GaugeMetric kCoordinatorIsLeader;
 extern const GaugeMetric kCertificateExpiry;
 extern const GaugeMetric kRenewalFailing;

@@ -9,9 +9,10 @@ const CounterMetric kPlacedReads{{
     .labels = {"result"},
     .programs = "mount",
     .help = "Reads of which a node of this machine said where their bytes lie: read (by the mount "
-            "itself, out of the page cache), and those whose bytes came over the socket after all: "
-            "no_file (the first of a segment), not_in_memory (the node asks the disk), gone "
-            "(evicted meanwhile, or damaged: the node looks).",
+            "itself, out of the page cache), remembered (the same at a place that the mount knew "
+            "from before, without a question to the node), and those whose bytes came over the "
+            "socket after all: no_file (the first of a segment), not_in_memory (the node asks the "
+            "disk), gone (evicted meanwhile, or damaged: the node looks).",
 }};
 
 const CounterMetric kCrossZoneBytes{{
@@ -56,6 +57,36 @@ const CounterMetric kHedges{{
         "Reads for which a second cache node was asked because the first took much longer than "
         "nodes take: won (the second answered first), in_vain (the first did, or the second does "
         "not have the block). Zero where all nodes are equally fast.",
+}};
+
+const CounterMetric kLocalCopyOpens{{
+    .name = "forebay_local_copy_opens_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {},
+    .programs = "mount",
+    .help = "Files opened that the kernel reads out of a local copy (--local-copy) by itself: what "
+            "is read of them is in no other counter.",
+}};
+
+const CounterMetric kLocalCopies{{
+    .name = "forebay_local_copies_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {"result"},
+    .programs = "mount",
+    .help = "Local copies of files: made, without_room (the folder is full), failed (the file "
+            "could not be read or the copy not written; it is tried again), damaged (withdrawn, "
+            "because it does not match what was copied).",
+}};
+
+const CounterMetric kLocalCopyBytes{{
+    .name = "forebay_local_copy_bytes_total",
+    .kind = MetricKind::kCounter,
+    .unit = "bytes",
+    .labels = {},
+    .programs = "mount",
+    .help = "Bytes written to local copies, also to those that were never finished.",
 }};
 
 const CounterMetric kJobStall{{

@@ -1,11 +1,10 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/thread_pool.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <cstddef>
+#include <functional>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -33,24 +32,16 @@ class Offload {
   /// caller's executor.
   template <typename Work>
   Task<std::invoke_result_t<Work>> Run(Work work) {
-    if (queued_.fetch_add(1, std::memory_order_relaxed) >= queue_limit_) {
-      queued_.fetch_sub(1, std::memory_order_relaxed);
-      co_return Fail(Code::kOverloaded, "too much disk work is waiting");
-    }
-    Task<std::invoke_result_t<Work>> call = Call(std::move(work));
-    // Work that has begun is finished: a cancellation would be delivered on a thread of the pool,
-    // beside it.
-    auto token = asio::bind_cancellation_slot(asio::cancellation_slot(), asio::use_awaitable);
-    auto result = co_await asio::co_spawn(pool_, std::move(call), token);
-    queued_.fetch_sub(1, std::memory_order_relaxed);
-    co_return result;
+    std::optional<std::invoke_result_t<Work>> result;
+    const bool ran = co_await Call([&] { result.emplace(work()); });
+    if (!ran) co_return Fail(Code::kOverloaded, "too much disk work is waiting");
+    co_return *std::move(result);
   }
 
  private:
-  template <typename Work>
-  static Task<std::invoke_result_t<Work>> Call(Work work) {
-    co_return work();
-  }
+  /// What is the same for every kind of work, compiled once. False: not called, too much waits.
+  /// `work` refers to the caller's frame, which lives until it is resumed.
+  Task<bool> Call(std::function<void()> work);
 
   asio::thread_pool pool_;
   const std::size_t queue_limit_;

@@ -6,6 +6,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +20,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
+#include <span>
 #include <system_error>
 
 namespace forebay {
@@ -55,6 +59,60 @@ int WaitFor(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/// For what must not be lost.
+constexpr timeval kSystemdPatience{.tv_sec = 5, .tv_usec = 0};
+
+void AttachDescriptor(msghdr& message, std::span<char> control, int fd) {
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* part = CMSG_FIRSTHDR(&message);
+  part->cmsg_level = SOL_SOCKET;
+  part->cmsg_type = SCM_RIGHTS;
+  part->cmsg_len = CMSG_LEN(sizeof fd);
+  std::memcpy(CMSG_DATA(part), &fd, sizeof fd);
+}
+
+/// A state of several lines is one notification: the first says which.
+std::string CannotTell(std::string_view state, const std::string& path, const std::string& why) {
+  return fmt::format("cannot tell systemd {} at {}: {}", state.substr(0, state.find('\n')), path,
+                     why);
+}
+
+Status Send(const Environment& environment, std::string_view state, int fd, int flags) {
+  const auto found = environment.find("NOTIFY_SOCKET");
+  if (found == environment.end() || found->second.empty()) {
+    return Fail(Code::kUnavailable,
+                fmt::format("systemd is not told {}: it did not start us", state));
+  }
+  const std::string& path = found->second;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return Fail(Code::kInvalid,
+                fmt::format("NOTIFY_SOCKET {} is too long for a socket; systemd is not told {}",
+                            path, state));
+  }
+  std::ranges::copy(path, address.sun_path);
+  // systemd writes an abstract socket's leading NUL as '@'.
+  if (path.front() == '@') address.sun_path[0] = '\0';
+  iovec part{const_cast<char*>(state.data()), state.size()};
+  msghdr message{};
+  message.msg_name = &address;
+  message.msg_namelen = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  if (fd >= 0) AttachDescriptor(message, control, fd);
+  const int notify = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (notify < 0) return Fail(Code::kUnavailable, CannotTell(state, path, ErrnoText()));
+  ::setsockopt(notify, SOL_SOCKET, SO_SNDTIMEO, &kSystemdPatience, sizeof kSystemdPatience);
+  const ssize_t sent = ::sendmsg(notify, &message, MSG_NOSIGNAL | flags);
+  const std::string why = ErrnoText();
+  ::close(notify);
+  if (sent >= 0) return {};
+  return Fail(Code::kUnavailable, CannotTell(state, path, why));
+}
+
 }  // namespace
 
 void PrepareProcess() {
@@ -72,24 +130,12 @@ void PrepareProcess() {
 void NotifySystemd(const Environment& environment, std::string_view state) {
   const auto found = environment.find("NOTIFY_SOCKET");
   if (found == environment.end() || found->second.empty()) return;
-  const std::string& path = found->second;
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) {
-    spdlog::warn("NOTIFY_SOCKET {} is too long for a socket; systemd is not told {}", path, state);
-    return;
-  }
-  std::ranges::copy(path, address.sun_path);
-  // systemd writes an abstract socket's leading NUL as '@'.
-  if (path.front() == '@') address.sun_path[0] = '\0';
-  const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
-  const ssize_t sent = fd < 0
-                           ? -1
-                           : ::sendto(fd, state.data(), state.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
-                                      reinterpret_cast<const sockaddr*>(&address), length);
-  if (sent < 0) spdlog::warn("cannot tell systemd {} at {}: {}", state, path, ErrnoText());
-  if (fd >= 0) ::close(fd);
+  const Status told = Send(environment, state, -1, MSG_DONTWAIT);
+  if (!told) spdlog::warn("{}", told.error().message);
+}
+
+Status SendToSystemd(const Environment& environment, std::string_view state, int fd) {
+  return Send(environment, state, fd, 0);
 }
 
 std::optional<std::chrono::microseconds> WatchdogTime(const Environment& environment) {

@@ -19,6 +19,10 @@ void PrepareProcess();
 /// Tells systemd (sd_notify(3)) `state`, such as "READY=1": a datagram to $NOTIFY_SOCKET. Nothing
 /// when that is not set; a failure is logged and changes nothing.
 void NotifySystemd(const Environment& environment, std::string_view state);
+/// The same for what must not be lost, such as "FDSTORE=1" with a descriptor, which stays the
+/// caller's; -1 = none. Waits for at most 5 s while systemd is busy. kUnavailable: it does not take
+/// it, or NOTIFY_SOCKET is not set. kInvalid: the socket's name is too long.
+Status SendToSystemd(const Environment& environment, std::string_view state, int fd);
 
 /// How often systemd's watchdog wants to hear WATCHDOG=1 of this process (sd_watchdog_enabled(3));
 /// nothing when it does not watch it.

@@ -97,9 +97,8 @@ class Run {
   int Live() {
     Metrics metrics;
     Health health;
-    auto own_control =
-        std::make_unique<Control>(metrics, health, spec_.ward ? spec_.ward->terminated : nullptr,
-                                  spec_.ward ? Environment() : environment_);
+    auto own_control = std::make_unique<Control>(
+        metrics, health, spec_.ward ? spec_.ward->terminated : nullptr, environment_);
     Control& control = *own_control;
     const Status listening = control.Start(*spec_.metrics_listen);
     if (!listening) return Failed(listening.error());
@@ -181,11 +180,16 @@ class Run {
 
 }  // namespace
 
-int RunProgram(ProgramSpec& spec, int argc, char** argv) {
-  PrepareProcess();
+ConfigSources SourcesOfProcess(int argc, char** argv) {
   ConfigSources sources;
   sources.arguments.assign(argv + std::min(argc, 1), argv + argc);
   sources.environment = ProcessEnvironment();
+  return sources;
+}
+
+int RunProgram(ProgramSpec& spec, int argc, char** argv) {
+  PrepareProcess();
+  const ConfigSources sources = SourcesOfProcess(argc, argv);
   const std::optional<int> ended = Configure(spec, sources);
   if (ended) return *ended;
   return Run(spec, sources.environment)();

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/config_loader.h"
 #include "common/base/config_option.h"
 #include "common/base/deadline.h"
 #include "common/base/executors.h"
@@ -110,6 +111,9 @@ struct ProgramSpec {
 /// ended 5 s later is ended.
 inline constexpr std::chrono::seconds kDrainTime{10};
 inline constexpr std::chrono::seconds kStopGrace{5};
+
+/// What RunProgram reads the configuration from: for a root that reads it again.
+ConfigSources SourcesOfProcess(int argc, char** argv);
 
 /// A whole program: configuration, log, /metrics, signals, Start, the ready line on standard
 /// output, Stop. SIGTERM and SIGINT stop, a second SIGINT ends at once, SIGHUP reloads. Returns the

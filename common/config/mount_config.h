@@ -11,6 +11,7 @@
 #include "common/base/result.h"
 #include "common/base/units.h"
 #include "common/config/machine.h"
+#include "common/model/limits.h"
 #include "common/model/shard.h"
 
 namespace forebay {
@@ -67,7 +68,7 @@ struct MountConfig {
   std::string local_socket;    ///< "" = in the runtime directory.
   std::string state_dir;       ///< Never "" after LoadConfig.
   std::string metrics_listen;  ///< "" = none.
-  std::chrono::milliseconds failover_timeout = std::chrono::seconds(3);
+  std::chrono::milliseconds failover_timeout = kPeerPatience;
   std::chrono::milliseconds s3_timeout = std::chrono::seconds(300);  ///< Or kForever.
   std::size_t threads = UsableCpus();
   std::uint64_t memory_limit = 512ULL << 20;

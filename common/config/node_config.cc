@@ -58,7 +58,10 @@ void AddCache(ConfigSection& section, NodeConfig& config) {
            "A directory on a local disk that holds cached blocks, and how much it may take. Give "
            "one for each disk. SIZE is a hard bound and at least 64MiB; without it the node takes "
            "what is free on the file system, less a reserve. The directory is made when it is not "
-           "there, readable by this user alone, and what it holds is found again after a restart.")
+           "there, readable by this user alone, and what it holds is found again after a restart. "
+           "SIGHUP reads the sizes again: a larger one holds at once, for a smaller one blocks "
+           "leave "
+           "in the background, and pinned ones never do.")
       .Required();
   section
       .Add("state_dir", Path(config.state_dir, "DIR"),

@@ -31,7 +31,8 @@ inline constexpr ProgramText kMountProgram{
     "Shows a link, or with / every link, as a read-only directory, out of the cache nodes. "
     "The mount survives the death of the process that serves it. `forebay-mount --upgrade "
     "MOUNTPOINT` lets this program serve a mount that another version serves; what uses it sees a "
-    "short pause.",
+    "short pause. As the service forebay-mount@NAME, whose options are variables in "
+    "/etc/forebay/mounts/NAME.env, it survives restarts of the service, too.",
     {"mount", "trust", "log", ""}};
 
 }  // namespace forebay

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -34,11 +35,13 @@ struct BlockRequest {
   bool peer_only =
       false;  ///< Answer from the store or by joining a running fill; never start a GET (no loops).
   bool passed_over = false;  ///< The reader had no answer from an earlier owner of the block.
-  bool spread = false;       ///< An earlier owner is slow: what comes from it is worth keeping.
-  bool by_place = false;     ///< The reader can read a segment itself.
-  bool may_go_on = false;    ///< The reader would rather ask the next owner than wait with many.
-  bool counted = false;      ///< This read was counted when it was told a place.
-  bool cross_zone = false;   ///< The reader lies in another zone than the node that it asks.
+  /// With passed_over: how long the reader has waited already.
+  std::chrono::milliseconds waited{};
+  bool spread = false;      ///< An earlier owner is slow: what comes from it is worth keeping.
+  bool by_place = false;    ///< The reader can read a segment itself.
+  bool may_go_on = false;   ///< The reader would rather ask the next owner than wait with many.
+  bool counted = false;     ///< This read was counted when it was told a place.
+  bool cross_zone = false;  ///< The reader lies in another zone than the node that it asks.
 };
 
 /// The answer: whole cells that enclose the asked-for range, verified or verifiable with

@@ -49,6 +49,9 @@ inline constexpr std::chrono::milliseconds kPendingAfter{
 inline constexpr std::chrono::seconds kPendingEvery{
     1};                                             ///< …and repeats it while the work is alive.
 inline constexpr std::chrono::seconds kSilence{3};  ///< Tn: a silent peer is passed over.
+/// So long a reader, and a node that fills for one, waits for a word of the node that it asked.
+/// With all that may follow until the bytes are there less than kSilence (docs/adr/0019).
+inline constexpr std::chrono::seconds kPeerPatience{2};
 inline constexpr std::chrono::seconds kS3Patience{
     300};  ///< Ts: S3 fails that long before a reader gets EIO.
 inline constexpr std::chrono::seconds kHeartbeatEvery{1};

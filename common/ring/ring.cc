@@ -1,7 +1,6 @@
 #include "common/ring/ring.h"
 
 #include <algorithm>
-#include <iterator>
 #include <unordered_map>
 #include <utility>
 
@@ -37,29 +36,17 @@ std::vector<std::uint64_t> Weights(const std::vector<NodeInfo>& nodes) {
   return weights;
 }
 
-std::vector<PartitionHistory> HistoryOf(const RingTable& old, const std::vector<NodeInfo>& nodes) {
-  std::unordered_map<std::string_view, std::uint16_t> index;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    index.emplace(nodes[i].id, static_cast<std::uint16_t>(i));
+// Where `nodes` has who is at each place of `old`; kNoOwner: nowhere.
+std::vector<std::uint16_t> PlacesIn(const std::vector<NodeInfo>& nodes,
+                                    const std::vector<NodeInfo>& old) {
+  std::vector<std::uint16_t> places;
+  places.reserve(old.size());
+  for (const NodeInfo& node : old) {
+    const auto it = std::ranges::lower_bound(nodes, node.id, {}, &NodeInfo::id);
+    const bool found = it != nodes.end() && it->id == node.id;
+    places.push_back(found ? static_cast<std::uint16_t>(it - nodes.begin()) : kNoOwner);
   }
-  const auto find = [&index](std::string_view id) {
-    const auto it = index.find(id);
-    return it == index.end() ? kNoOwner : it->second;
-  };
-  std::vector<PartitionHistory> history(kPartitions);
-  for (std::uint32_t p = 0; p < kPartitions; ++p) {
-    history[p].owners.fill(kNoOwner);
-    history[p].former.fill(kNoOwner);
-    std::size_t rank = 0;
-    for (const std::uint16_t owner : old.OwnersOf(p)) {
-      history[p].owners[rank++] = find(old.nodes()[owner].id);
-    }
-    std::size_t age = 0;
-    for (const PreviousOwner& owner : old.PreviousOwnersOf(p)) {
-      history[p].former[age++] = find(owner.node_id);
-    }
-  }
-  return history;
+  return places;
 }
 
 // What a partition remembers after its first owner was `old_owner` and now is `new_owner` (either
@@ -82,6 +69,58 @@ std::vector<PreviousOwner> Remember(std::span<const PreviousOwner> before,
 
 }  // namespace
 
+std::vector<PartitionHistory> RingTable::BroughtTo(const std::vector<NodeInfo>& nodes) const {
+  PartitionHistory nothing;
+  nothing.owners.fill(kNoOwner);
+  nothing.former.fill(kNoOwner);
+  std::vector<PartitionHistory> formers(std::max<std::size_t>(histories_.size(), 1), nothing);
+  for (std::size_t i = 0; i < histories_.size(); ++i) {
+    std::size_t age = 0;
+    for (const PreviousOwner& owner : histories_[i]) {
+      const auto it = std::ranges::lower_bound(nodes, owner.node_id, {}, &NodeInfo::id);
+      const bool found = it != nodes.end() && it->id == owner.node_id;
+      formers[i].former[age++] = found ? static_cast<std::uint16_t>(it - nodes.begin()) : kNoOwner;
+    }
+  }
+  const std::vector<std::uint16_t> places = PlacesIn(nodes, nodes_);
+  std::vector<PartitionHistory> brought(kPartitions);
+  for (std::uint32_t p = 0; p < kPartitions; ++p) {
+    brought[p] = formers[history_of_.empty() ? 0 : history_of_[p]];
+    std::size_t rank = 0;
+    for (const std::uint16_t owner : OwnersOf(p)) brought[p].owners[rank++] = places[owner];
+  }
+  return brought;
+}
+
+// The partitions that remembered the same and go from the same first owner to the same remember the
+// same: few of 65,536 are worked out.
+void RingTable::RememberFrom(const RingTable& old, std::int64_t now_unix_s) {
+  const auto first_owner = [](const RingTable& table, std::uint32_t partition) {
+    return table.owners_.empty() ? kNoOwner : table.owners_[partition * kOwnersPerPartition];
+  };
+  const auto name_of = [](const RingTable& table, std::uint16_t node) {
+    return node == kNoOwner ? std::string_view() : std::string_view(table.nodes_[node].id);
+  };
+  std::unordered_map<std::uint64_t, std::uint32_t> numbers;
+  history_of_.resize(kPartitions);
+  for (std::uint32_t p = 0; p < kPartitions; ++p) {
+    const std::uint32_t before = old.history_of_.empty() ? 0 : old.history_of_[p];
+    const std::uint16_t from = first_owner(old, p);
+    const std::uint16_t to = first_owner(*this, p);
+    const std::uint64_t key = std::uint64_t{before} << 32U | std::uint32_t{from} << 16U | to;
+    const auto next = static_cast<std::uint32_t>(histories_.size());
+    const auto [number, is_new] = numbers.try_emplace(key, next);
+    history_of_[p] = number->second;
+    if (!is_new) continue;
+    histories_.push_back(Remember(old.PreviousOwnersOf(p), name_of(old, from), name_of(*this, to),
+                                  epoch_, now_unix_s));
+  }
+  if (std::ranges::all_of(histories_, [](const History& history) { return history.empty(); })) {
+    histories_.clear();
+    history_of_.clear();
+  }
+}
+
 RingTable RingTable::Next(const RingTable& old, std::vector<NodeInfo> members,
                           std::int64_t now_unix_s) {
   RingTable next;
@@ -89,22 +128,10 @@ RingTable RingTable::Next(const RingTable& old, std::vector<NodeInfo> members,
   next.nodes_ = InTableOrder(std::move(members));
   const std::vector<std::uint64_t> weights = Weights(next.nodes_);
   if (std::ranges::any_of(weights, [](std::uint64_t weight) { return weight > 0; })) {
-    const std::vector<PartitionHistory> history = HistoryOf(old, next.nodes_);
+    const std::vector<PartitionHistory> history = old.BroughtTo(next.nodes_);
     next.owners_ = Placement(next.nodes_, weights, history).Run();
   }
-
-  const auto first_owner = [](const RingTable& table, std::uint32_t partition) {
-    const auto owners = table.OwnersOf(partition);
-    return owners.empty() ? std::string_view() : std::string_view(table.nodes_[owners[0]].id);
-  };
-  next.previous_.resize(kPartitions);
-  for (std::uint32_t p = 0; p < kPartitions; ++p) {
-    next.previous_[p] = Remember(old.PreviousOwnersOf(p), first_owner(old, p), first_owner(next, p),
-                                 next.epoch_, now_unix_s);
-  }
-  if (std::ranges::all_of(next.previous_, [](const auto& owners) { return owners.empty(); })) {
-    next.previous_.clear();
-  }
+  next.RememberFrom(old, now_unix_s);
   return next;
 }
 
@@ -143,8 +170,8 @@ std::optional<std::size_t> RingTable::RankOf(std::uint32_t partition,
 }
 
 std::span<const PreviousOwner> RingTable::PreviousOwnersOf(std::uint32_t partition) const {
-  if (previous_.empty()) return {};
-  return previous_[partition];
+  if (history_of_.empty()) return {};
+  return histories_[history_of_[partition]];
 }
 
 const NodeInfo* RingTable::Find(std::string_view node_id) const {

@@ -15,6 +15,8 @@
 
 namespace forebay {
 
+struct PartitionHistory;
+
 /// A former owner of a partition, which may still hold its blocks: a new owner asks those alive
 /// before it asks S3.
 struct PreviousOwner {
@@ -82,10 +84,17 @@ class RingTable {
   static Result<RingTable> Parse(std::string_view bytes);
 
  private:
+  std::vector<PartitionHistory> BroughtTo(const std::vector<NodeInfo>& nodes) const;
+  void RememberFrom(const RingTable& old, std::int64_t now_unix_s);
+
   std::uint64_t epoch_ = 0;
   std::vector<NodeInfo> nodes_;        // ascending by id
   std::vector<std::uint16_t> owners_;  // empty, or kPartitions x kOwnersPerPartition, kNoOwner pads
-  std::vector<std::vector<PreviousOwner>> previous_;  // empty, or kPartitions entries, newest first
+  // Many partitions have lost the same owners: each such history is here once, newest first, and
+  // said by its number. Empty, or kPartitions numbers.
+  using History = std::vector<PreviousOwner>;
+  std::vector<History> histories_;
+  std::vector<std::uint32_t> history_of_;
 };
 
 }  // namespace forebay

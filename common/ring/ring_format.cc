@@ -13,6 +13,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <tuple>
 #include <type_traits>
@@ -34,9 +35,11 @@ class Writer {
   template <typename T>
   void Number(T value) {
     const auto bits = static_cast<std::make_unsigned_t<T>>(value);
+    std::array<char, sizeof(T)> field;
     for (std::size_t i = 0; i < sizeof(T); ++i) {
-      bytes_.push_back(static_cast<char>(static_cast<unsigned char>(bits >> (8 * i))));
+      field[i] = static_cast<char>(static_cast<unsigned char>(bits >> (8 * i)));
     }
+    bytes_.append(field.data(), field.size());
   }
   // Ids, host names and socket paths are bounded far below 64 KiB where they come in.
   void String(std::string_view text) {
@@ -135,6 +138,10 @@ bool IsOwnerRow(std::span<const std::uint16_t> row, std::size_t nodes) {
   return true;
 }
 
+auto Departed(const PreviousOwner& owner) {
+  return std::tuple(std::string_view(owner.node_id), owner.until_epoch, owner.left_unix_s);
+}
+
 std::vector<std::uint16_t> ReadOwners(Reader& in, std::size_t nodes) {
   const auto present = in.Number<std::uint8_t>();
   in.Require(present <= 1);
@@ -148,32 +155,45 @@ std::vector<std::uint16_t> ReadOwners(Reader& in, std::size_t nodes) {
   return owners;
 }
 
-using Previous = std::vector<std::vector<PreviousOwner>>;
+using History = std::vector<PreviousOwner>;
 
-void WritePrevious(Writer& out, const Previous& previous) {
-  using Departure = std::tuple<std::string_view, std::uint64_t, std::int64_t>;
-  const auto departure_of = [](const PreviousOwner& owner) {
-    return Departure{owner.node_id, owner.until_epoch, owner.left_unix_s};
-  };
-  std::map<Departure, std::uint32_t> departures;
-  for (const auto& owners : previous) {
-    for (const PreviousOwner& owner : owners) departures.emplace(departure_of(owner), 0);
+// The departures that `history` is made of, by their numbers, as they follow its partition.
+std::string Numbers(const History& history, const std::vector<PreviousOwner>& departures) {
+  Writer out;
+  out.Number(static_cast<std::uint8_t>(history.size()));
+  for (const PreviousOwner& owner : history) {
+    const auto at = std::ranges::lower_bound(departures, Departed(owner), {}, Departed);
+    out.Number(static_cast<std::uint32_t>(at - departures.begin()));
   }
-  out.Number(static_cast<std::uint32_t>(departures.size()));
-  std::uint32_t number = 0;
-  for (auto& [departure, index] : departures) {
-    index = number++;
-    out.String(std::get<0>(departure));
-    out.Number(std::get<1>(departure));
-    out.Number(std::get<2>(departure));
-  }
-  for (const auto& owners : previous) {
-    out.Number(static_cast<std::uint8_t>(owners.size()));
-    for (const PreviousOwner& owner : owners) out.Number(departures.at(departure_of(owner)));
-  }
+  return std::move(out.bytes());
 }
 
-Previous ReadPrevious(Reader& in) {
+void WriteHistories(Writer& out, const std::vector<History>& histories,
+                    const std::vector<std::uint32_t>& history_of) {
+  std::vector<PreviousOwner> departures;
+  for (const History& history : histories)
+    departures.insert(departures.end(), history.begin(), history.end());
+  std::ranges::sort(departures, {}, Departed);
+  const auto [same, end] = std::ranges::unique(departures);
+  departures.erase(same, end);
+  out.Number(static_cast<std::uint32_t>(departures.size()));
+  for (const PreviousOwner& departure : departures) {
+    out.String(departure.node_id);
+    out.Number(departure.until_epoch);
+    out.Number(departure.left_unix_s);
+  }
+  std::vector<std::string> numbers;
+  numbers.reserve(histories.size());
+  for (const History& history : histories) numbers.push_back(Numbers(history, departures));
+  for (const std::uint32_t history : history_of) out.bytes().append(numbers[history]);
+}
+
+struct Histories {
+  std::vector<History> all;
+  std::vector<std::uint32_t> of;  // per partition
+};
+
+Histories ReadHistories(Reader& in) {
   std::vector<PreviousOwner> departures(in.Count(kMinDepartureBytes));
   for (PreviousOwner& departure : departures) {
     departure.node_id = in.String();
@@ -181,21 +201,36 @@ Previous ReadPrevious(Reader& in) {
     departure.left_unix_s = in.Number<std::int64_t>();
     in.Require(!departure.node_id.empty());
   }
-  if (!in.ok() || departures.empty()) return {};
-  Previous previous(kPartitions);
-  for (auto& owners : previous) {
+  Histories read;
+  if (!in.ok() || departures.empty()) return read;
+  // By the numbers of its departures, padded with one that none has.
+  using Key = std::array<std::uint32_t, kPreviousOwners>;
+  std::map<Key, std::uint32_t> known;
+  read.of.resize(kPartitions);
+  for (std::uint32_t& history_of : read.of) {
     const auto count = in.Number<std::uint8_t>();
     in.Require(count <= kPreviousOwners);
-    for (std::uint8_t i = 0; in.ok() && i < count; ++i) {
-      const auto index = in.Number<std::uint32_t>();
-      in.Require(index < departures.size());
-      if (!in.ok()) break;
-      const PreviousOwner& owner = departures[index];
-      in.Require(std::ranges::find(owners, owner.node_id, &PreviousOwner::node_id) == owners.end());
-      owners.push_back(owner);
+    if (!in.ok()) return {};
+    Key key;
+    key.fill(UINT32_MAX);
+    for (std::uint8_t i = 0; i < count; ++i) {
+      key[i] = in.Number<std::uint32_t>();
+      in.Require(key[i] < departures.size());
+    }
+    if (!in.ok()) return {};
+    const auto [number, is_new] =
+        known.try_emplace(key, static_cast<std::uint32_t>(read.all.size()));
+    history_of = number->second;
+    if (!is_new) continue;
+    History& history = read.all.emplace_back();
+    for (std::uint8_t i = 0; i < count; ++i) {
+      const PreviousOwner& owner = departures[key[i]];
+      in.Require(std::ranges::find(history, owner.node_id, &PreviousOwner::node_id) ==
+                 history.end());
+      history.push_back(owner);
     }
   }
-  return previous;
+  return read;
 }
 
 std::unexpected<Error> Unreadable(std::string_view why) {
@@ -208,6 +243,8 @@ std::unexpected<Error> Unreadable(std::string_view why) {
 
 std::string RingTable::Serialize() const {
   Writer out;
+  // A count and a departure for each partition, and some for names.
+  out.bytes().reserve(owners_.size() * sizeof(std::uint16_t) + history_of_.size() * 5 + 4096);
   out.bytes().append(kMagic);
   out.Number(kFormat);
   out.Number(epoch_);
@@ -215,7 +252,7 @@ std::string RingTable::Serialize() const {
   for (const NodeInfo& node : nodes_) WriteNode(out, node);
   out.Number(static_cast<std::uint8_t>(owners_.empty() ? 0 : 1));
   for (const std::uint16_t owner : owners_) out.Number(owner);
-  WritePrevious(out, previous_);
+  WriteHistories(out, histories_, history_of_);
   out.Number(std::uint64_t{XXH3_64bits(out.bytes().data(), out.bytes().size())});
   return std::move(out.bytes());
 }
@@ -238,7 +275,9 @@ Result<RingTable> RingTable::Parse(std::string_view bytes) {
   table.epoch_ = in.Number<std::uint64_t>();
   table.nodes_ = ReadNodes(in);
   table.owners_ = ReadOwners(in, table.nodes_.size());
-  table.previous_ = ReadPrevious(in);
+  Histories histories = ReadHistories(in);
+  table.histories_ = std::move(histories.all);
+  table.history_of_ = std::move(histories.of);
   if (!in.done()) return Unreadable("breaks the format's rules");
   return table;
 }

@@ -150,7 +150,16 @@ std::size_t OnBodyBytes(char* data, std::size_t size, std::size_t count, void* u
   return exchange.state->Body({begin, bytes}) ? bytes : CURL_WRITEFUNC_ERROR;
 }
 
-TransportEnd::Kind KindOf(CURLcode code) {
+/// Only connecting has a time limit of libcurl's. Before it comes looking up the name, which has
+/// not ended as long as it has no time.
+TransportEnd::Kind KindOfTimeout(CURL* easy) {
+  curl_off_t looked_up_us = 0;
+  const bool known = curl_easy_getinfo(easy, CURLINFO_NAMELOOKUP_TIME_T, &looked_up_us) == CURLE_OK;
+  return known && looked_up_us == 0 ? TransportEnd::Kind::kNoName
+                                    : TransportEnd::Kind::kNoConnection;
+}
+
+TransportEnd::Kind KindOf(CURLcode code, CURL* easy) {
   switch (code) {
     case CURLE_OK:
       return TransportEnd::Kind::kComplete;
@@ -158,9 +167,11 @@ TransportEnd::Kind KindOf(CURLcode code) {
       return TransportEnd::Kind::kRefused;
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
+      return TransportEnd::Kind::kNoName;
+    case CURLE_OPERATION_TIMEDOUT:
+      return KindOfTimeout(easy);
     case CURLE_COULDNT_CONNECT:
     case CURLE_SSL_CONNECT_ERROR:
-    case CURLE_OPERATION_TIMEDOUT:  // only connecting has a time limit of libcurl's
       return TransportEnd::Kind::kNoConnection;
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
@@ -294,7 +305,7 @@ class Loop {
       const CURLcode code = message->data.result;
       std::string detail =
           exchange.error[0] != '\0' ? exchange.error.data() : curl_easy_strerror(code);
-      TransportEnd end{KindOf(code), std::move(detail)};
+      TransportEnd end{KindOf(code, message->easy_handle), std::move(detail)};
       // libcurl calls an answer without a single header line complete when it is HTTP/0.9.
       if (end.kind == TransportEnd::Kind::kComplete && !exchange.head_done) {
         end.kind = TransportEnd::Kind::kBroken;

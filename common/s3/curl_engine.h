@@ -27,7 +27,8 @@ struct TransportEnd {
   enum class Kind : std::uint8_t {
     kComplete,      ///< The whole answer came; what it says is another matter.
     kRefused,       ///< The listener did not want it.
-    kNoConnection,  ///< No name, no route, refused, no TLS, or all of that too slow.
+    kNoName,        ///< The host's name was not resolved, or not in time.
+    kNoConnection,  ///< No route, refused, no TLS, or all of that too slow.
     kUntrusted,     ///< The server's certificate is not accepted.
     kNoFirstByte,   ///< Nothing came after the request was sent.
     kStalled,       ///< The body stopped.

@@ -17,10 +17,17 @@ namespace {
 // MD5 and part count take 38; other stores use longer ones, none a longer than this.
 constexpr std::size_t kMaxETagBytes = 256;
 constexpr std::size_t kMaxPrintableBytes = 200;
+// "at most 1,024 bytes long" (Amazon S3 User Guide, "Working with object versions").
+constexpr std::size_t kMaxVersionIdBytes = 1024;
 
 std::unexpected<Error> Corrupt(const ListRequest& request, std::string_view what) {
   return Fail(Code::kCorrupt, fmt::format("the list of s3://{}/{} cannot be trusted: {}",
                                           request.origin.bucket, Printable(request.prefix), what));
+}
+
+std::unexpected<Error> Corrupt(const VersionsRequest& request, std::string_view what) {
+  return Fail(Code::kCorrupt, fmt::format("the versions of s3://{}/{} cannot be trusted: {}",
+                                          request.origin.bucket, Printable(request.key), what));
 }
 
 // The parts of one answer, one function for each.
@@ -109,10 +116,97 @@ class PageReader {
   const bool encoded_;
 };
 
+/// It goes into a query, encoded; opaque beyond that.
+bool IsVersionId(std::string_view text) {
+  return !text.empty() && text.size() <= kMaxVersionIdBytes &&
+         std::ranges::all_of(text, [](char c) { return c > ' ' && c < '\x7f'; });
+}
+
+/// One answer about the versions of one key. It begins with those of the key itself; longer keys
+/// that begin with it come behind them.
+class VersionReader {
+ public:
+  VersionReader(const VersionsRequest& request, const pugi::xml_node& root)
+      : request_(request),
+        root_(root),
+        encoded_(std::string_view(root.child_value("EncodingType")) == "url") {}
+
+  Result<VersionPage> Read() {
+    VersionPage page;
+    bool ended = false;  // a longer key was seen
+    for (const pugi::xml_node node : root_.children()) {
+      const std::string_view kind = node.name();
+      if (kind != "Version" && kind != "DeleteMarker") continue;
+      const std::string_view text = node.child_value("Key");
+      const std::optional<std::string> key =
+          encoded_ ? UrlDecoded(text) : std::optional<std::string>(text);
+      if (!key || !key->starts_with(request_.key)) {
+        return Corrupt(request_, fmt::format("it names '{}'", Printable(text)));
+      }
+      ended |= *key != request_.key;
+      std::optional<KeptVersion> version = Version(node);
+      if (kind == "Version" && *key == request_.key && version) {
+        page.versions.push_back(*std::move(version));
+      }
+    }
+    if (ended) return page;
+    Result<std::string> next = Next();
+    if (!next) return Fail(std::move(next.error()));
+    page.next = *std::move(next);
+    return page;
+  }
+
+ private:
+  static std::optional<KeptVersion> Version(const pugi::xml_node& node) {
+    const std::string_view id = node.child_value("VersionId");
+    const std::optional<std::uint64_t> size = ParseDecimal(node.child_value("Size"));
+    std::optional<std::string> etag = UnquotedETag(node.child_value("ETag"));
+    if (!IsVersionId(id) || !size || *size > kMaxObjectBytes || !etag) return std::nullopt;
+    return KeptVersion{.id = std::string(id), .size = *size, .etag = *std::move(etag)};
+  }
+
+  Result<std::string> Next() const {
+    const std::string_view truncated = root_.child_value("IsTruncated");
+    if (truncated == "false") return std::string();
+    if (truncated != "true") {
+      return Corrupt(request_, "it does not say whether it is complete");
+    }
+    const std::string_view marker = root_.child_value("NextVersionIdMarker");
+    if (!IsVersionId(marker)) {
+      return Corrupt(request_, "it is truncated and says not where to go on");
+    }
+    if (marker == request_.continuation) {
+      return Corrupt(request_, "its next page is the page itself");
+    }
+    return std::string(marker);
+  }
+
+  const VersionsRequest& request_;
+  const pugi::xml_node root_;
+  const bool encoded_;
+};
+
 pugi::xml_parse_result Parse(pugi::xml_document& document, std::string_view text) {
   // A name of nothing but blanks is a name.
   constexpr unsigned kFlags = pugi::parse_default | pugi::parse_ws_pcdata_single;
   return document.load_buffer(text.data(), text.size(), kFlags, pugi::encoding_utf8);
+}
+
+/// What Reader makes of a document whose root is called `name`.
+template <typename Reader, typename Request>
+auto ReadDocument(std::string_view xml, std::string_view name, const Request& request)
+    -> decltype(Reader(request, pugi::xml_node()).Read()) {
+  if (xml.find('\0') != std::string_view::npos) return Corrupt(request, "NUL bytes in the XML");
+  pugi::xml_document document;
+  const pugi::xml_parse_result parsed = Parse(document, xml);
+  if (!parsed) {
+    return Corrupt(request, fmt::format("{} at byte {}", parsed.description(), parsed.offset));
+  }
+  const pugi::xml_node root = document.document_element();
+  if (std::string_view(root.name()) != name) {
+    return Corrupt(request, fmt::format("the answer is a <{}>", Printable(root.name())));
+  }
+  return Reader(request, root).Read();
 }
 
 }  // namespace
@@ -123,17 +217,11 @@ Result<ListPage> ParseListPage(std::string_view xml, const ListRequest& request)
 }
 
 Result<ListPage> ParseAnyListPage(std::string_view xml, const ListRequest& request) {
-  if (xml.find('\0') != std::string_view::npos) return Corrupt(request, "NUL bytes in the XML");
-  pugi::xml_document document;
-  const pugi::xml_parse_result parsed = Parse(document, xml);
-  if (!parsed) {
-    return Corrupt(request, fmt::format("{} at byte {}", parsed.description(), parsed.offset));
-  }
-  const pugi::xml_node root = document.document_element();
-  if (std::string_view(root.name()) != "ListBucketResult") {
-    return Corrupt(request, fmt::format("the answer is a <{}>", Printable(root.name())));
-  }
-  return PageReader(request, root).Read();
+  return ReadDocument<PageReader>(xml, "ListBucketResult", request);
+}
+
+Result<VersionPage> ParseVersionPage(std::string_view xml, const VersionsRequest& request) {
+  return ReadDocument<VersionReader>(xml, "ListVersionsResult", request);
 }
 
 S3ErrorBody ParseErrorBody(std::string_view text) {

@@ -20,6 +20,11 @@ Result<ListPage> ParseListPage(std::string_view xml, const ListRequest& request)
 /// (list_scanner.h): what that way must agree with.
 Result<ListPage> ParseAnyListPage(std::string_view xml, const ListRequest& request);
 
+/// The answer to `request` (ListObjectVersions). kCorrupt: it is no such list, names a key that the
+/// request's does not begin, or is truncated without saying where to go on. A version without a
+/// usable id, ETag or size is left out.
+Result<VersionPage> ParseVersionPage(std::string_view xml, const VersionsRequest& request);
+
 /// The body that S3 sends with an error. Empty members where the text is no such body. All but
 /// `code` come from outside and are made printable and short.
 struct S3ErrorBody {

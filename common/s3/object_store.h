@@ -29,6 +29,8 @@ struct GetRequest {
   LinkOrigin origin;
   std::string key;   ///< Full key, raw bytes.
   std::string etag;  ///< Sent as If-Match and compared with the answer's; without quotes.
+  /// Of a bucket with versioning, from ListVersions; "" = the current one.
+  std::string version = {};
   std::uint64_t object_size = 0;
   std::uint64_t offset = 0;
   std::uint64_t length =
@@ -84,6 +86,28 @@ struct ListPage {
   std::string next;                          ///< Continuation token; "" = this was the last page.
 };
 
+/// A version of an object that a bucket with versioning keeps.
+struct KeptVersion {
+  std::string id;  ///< "null" of what is older than the bucket's versioning.
+  std::uint64_t size = 0;
+  std::string etag;  ///< Without quotes.
+};
+
+struct VersionsRequest {
+  LinkOrigin origin;           ///< `origin.prefix` is ignored.
+  std::string key;             ///< Full key, raw bytes; of this one alone.
+  std::string continuation;    ///< `next` of the page before.
+  CallStats* stats = nullptr;  ///< Null = not wanted; must live until the task is done.
+  /// As those of GetRequest.
+  std::function<Task<Status>(Deadline)> before_retry = {};
+  std::function<void()> on_throttled = {};
+};
+
+struct VersionPage {
+  std::vector<KeptVersion> versions;  ///< Newest first; without deletions and what has no id.
+  std::string next;                   ///< "" = there are no more of this key.
+};
+
 struct ObjectHead {
   std::uint64_t size = 0;
   std::string etag;
@@ -109,6 +133,9 @@ class ObjectStore {
   /// got counts as nothing.
   virtual Task<Status> Get(GetRequest request, BodySink& sink, Deadline deadline) = 0;
   virtual Task<Result<ListPage>> List(ListRequest request, Deadline deadline) = 0;
+  /// The versions of one key, up to a thousand. A bucket that never had versioning has the current
+  /// one alone.
+  virtual Task<Result<VersionPage>> ListVersions(VersionsRequest request, Deadline deadline) = 0;
   virtual Task<Result<ObjectHead>> Head(LinkOrigin origin, std::string key, Deadline deadline) = 0;
 };
 

@@ -18,6 +18,8 @@ std::string_view RetryReasonName(RetryReason reason) {
       return "bad_answer";
     case RetryReason::kCredentials:
       return "credentials";
+    case RetryReason::kDns:
+      return "dns";
   }
   return "unknown";
 }

@@ -14,14 +14,15 @@ namespace forebay {
 
 /// Why an attempt is made again; a label of forebay_s3_retries_total.
 enum class RetryReason : std::uint8_t {
-  kNetwork = 0,      ///< No name, no connection, a connection that broke.
+  kNetwork = 0,      ///< No connection, or one that broke.
   kTimeout = 1,      ///< No first byte, or a body that stopped.
   kServerError = 2,  ///< 5xx, RequestTimeout.
   kThrottled = 3,    ///< 503, 429, SlowDown.
   kBadAnswer = 4,    ///< An answer that contradicts itself or the request.
   kCredentials = 5,  ///< Refused, and there are newer keys.
+  kDns = 6,          ///< The name of S3, or of the proxy before it, was not resolved.
 };
-inline constexpr std::size_t kRetryReasons = 6;
+inline constexpr std::size_t kRetryReasons = 7;
 std::string_view RetryReasonName(RetryReason reason);
 
 /// The longest waits before the first retry; each further retry doubles them up to `cap`

@@ -100,9 +100,11 @@ class GetReader final : public AnswerReader {
   std::uint64_t received_ = 0;
 };
 
-class ListReader final : public AnswerReader {
+// `Parse` of a whole body of XML.
+template <typename Request, typename Page, Result<Page> (*Parse)(std::string_view, const Request&)>
+class PageReader final : public AnswerReader {
  public:
-  explicit ListReader(const ListRequest& request) : request_(request) {}
+  explicit PageReader(const Request& request) : request_(request) {}
 
   Status OnHead(const ResponseHead& head) override {
     body_.clear();
@@ -118,19 +120,22 @@ class ListReader final : public AnswerReader {
     return {};
   }
   Status Finish() override {
-    Result<ListPage> page = ParseListPage(body_, request_);
+    Result<Page> page = Parse(body_, request_);
     if (!page) return Fail(std::move(page.error()));
     page_ = *std::move(page);
     return {};
   }
   std::string_view Text() const override { return body_; }
-  ListPage Take() { return std::move(page_); }
+  Page Take() { return std::move(page_); }
 
  private:
-  const ListRequest& request_;
+  const Request& request_;
   std::string body_;
-  ListPage page_;
+  Page page_;
 };
+
+using ListReader = PageReader<ListRequest, ListPage, &ParseListPage>;
+using VersionsReader = PageReader<VersionsRequest, VersionPage, &ParseVersionPage>;
 
 class HeadReader final : public AnswerReader {
  public:
@@ -150,6 +155,12 @@ class HeadReader final : public AnswerReader {
   ObjectHead head_;
 };
 
+// What a request says about its further attempts; null where its kind says nothing.
+struct RequestPace {
+  const std::function<Task<Status>(Deadline)>* before_retry = nullptr;
+  const std::function<void()>* on_throttled = nullptr;
+};
+
 }  // namespace
 
 // One call with all its attempts. Lives in the frame of the call's coroutine.
@@ -161,8 +172,8 @@ struct S3Client::Call {
   AnswerReader& reader;
   CallStats* stats;
   RetrySchedule& schedule;
-  const GetRequest* get;      // null: another operation
-  RequestGovernor* governor;  // of other operations; null: nobody bounds them
+  RequestPace pace;           // of who asks
+  RequestGovernor* governor;  // of all who ask so; null: nobody bounds them
 
   asio::any_io_executor executor = {};  // the caller's
   CredentialCache::Ptr credentials = nullptr;
@@ -174,7 +185,7 @@ struct S3Client::Call {
   std::optional<Duration> WaitBeforeRetry() {
     if (failure->reason == RetryReason::kThrottled) {
       if (stats != nullptr) ++stats->throttled;
-      if (get != nullptr && get->on_throttled) get->on_throttled();
+      if (pace.on_throttled != nullptr && *pace.on_throttled) (*pace.on_throttled)();
       if (governor != nullptr) governor->NoteThrottled(origin);
     }
     switch (failure->next) {
@@ -284,6 +295,7 @@ Task<std::optional<Failure>> S3Client::TryOnce(Call& call, Deadline deadline) {
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   HttpRequest http = SignedRequest(call.request, call.credentials.get(), now);
   http.fresh_connection = call.failure && (call.failure->reason == RetryReason::kNetwork ||
+                                           call.failure->reason == RetryReason::kDns ||
                                            call.failure->reason == RetryReason::kTimeout);
   if (call.stats != nullptr) ++call.stats->attempts;
   Attempt attempt(call.reader);
@@ -357,8 +369,8 @@ Task<Status> S3Client::MayAsk(Call& call, Deadline deadline) {
   Status may;
   if (call.governor != nullptr) {
     may = co_await call.governor->Pass(call.origin, deadline);
-  } else if (call.failure && call.get != nullptr && call.get->before_retry) {
-    may = co_await call.get->before_retry(deadline);
+  } else if (call.failure && call.pace.before_retry != nullptr && *call.pace.before_retry) {
+    may = co_await (*call.pace.before_retry)(deadline);
   }
   co_return may;
 }
@@ -400,17 +412,21 @@ Task<Status> S3Client::Run(Call& call, Deadline deadline) {
 
 Task<Status> S3Client::Get(GetRequest request, BodySink& sink, Deadline deadline) {
   Result<S3Request> built = GetObjectRequest(request);
+  const S3Operation operation =
+      request.version.empty() ? S3Operation::kGet : S3Operation::kGetVersion;
   Status status;
   if (built) {
     GetReader reader(request, sink, counters_.checksums);
     RetrySchedule schedule(options_.retry, TokensOf(request.origin), deadline, UniformRandom);
-    Call call{S3Operation::kGet, request.origin, request.key, *built, reader,
-              request.stats,     schedule,       &request,    nullptr};
+    Call call{
+        operation, request.origin, request.key, *built,
+        reader,    request.stats,  schedule,    {&request.before_retry, &request.on_throttled},
+        nullptr};
     status = co_await Run(call, deadline);
   } else {
     status = Fail(std::move(built.error()));
   }
-  CountEnd(S3Operation::kGet, status);
+  CountEnd(operation, status);
   if (status) counters_.get_bytes.fetch_add(request.length, std::memory_order_relaxed);
   co_return status;
 }
@@ -421,13 +437,44 @@ Task<Result<ListPage>> S3Client::List(ListRequest request, Deadline deadline) {
   Status status;
   if (built) {
     RetrySchedule schedule(options_.retry, TokensOf(request.origin), deadline, UniformRandom);
-    Call call{S3Operation::kList, request.origin, request.prefix, *built,           reader,
-              request.stats,      schedule,       nullptr,        options_.governor};
+    Call call{S3Operation::kList,
+              request.origin,
+              request.prefix,
+              *built,
+              reader,
+              request.stats,
+              schedule,
+              {},
+              options_.governor};
     status = co_await Run(call, deadline);
   } else {
     status = Fail(std::move(built.error()));
   }
   CountEnd(S3Operation::kList, status);
+  if (!status) co_return Fail(std::move(status.error()));
+  co_return reader.Take();
+}
+
+Task<Result<VersionPage>> S3Client::ListVersions(VersionsRequest request, Deadline deadline) {
+  Result<S3Request> built = ListVersionsRequest(request);
+  VersionsReader reader(request);
+  Status status;
+  if (built) {
+    RetrySchedule schedule(options_.retry, TokensOf(request.origin), deadline, UniformRandom);
+    Call call{S3Operation::kVersions,
+              request.origin,
+              request.key,
+              *built,
+              reader,
+              request.stats,
+              schedule,
+              {&request.before_retry, &request.on_throttled},
+              options_.governor};
+    status = co_await Run(call, deadline);
+  } else {
+    status = Fail(std::move(built.error()));
+  }
+  CountEnd(S3Operation::kVersions, status);
   if (!status) co_return Fail(std::move(status.error()));
   co_return reader.Take();
 }
@@ -438,7 +485,7 @@ Task<Result<ObjectHead>> S3Client::Head(LinkOrigin origin, std::string key, Dead
   Status status;
   if (built) {
     RetrySchedule schedule(options_.retry, TokensOf(origin), deadline, UniformRandom);
-    Call call{S3Operation::kHead, origin, key, *built, reader, nullptr, schedule, nullptr,
+    Call call{S3Operation::kHead, origin, key, *built, reader, nullptr, schedule, {},
               options_.governor};
     status = co_await Run(call, deadline);
   } else {

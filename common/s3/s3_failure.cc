@@ -55,6 +55,7 @@ constexpr auto kCodes = std::to_array<CodeKind>({
     {"NoSuchBucket", AnswerKind::kNoBucket},
     {"InvalidBucketName", AnswerKind::kNoBucket},
     {"InvalidObjectState", AnswerKind::kArchived},
+    {"NotImplemented", AnswerKind::kInvalid},  // a 501, which asking again does not change
     {"PreconditionFailed", AnswerKind::kOtherVersion},
     {"InvalidRange", AnswerKind::kOtherVersion},
     {"AuthorizationHeaderMalformed", AnswerKind::kOtherRegion},
@@ -135,12 +136,21 @@ std::string_view HostOfUrl(std::string_view url) {
 
 // What to look at when S3 denies something.
 std::string DeniedAdvice(const S3Question& question) {
-  std::string advice =
-      fmt::format("check the keys, and that they allow {}", S3ActionOf(question.operation));
+  const std::string_view action = S3ActionOf(question.operation);
+  if (question.used == nullptr) {
+    return fmt::format(
+        "it does not allow {} to everybody; link without --no-sign-request, for keys "
+        "that may",
+        action);
+  }
+  std::string advice = fmt::format("check the keys, and that they allow {}", action);
   if (!question.origin.expected_owner.empty()) {
     advice +=
         fmt::format(", and that the bucket belongs to account {}", question.origin.expected_owner);
   }
+  // S3 says the same of a bucket that wants its readers to pay.
+  if (!question.origin.requester_pays)
+    advice += "; if its requesters pay, link with --requester-pays";
   return advice;
 }
 
@@ -160,6 +170,13 @@ Failure OtherRegion(const S3Question& question, const ResponseHead& head, const 
                                             question.origin.region));
 }
 
+// Who asks for an older version takes kDenied for a right that is missing. Keys that have expired
+// and clocks that are wrong say nothing about the version.
+Code RefusalOf(S3Operation operation) {
+  const bool is_old = operation == S3Operation::kGetVersion || operation == S3Operation::kVersions;
+  return is_old ? Code::kUnavailable : Code::kDenied;
+}
+
 }  // namespace
 
 std::string_view S3OperationName(S3Operation operation) {
@@ -170,6 +187,10 @@ std::string_view S3OperationName(S3Operation operation) {
       return "LIST";
     case S3Operation::kHead:
       return "HEAD";
+    case S3Operation::kGetVersion:
+      return "GET_VERSION";
+    case S3Operation::kVersions:
+      return "VERSIONS";
   }
   return "?";
 }
@@ -181,6 +202,10 @@ std::string_view S3ActionOf(S3Operation operation) {
       return "s3:GetObject";
     case S3Operation::kList:
       return "s3:ListBucket";
+    case S3Operation::kGetVersion:
+      return "s3:GetObjectVersion";
+    case S3Operation::kVersions:
+      return "s3:ListBucketVersions";
   }
   return "?";
 }
@@ -194,9 +219,9 @@ Failure FailureOfAnswer(const S3Question& question, const ResponseHead& head,
     case AnswerKind::kServerError:
       return Retry(RetryReason::kServerError, Code::kUnavailable, said);
     case AnswerKind::kOldCredentials: {
-      Failure failure = GiveUp(
-          Code::kDenied, fmt::format("{} to {}: check the keys, they may be wrong or expired", said,
-                                     Who(question)));
+      Failure failure = GiveUp(RefusalOf(question.operation),
+                               fmt::format("{} to {}: check the keys, they may be wrong or expired",
+                                           said, Who(question)));
       failure.reason = RetryReason::kCredentials;
       if (question.used != nullptr) failure.next = NextStep::kNewCredentials;
       return failure;
@@ -205,7 +230,7 @@ Failure FailureOfAnswer(const S3Question& question, const ResponseHead& head,
       return GiveUp(Code::kDenied,
                     fmt::format("{} to {}: {}", said, Who(question), DeniedAdvice(question)));
     case AnswerKind::kWrongClock:
-      return GiveUp(Code::kDenied,
+      return GiveUp(RefusalOf(question.operation),
                     fmt::format("{}: the clock of this machine or of S3 is wrong", said));
     case AnswerKind::kNoKey:
       if (question.operation == S3Operation::kList) break;
@@ -250,11 +275,16 @@ Failure FailureOfTransport(const S3Question& question, const TransportEnd& end) 
     case TransportEnd::Kind::kNoFirstByte:
     case TransportEnd::Kind::kStalled:
       return Retry(RetryReason::kTimeout, Code::kUnavailable, what);
+    case TransportEnd::Kind::kNoName:
+      return Retry(RetryReason::kDns, Code::kUnavailable,
+                   what +
+                       "; check the name of the endpoint (--endpoint-url, AWS_ENDPOINT_URL) or of "
+                       "the proxy, and the name service of this machine");
     case TransportEnd::Kind::kNoConnection:
       return Retry(RetryReason::kNetwork, Code::kUnavailable,
                    what +
-                       "; check the endpoint (--endpoint-url, AWS_ENDPOINT_URL), and that name "
-                       "service, firewall and proxy let it through");
+                       "; check the endpoint (--endpoint-url, AWS_ENDPOINT_URL), and that "
+                       "firewall and proxy let it through");
     case TransportEnd::Kind::kBroken:
       return Retry(RetryReason::kNetwork, Code::kUnavailable, what);
     case TransportEnd::Kind::kUntrusted:

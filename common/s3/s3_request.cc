@@ -53,6 +53,7 @@ Result<S3Request> GetObjectRequest(const GetRequest& request) {
   }
   Result<S3Request> built = Address(request.origin, "GET", request.key);
   if (!built) return built;
+  if (!request.version.empty()) built->content.query.push_back({"versionId", request.version});
   built->content.headers.push_back({"if-match", fmt::format("\"{}\"", request.etag)});
   if (WantsWholeObject(request)) {
     // Of a range S3 answers that of a part, where it fits one.
@@ -77,6 +78,21 @@ Result<S3Request> ListObjectsRequest(const ListRequest& request) {
     query.push_back({"continuation-token", request.continuation});
   } else if (!request.start_after.empty()) {
     query.push_back({"start-after", request.start_after});
+  }
+  return built;
+}
+
+Result<S3Request> ListVersionsRequest(const VersionsRequest& request) {
+  if (request.key.empty()) return Fail(Code::kInvalid, "a list of versions needs a key");
+  Result<S3Request> built = Address(request.origin, "GET", "");
+  if (!built) return built;
+  std::vector<NameValue>& query = built->content.query;
+  query.push_back({"versions", ""});
+  query.push_back({"encoding-type", "url"});
+  query.push_back({"prefix", request.key});
+  if (!request.continuation.empty()) {
+    query.push_back({"key-marker", request.key});
+    query.push_back({"version-id-marker", request.continuation});
   }
   return built;
 }

@@ -25,6 +25,7 @@ struct S3Request {
 /// kInvalid when the origin's endpoint, the ETag or the range cannot be used.
 Result<S3Request> GetObjectRequest(const GetRequest& request);
 Result<S3Request> ListObjectsRequest(const ListRequest& request);
+Result<S3Request> ListVersionsRequest(const VersionsRequest& request);
 Result<S3Request> HeadObjectRequest(const LinkOrigin& origin, const std::string& key);
 
 /// The request for one attempt, signed for `now`; anonymous when `credentials` is null.

@@ -7,6 +7,8 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstddef>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -18,6 +20,7 @@ namespace {
 constexpr std::string_view kAuthorities = "ca.pem";
 constexpr std::string_view kAuthorityKey = "ca.key";
 constexpr std::string_view kLifetime = "member_lifetime";
+constexpr std::string_view kActions = "actions";
 constexpr std::string_view kNextKey = "ca.next.key";
 constexpr std::string_view kRevoked = "revoked";
 constexpr std::size_t kLongestKeyFile = std::size_t{16} * 1024;  // with a certificate
@@ -158,7 +161,9 @@ FolderLock::~FolderLock() {
   if (fd_ >= 0) close(fd_);
 }
 
-Result<FolderLock> TrustFolder::Lock() const {
+Result<FolderLock> TrustFolder::Lock() const { return LockBy(LOCK_EX); }
+
+Result<FolderLock> TrustFolder::LockBy(int way) const {
   const std::string file = At("lock");
   const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) {
@@ -170,8 +175,10 @@ Result<FolderLock> TrustFolder::Lock() const {
   // What root makes must not lock out the owner.
   const bool ours = geteuid() != 0 || (stat(path_.c_str(), &folder) == 0 &&
                                        fchown(fd, folder.st_uid, folder.st_gid) == 0);
-  if (!ours || flock(fd, LOCK_EX) != 0) return Fail(OfErrno(file));
-  return lock;
+  if (!ours) return Fail(OfErrno(file));
+  if (flock(fd, way) == 0) return lock;
+  if (errno == EWOULDBLOCK) return Fail(Code::kOverloaded, file + " is held by another program");
+  return Fail(OfErrno(file));
 }
 
 Result<std::vector<Revocation>> TrustFolder::LoadRevoked() const {
@@ -241,6 +248,39 @@ Result<std::chrono::seconds> TrustFolder::MemberLifetime() const {
 
 Status TrustFolder::SaveMemberLifetime(std::chrono::seconds lifetime) const {
   return Write(At(kLifetime), std::to_string(lifetime.count()) + "\n");
+}
+
+Status TrustFolder::NoteAction(const std::string& line) const {
+  Result<std::vector<std::string>> lines = ReadActions();
+  if (!lines) return Fail(lines.error());
+  lines->push_back(line);
+  if (lines->size() > kMostActions)
+    lines->erase(lines->begin(), lines->end() - static_cast<std::ptrdiff_t>(kMostActions));
+  std::string text;
+  for (const std::string& each : *lines) text += each + "\n";
+  return Write(At(kActions), text);
+}
+
+Status TrustFolder::TellActions(const std::function<void(const std::string&)>& tell) const {
+  struct stat info{};
+  if (stat(At(kActions).c_str(), &info) != 0 && errno == ENOENT) return {};
+  const Result<FolderLock> lock = LockBy(LOCK_EX | LOCK_NB);
+  if (!lock) return lock.error().code == Code::kOverloaded ? Status() : Fail(lock.error());
+  const Result<std::vector<std::string>> lines = ReadActions();
+  if (!lines) return Fail(lines.error());
+  for (const std::string& line : *lines) tell(line);
+  if (unlink(At(kActions).c_str()) != 0 && errno != ENOENT) return Fail(OfErrno(At(kActions)));
+  return {};
+}
+
+Result<std::vector<std::string>> TrustFolder::ReadActions() const {
+  const Result<std::string> text = ReadWholeFile(At(kActions));
+  if (!text && text.error().code == Code::kNotFound) return std::vector<std::string>();
+  if (!text) return Fail(text.error());
+  std::vector<std::string> lines;
+  std::istringstream in(*text);
+  for (std::string line; std::getline(in, line);) lines.push_back(std::move(line));
+  return lines;
 }
 
 }  // namespace forebay

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -43,6 +45,7 @@ class FolderLock {
 ///     member_lifetime  of the certificates that the coordinator here issues, in seconds
 ///     ca.next.key    during a change of the authority: the next one's (rotation.h)
 ///     ca.key         the authority's private key: on the coordinator's machine alone
+///     actions        what was done here by hand and is not in the coordinator's log yet
 ///
 /// Blocking; any thread.
 class TrustFolder {
@@ -87,10 +90,22 @@ class TrustFolder {
   Result<std::chrono::seconds> MemberLifetime() const;
   Status SaveMemberLifetime(std::chrono::seconds lifetime) const;
 
+  /// What an administrator did to the folder without asking the coordinator, as a line for its
+  /// audit; of more than kMostActions the oldest go. The caller has the lock, or nobody else knows
+  /// the folder yet.
+  Status NoteAction(const std::string& line) const;
+  static constexpr std::size_t kMostActions = 1000;
+  /// Tells all of them, the oldest first; then there are none. Who dies in between tells them
+  /// again. Waits for nobody: while another program has the lock nothing is told.
+  Status TellActions(const std::function<void(const std::string&)>& tell) const;
+
  private:
   std::string At(std::string_view name) const { return path_ + "/" + std::string(name); }
+  /// `way`: as flock(2) has it. kOverloaded: another has the lock, and LOCK_NB was asked for.
+  Result<FolderLock> LockBy(int way) const;
   Result<PrivateKey> LoadKey(const std::string& file) const;
   Result<Authority> LoadAuthorityOf(const std::string& key_file) const;
+  Result<std::vector<std::string>> ReadActions() const;
   Status Write(const std::string& file, std::string_view bytes) const;
 
   const std::string path_;

@@ -1,5 +1,7 @@
 #include "common/wire/block_messages.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "common/wire/messages.h"
@@ -18,6 +20,8 @@ proto::ReadBlockRequest ToProto(const BlockRequest& request) {
   message.set_job(request.job);
   message.set_peer_only(request.peer_only);
   message.set_passed_over(request.passed_over);
+  message.set_waited_ms(
+      static_cast<std::uint32_t>(std::clamp<std::int64_t>(request.waited.count(), 0, UINT32_MAX)));
   message.set_spread(request.spread);
   message.set_by_place(request.by_place);
   message.set_counted(request.counted);
@@ -35,6 +39,7 @@ BlockRequest FromProto(const proto::ReadBlockRequest& message) {
   request.job = message.job();
   request.peer_only = message.peer_only();
   request.passed_over = message.passed_over();
+  request.waited = std::chrono::milliseconds(message.waited_ms());
   request.spread = message.spread();
   request.by_place = message.by_place();
   request.counted = message.counted();

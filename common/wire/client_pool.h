@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,11 +17,23 @@ namespace forebay {
 
 struct ClientPoolOptions {
   Credentials credentials;
-  Duration silence =
-      kSilence;  ///< No frame of a call (reply or pending) for so long: kUnavailable.
+  /// No frame of a call (reply or pending) for so long: kUnavailable. The time until it had a
+  /// connection counts, up to the half of it.
+  Duration silence = kSilence;
   Duration connect_timeout = kSilence;
   std::size_t connections_per_peer = 1;  ///< Calls are spread over them.
 };
+
+/// What of `silence` the opening of a connection may take, for whoever has a reader waiting: with
+/// the half that a call then has at least (ClientPoolOptions::silence) less than it and its half.
+constexpr Duration ConnectPart(Duration silence) { return silence * 3 / 4; }
+
+/// From when on a call that `began` then, and that has a connection `now`, counts as silent. A peer
+/// that stops after a slow beginning does not cost both waits; one that goes on has time for its
+/// first `pending`.
+constexpr TimePoint SilentFrom(TimePoint began, TimePoint now, Duration silence) {
+  return std::max(began, now - silence / 2);
+}
 
 /// How whoever makes a call has it end early, from the context that it runs on.
 class CallHandle {
@@ -30,6 +43,8 @@ class CallHandle {
   void GiveUp() {
     if (give_up_) give_up_();
   }
+  /// False: no connection was had, or the one there is was not asked. After the call's end.
+  bool was_sent() const { return give_up_ != nullptr; }
   /// For the call itself.
   void Set(std::function<void()> give_up) { give_up_ = std::move(give_up); }
 

@@ -47,13 +47,13 @@ Error Connection::Lost(const boost::system::error_code& error) {
   return Error{Code::kUnavailable, "the connection was lost: " + error.message()};
 }
 
-Connection::Connection(std::unique_ptr<WireStream> stream, Side side, Duration first_frame)
+Connection::Connection(std::unique_ptr<WireStream> stream, Side side, ConnectionTimes times)
     : stream_(std::move(stream)),
       socket_(stream_->socket()),
       tick_(socket_.get_executor()),
       room_(socket_.get_executor()),
       side_(side),
-      first_frame_(first_frame),
+      times_(times),
       opened_(Clock::now()),
       passes_files_(IsUnix(socket_) && !stream_->secured()),
       last_tick_(opened_),
@@ -168,7 +168,7 @@ Task<Result<Slice>> Connection::ReadPayload(std::size_t size) {
 Task<Status> Connection::WaitForRoom() {
   if (unsent_bytes_ > kMaxInFlightBytesPerConnection) Flush();
   while (side_ == Side::kServer && unsent_bytes_ > kMaxInFlightBytesPerConnection && !closed_) {
-    room_.expires_after(kIdleTimeout);
+    room_.expires_after(times_.idle);
     boost::system::error_code error;
     co_await room_.async_wait(asio::redirect_error(asio::use_awaitable, error));
     if (!error) co_return Fail(Code::kTimeout, "the peer does not take its answers");
@@ -313,10 +313,10 @@ bool Connection::TakesTooSlowly(TimePoint now) {
 std::optional<Error> Connection::Broken(TimePoint now) {
   if (TooSlow(now)) return Error{Code::kUnavailable, "the peer stopped in the middle of a frame"};
   if (TakesTooSlowly(now)) return Error{Code::kUnavailable, "the peer does not take its answers"};
-  if (side_ == Side::kServer && frames_ == 0 && now - opened_ > first_frame_)
+  if (side_ == Side::kServer && frames_ == 0 && now - opened_ > times_.first_frame)
     return Error{Code::kUnavailable, "no request came over the new connection"};
-  if (now - last_received_ > kIdleTimeout)
-    return Error{Code::kUnavailable, "nothing came over the connection for a minute"};
+  if (now - last_received_ > times_.idle)
+    return Error{Code::kUnavailable, "nothing came over the connection for too long"};
   return std::nullopt;
 }
 
@@ -330,7 +330,7 @@ void Connection::OnTick() {
     Close(std::move(*broken));
     return;
   }
-  if (side_ == Side::kClient && now - last_sent_ > kPingInterval) SendControl(FrameKind::kPing);
+  if (side_ == Side::kClient && now - last_sent_ > times_.ping_every) SendControl(FrameKind::kPing);
   events_.on_tick(now);
   if (!closed_) ScheduleTick();
 }

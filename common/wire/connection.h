@@ -44,6 +44,13 @@ struct OutFrame {
 /// Which end of a connection this is: the client asks, the server answers.
 enum class Side { kClient, kServer };
 
+/// How long a connection waits for what does not come (DESIGN section 10).
+struct ConnectionTimes {
+  Duration first_frame = kFirstFrameTimeout;  ///< At a server, for the first request.
+  Duration idle = kIdleTimeout;               ///< For anything at all.
+  Duration ping_every = kPingInterval;        ///< A client that has sent nothing for so long pings.
+};
+
 /// Frames over one stream whose handshake is done; the part that client and server share. Lives on
 /// the socket's io_context: every method is called there, every callback comes there. Kept alive by
 /// its own pending operations until it is closed.
@@ -58,10 +65,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
   static constexpr std::chrono::milliseconds kTick{100};
 
-  /// A client keeps an idle connection alive with pings. A server closes one over which the first
-  /// frame has not come in `first_frame`.
-  Connection(std::unique_ptr<WireStream> stream, Side side,
-             Duration first_frame = kFirstFrameTimeout);
+  /// A client keeps an idle connection alive with pings.
+  Connection(std::unique_ptr<WireStream> stream, Side side, ConnectionTimes times = {});
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -132,7 +137,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   asio::steady_timer room_;  // cancelled when the write queue has room again
   Events events_;
   const Side side_;
-  const Duration first_frame_;
+  const ConnectionTimes times_;
   const TimePoint opened_;
   const bool passes_files_;
   bool takes_files_ = false;

@@ -42,6 +42,7 @@ enum class Method : std::uint16_t {
   kPinBlocks = 12,
   kDescribeBlocks = 15,
   kOpenSegment = 16,
+  kNoteReads = 17,
   kCopyBlocks = 22,
   // Answered by nodes and the coordinator.
   kGetRing = 20,

@@ -53,6 +53,7 @@ PeerLink::PeerLink(asio::any_io_executor executor, std::string address,
 Task<Result<RpcReply>> PeerLink::Call(Method method, std::string message, Deadline deadline,
                                       CallHandle* handle) {
   const std::shared_ptr<PeerLink> self = shared_from_this();
+  const TimePoint began = Clock::now();
   EndIfOld();
   if (!connection_) {
     Status connected = co_await EnsureConnected(deadline);
@@ -61,7 +62,8 @@ Task<Result<RpcReply>> PeerLink::Call(Method method, std::string message, Deadli
   Status answerer = CheckAnswerer(method);
   if (!answerer) co_return Fail(answerer.error());
   const std::uint64_t id = next_id_++;
-  auto waiting = std::make_shared<Waiting>(executor_, deadline);
+  const TimePoint since = SilentFrom(began, Clock::now(), options_->client.silence);
+  auto waiting = std::make_shared<Waiting>(executor_, deadline, since);
   waiting_.emplace(id, waiting);
   const Registration registration(*this, id);
   if (handle != nullptr) {

@@ -40,11 +40,11 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
 
  private:
   struct Waiting {
-    explicit Waiting(const asio::any_io_executor& executor, Deadline until)
-        : woken(executor), deadline(until) {}
+    Waiting(const asio::any_io_executor& executor, Deadline until, TimePoint since)
+        : woken(executor), deadline(until), last_heard(since) {}
     asio::steady_timer woken;
     Deadline deadline;
-    TimePoint last_heard = Clock::now();
+    TimePoint last_heard;
     bool done = false;
     Result<RpcReply> reply = Fail(Code::kTimeout, "no answer");
   };

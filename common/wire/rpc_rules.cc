@@ -32,6 +32,7 @@ constexpr auto kRules = std::to_array<RpcRule>({
     {Method::kPinBlocks, "PinBlocks", kMasters, kNode},
     {Method::kDescribeBlocks, "DescribeBlocks", kMasters, kNode, kLooks},
     {Method::kOpenSegment, "OpenSegment", kMounts, kNode, kLooks},
+    {Method::kNoteReads, "NoteReads", kMounts, kNode, kLooks},
     {Method::kGetRing, "GetRing", kReaders, kBoth, kLooks},
     {Method::kRegisterNode, "RegisterNode", kNode, kCoordinator},
     {Method::kHeartbeat, "Heartbeat", kNode, kCoordinator},

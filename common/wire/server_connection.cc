@@ -49,8 +49,9 @@ ServerConnection::ServerConnection(std::shared_ptr<ServerShared> shared, PeerIde
       peer_(std::move(peer)),
       place_(std::move(place)),
       executor_(stream->get_executor()),
-      connection_(std::make_shared<Connection>(std::move(stream), Side::kServer,
-                                               shared_->options.first_frame_timeout)) {}
+      connection_(std::make_shared<Connection>(
+          std::move(stream), Side::kServer,
+          ConnectionTimes{.first_frame = shared_->options.first_frame_timeout})) {}
 
 void ServerConnection::Start() {
   const std::shared_ptr<ServerConnection> self = shared_from_this();

@@ -74,6 +74,7 @@ class LinkCopies {
 
   /// For `.forebay/config`: null, or why not.
   boost::json::value Config() const;
+  std::shared_ptr<const CopyCounts> counts() const { return counts_; }
   /// For `.forebay/stats`.
   boost::json::value Stats() const;
   /// The counts, for the `saved` of a successor.

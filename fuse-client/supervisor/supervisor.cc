@@ -42,7 +42,10 @@ constexpr Duration kStopTime = kDrainTime + kStopGrace + std::chrono::seconds(1)
 /// Between two looks whether the worker is only half alive.
 constexpr Duration kLookEvery = std::chrono::seconds(1);
 
-constexpr std::array<int, 4> kSignals = {SIGCHLD, SIGTERM, SIGINT, SIGHUP};
+/// What a unit names as its RestartKillSignal=: the service ends, and its next start goes on.
+constexpr int kRestSignal = SIGUSR2;
+
+constexpr std::array<int, 5> kSignals = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, kRestSignal};
 
 std::string TextOf(int status) {
   if (WIFEXITED(status)) return fmt::format("ended with code {}", WEXITSTATUS(status));
@@ -77,9 +80,17 @@ Status Supervisor::Open() {
     return Fail(Code::kInternal, "cannot open " + std::string(signals_ ? "/proc/self/exe" : "") +
                                      ": " + std::generic_category().message(errno));
   }
-  Result<RequestSlots> slots = RequestSlots::Create(options_.arenas);
-  if (!slots) return Fail(slots.error());
-  slots_ = std::move(*slots);
+  if (options_.stored != nullptr && options_.stored->inherited()) {
+    slots_ = options_.stored->TakeSlots();
+    kept_ = options_.stored->TakeKept();
+    ever_ready_ = true;
+    gone_at_ = Clock::now();
+  } else {
+    Result<RequestSlots> slots = RequestSlots::Create(options_.arenas);
+    if (!slots) return Fail(slots.error());
+    slots_ = std::move(*slots);
+    if (options_.stored != nullptr) options_.stored->Begin(options_.mountpoint, *slots_);
+  }
   refuser_.emplace(kept_, *slots_);
   if (options_.socket_path.empty()) return {};
   Result<UpgradeSocket> upgrades = UpgradeSocket::Listen(options_.socket_path);
@@ -99,6 +110,7 @@ int Supervisor::Run() {
   }
   StartWorker();
   while (!exit_code_) Wait();
+  if (options_.stored != nullptr && !resting_) options_.stored->Forget();
   return *exit_code_;
 }
 
@@ -132,6 +144,7 @@ void Supervisor::Wait() {
 
 Duration Supervisor::UntilNextTimer() const {
   TimePoint next = worker_ ? next_look_ : TimePoint::max();
+  if (options_.watchdog) next = std::min(next, fed_at_ + *options_.watchdog / 3);
   for (const auto& timer : {restart_at_, terminate_at_, kill_at_}) {
     if (timer) next = std::min(next, *timer);
   }
@@ -143,6 +156,7 @@ Duration Supervisor::UntilNextTimer() const {
 
 void Supervisor::OnTimers() {
   const TimePoint now = Clock::now();
+  FeedWatchdog();
   const auto due = [now](std::optional<TimePoint>& timer) {
     if (!timer || now < *timer) return false;
     timer.reset();
@@ -164,7 +178,9 @@ void Supervisor::OnTimers() {
     upgrade_->prepared_by = TimePoint::max();  // its death is answered
   }
   if (worker_ && now >= next_look_) LookAtLeader();
-  if (ever_ready_ && !stopping_ && !worker_ && !refusing_ && now >= pace_.refuse_from()) {
+  // Who has left its readers to the next start refuses them nothing.
+  const bool waited = ever_ready_ && !worker_ && now >= pace_.refuse_from();
+  if (waited && !stopping_ && !resting_ && !refusing_) {
     refusing_ = true;
     spdlog::error(
         "no process serves {} since {} s: what is read gets EIO until one does",
@@ -184,6 +200,9 @@ void Supervisor::OnSignals() {
       case SIGHUP:
         options_.reopen_log();
         if (worker_) worker_->Kill(SIGHUP);
+        break;
+      case kRestSignal:
+        Rest();
         break;
       case SIGINT:
         if (stopping_) {
@@ -214,10 +233,7 @@ void Supervisor::Stop() {
   stopping_ = true;
   options_.on_stopping();
   restart_at_.reset();
-  if (upgrade_) {
-    if (upgrade_->candidate) upgrade_->candidate->Kill(SIGKILL);
-    EndUpgrade("refused", options_.mountpoint + " is being unmounted");
-  }
+  BreakOffUpgrade();
   if (!worker_) {
     options_.detach();
     exit_code_ = 0;
@@ -225,6 +241,41 @@ void Supervisor::Stop() {
   }
   worker_->channel().Tell(HandoverKind::kStop, "", "");
   kill_at_ = Clock::now() + kStopTime;
+}
+
+// What nobody has mounted yet is not left to anybody, and without a store there is nobody to leave
+// it to.
+void Supervisor::Rest() {
+  if (options_.stored == nullptr) {
+    spdlog::warn(
+        "SIGUSR2 leaves a mount to the next start of a service, and $FDSTORE does not say "
+        "that somebody keeps it meanwhile; {} goes on",
+        options_.mountpoint);
+    return;
+  }
+  if (!ever_ready_) return Stop();
+  if (stopping_ || resting_) return;
+  resting_ = true;
+  options_.on_stopping();
+  restart_at_.reset();
+  BreakOffUpgrade();
+  spdlog::info("{} is left to the next start of this service", options_.mountpoint);
+  if (worker_) return AskToLeave();
+  exit_code_ = 0;
+}
+
+void Supervisor::BreakOffUpgrade() {
+  if (!upgrade_) return;
+  if (upgrade_->candidate) upgrade_->candidate->Kill(SIGKILL);
+  EndUpgrade("refused", options_.mountpoint + " is being stopped");
+}
+
+// A worker feeds it while all its loops turn; one that has not come so far has other bounds.
+void Supervisor::FeedWatchdog() {
+  const TimePoint now = Clock::now();
+  if (!options_.watchdog || now < fed_at_ + *options_.watchdog / 3) return;
+  fed_at_ = now;
+  if (!worker_ || !worker_->ready_at) options_.feed_watchdog();
 }
 
 void Supervisor::StartWorker() {
@@ -275,9 +326,13 @@ void Supervisor::TakeMessages(std::optional<WorkerProcess>& worker) {
 void Supervisor::OnMessage(WorkerProcess& worker, HandoverMessage message) {
   switch (message.kind) {
     case HandoverKind::kKeep:
+      if (options_.stored != nullptr) {
+        options_.stored->Keep(message.key, message.value, message.fd.get());
+      }
       kept_[message.key] = Kept{std::move(message.value), std::move(message.fd)};
       break;
     case HandoverKind::kDrop: {
+      if (options_.stored != nullptr) options_.stored->Drop(message.key);
       auto entry = kept_.lower_bound(message.key);
       while (entry != kept_.end() && entry->first.starts_with(message.key)) {
         entry = kept_.erase(entry);
@@ -321,9 +376,10 @@ void Supervisor::OnReady(WorkerProcess& worker, const std::string& line) {
   if (ever_ready_) {
     spdlog::info("process {} serves {}, {} ms after its predecessor", worker.pid(),
                  options_.mountpoint, Milliseconds(Clock::now() - gone_at_));
-    return;
   }
   ever_ready_ = true;
+  if (announced_) return;
+  announced_ = true;
   const Status told = options_.on_ready(line);
   if (told) return;
   spdlog::error("{}", told.error().message);
@@ -338,7 +394,10 @@ void Supervisor::OnWorkerGone(int status) {
   terminate_at_.reset();
   gone_at_ = Clock::now();
   if (worker.finished) {
+    resting_ = false;
     exit_code_ = worker.finished;
+  } else if (resting_) {
+    exit_code_ = 0;
   } else if (!ever_ready_) {
     OnGoneAtStart(worker, status);
   } else if (stopping_) {
@@ -375,8 +434,10 @@ void Supervisor::OnGoneInService(const WorkerProcess& worker, int status) {
   }
   if (leaving_ || upgrade_) {
     if (!upgrade_) return StartWorker();
-    if (upgrade_->prepared) PromoteCandidate();
-    return;  // else the candidate will be ready soon, or be gone
+    if (upgrade_->prepared) return PromoteCandidate();
+    // The candidate will be ready soon, or be gone. Readers wait as long as for any successor.
+    pace_.Died(gone_at_, worker.ready_at ? gone_at_ - *worker.ready_at : Duration());
+    return;
   }
   last_death_ = TextOf(status);
   const Duration served = worker.ready_at ? gone_at_ - *worker.ready_at : Duration();

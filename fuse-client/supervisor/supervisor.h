@@ -14,6 +14,7 @@
 #include "fuse-client/supervisor/refuser.h"
 #include "fuse-client/supervisor/request_slots.h"
 #include "fuse-client/supervisor/restart_pace.h"
+#include "fuse-client/supervisor/stored_mount.h"
 #include "fuse-client/supervisor/upgrade_socket.h"
 #include "fuse-client/supervisor/worker_process.h"
 
@@ -32,6 +33,13 @@ struct SupervisorOptions {
   std::function<void()> reopen_log;
   /// Takes the mount out of the tree: there is no worker to do it.
   std::function<void()> detach;
+  /// Where what is kept is kept, too, and what an earlier supervisor has left; outlives the
+  /// supervisor. Null = the mount ends with this process.
+  StoredMount* stored = nullptr;
+  /// So often systemd wants to hear of this service. Workers tell it while they serve, and the
+  /// supervisor while none does.
+  std::optional<std::chrono::microseconds> watchdog;
+  std::function<void()> feed_watchdog;
 };
 
 /// What stays of a mount while its workers come and go: it holds every /dev/fuse, the slots with
@@ -42,6 +50,8 @@ struct SupervisorOptions {
 ///     starting: a worker that ends takes this process with it, and its exit code
 ///     serving:  a worker that dies is followed by another, at the pace of RestartPace
 ///     stopping: the worker unmounts and ends; its exit code is the program's
+///     resting:  the service manager restarts the service (SIGUSR2) and has every descriptor; the
+///               worker leaves its mount, and the next supervisor begins in `serving`
 class Supervisor {
  public:
   explicit Supervisor(SupervisorOptions options);
@@ -68,6 +78,9 @@ class Supervisor {
   void OnSignals();
   void Reap();
   void Stop();
+  void Rest();
+  void BreakOffUpgrade();
+  void FeedWatchdog();
 
   void StartWorker();
   void LetServe(WorkerProcess& worker);
@@ -107,7 +120,9 @@ class Supervisor {
   std::size_t refused_ = 0;
 
   bool ever_ready_ = false;
+  bool announced_ = false;
   bool stopping_ = false;
+  bool resting_ = false;
   bool leaving_ = false;
   bool refusing_ = false;
   bool leader_gone_ = false;
@@ -115,6 +130,7 @@ class Supervisor {
   std::optional<TimePoint> terminate_at_;
   std::optional<TimePoint> kill_at_;  // the worker, when it has not done what it was told
   TimePoint next_look_;
+  TimePoint fed_at_;
   std::optional<int> exit_code_;
 };
 

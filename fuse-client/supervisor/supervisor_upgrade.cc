@@ -40,7 +40,7 @@ void Supervisor::BeginUpgrade(HandoverMessage request) {
         "has {}; unmount it and mount it again",
         options_.mountpoint, request.value, request.key, kHandoverFormat));
   }
-  if (!ever_ready_ || stopping_ || upgrade_) {
+  if (!ever_ready_ || stopping_ || resting_ || upgrade_) {
     return refuse(fmt::format(
         "{} is {}; try again later", options_.mountpoint,
         upgrade_ ? "being upgraded already" : (stopping_ ? "being unmounted" : "being mounted")));

@@ -1,7 +1,7 @@
 // An S3 of millions of objects for benchmarks and tests of listings: it answers ListObjectsV2 from
 // a formula and stores nothing. Prints its endpoint; ends at the end of its input.
 // GET /-/lists answers how many LISTs there were, GET /-/pages how many of them for more than a
-// key.
+// key. PUT /-/keys?count=N: from now on every bucket has N objects, those that it had and others.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -29,7 +30,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   const auto known = SyntheticBucket::ShapeOf(shape);
   if (!known) return app.exit(CLI::ValidationError("--shape", "flat, imagenet or deep"));
-  const SyntheticBucket bucket(*known, keys);
+  std::atomic<std::uint64_t> keys_now{keys};
   std::atomic<std::uint64_t> lists{0};
   std::atomic<std::uint64_t> pages{0};
   forebay::fakes::ScriptedS3 s3;
@@ -37,11 +38,12 @@ int main(int argc, char** argv) {
   s3.SetHandler([&](const S3RequestSeen& request) -> std::optional<S3Answer> {
     if (request.bucket == "-") {
       S3Answer count;
+      if (request.key == "keys") keys_now = std::stoull(request.query.at("count"));
       count.body = fmt::format("{}\n", request.key == "pages" ? pages.load() : lists.load());
       return count;
     }
     if (latency_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(latency_ms));
-    std::optional<S3Answer> answer = bucket.Answer(request);
+    std::optional<S3Answer> answer = SyntheticBucket(*known, keys_now).Answer(request);
     if (answer) ++lists;
     const auto asked = request.query.find("max-keys");
     if (answer && (asked == request.query.end() || asked->second != "1")) ++pages;

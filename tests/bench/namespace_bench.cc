@@ -2,6 +2,7 @@
 //   namespace_bench list ENDPOINT BUCKET   a listing of everything, one page after the other
 //   namespace_bench snapshot FILE          opening a snapshot, and finding names in it and, the
 //                                          same names, in RocksDB
+//   namespace_bench walk FILE              every entry of a snapshot, as find meets them
 #include <fmt/format.h>
 #include <rocksdb/db.h>
 #include <rocksdb/sst_file_writer.h>
@@ -174,6 +175,28 @@ int Measure(const std::string& path) {
   return 0;
 }
 
+int Walk(const std::string& path) {
+  const auto opened = Snapshot::Open(path);
+  if (!opened) {
+    fmt::print(stderr, "namespace_bench: {}\n", opened.error().message);
+    return 1;
+  }
+  const Snapshot& snapshot = **opened;
+  std::uint64_t files = 0;
+  std::uint64_t name_bytes = 0;
+  const TimePoint begin = Clock::now();
+  for (std::uint32_t d = 0; d < snapshot.directories(); ++d) {
+    DirectoryCursor cursor = snapshot.ReadDirectory(d);
+    while (cursor.Next()) {
+      name_bytes += cursor.name().size();
+      if (!cursor.row().is_directory()) ++files;
+    }
+  }
+  fmt::print("{{\"files\": {}, \"name_bytes\": {}, \"seconds\": {:.9f}}}\n", files, name_bytes,
+             SecondsSince(begin));
+  return 0;
+}
+
 }  // namespace
 }  // namespace forebay
 
@@ -188,6 +211,9 @@ int main(int argc, char** argv) {
   list->add_option("BUCKET", bucket)->required();
   auto* const snapshot = app.add_subcommand("snapshot", "opening and lookups");
   snapshot->add_option("FILE", file)->required();
+  auto* const walk = app.add_subcommand("walk", "every entry");
+  walk->add_option("FILE", file)->required();
   CLI11_PARSE(app, argc, argv);
+  if (*walk) return forebay::Walk(file);
   return *list ? forebay::List(endpoint, bucket) : forebay::Measure(file);
 }

@@ -13,9 +13,12 @@ import unittest.mock
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "ops"))
 import bench_charts  # noqa: E402
+import bench_cluster  # noqa: E402
 import bench_epochs  # noqa: E402
+import bench_hold  # noqa: E402
 import bench_html  # noqa: E402
 import bench_peers  # noqa: E402
+import bench_preload  # noqa: E402
 import bench_report  # noqa: E402
 from bench_page import check_page  # noqa: E402
 
@@ -24,20 +27,24 @@ NASTY = 'a</td><script>alert(1)</script> & "quoted" \'%s\' ü'
 
 def workload(name="small"):
     """As bench_files.Workload.document has it: two rounds, three subjects."""
-    subjects = [{"key": "native_hot", "title": "native, warm", "cold": False, "peer": "s3fs_warm_allowed", "forebay": False},
-                {"key": "s3fs_warm_allowed", "title": NASTY, "cold": False, "peer": "s3fs_warm_allowed", "forebay": False},
-                {"key": "forebay_new_mount", "title": "forebay", "cold": False, "peer": "s3fs_warm_allowed", "forebay": True}]
+    subjects = [{"key": "native_hot", "title": "native, warm", "cold": False, "peer": "s3fs_warm_allowed", "forebay": False, "mounted": False},
+                {"key": "s3fs_warm_allowed", "title": NASTY, "cold": False, "peer": "s3fs_warm_allowed", "forebay": False,
+                 "mounted": False},
+                {"key": "forebay_new_mount", "title": "forebay", "cold": False, "peer": "s3fs_warm_allowed", "forebay": True, "mounted": True},
+                {"key": "forebay_epoch1", "title": "forebay, epoch 1", "cold": True, "peer": "s3fs_warm_allowed", "forebay": True, "mounted": True}]
     runs = [{"subject": subject["key"], "round": number, "readers": readers, "files": 10, "bytes": 390_000, "errors": 0,
              "seconds": 0.25, "files_per_second": 1000.125 * (place + 1) + number + readers / 7, "gb_per_second": 0.039,
              "cpu_seconds_of_reader": 0.5, "cpu_seconds_of_daemons": 0.25, "cpu_share_of_others": 0.1,
              "fuse_ops_of_walk": {"readdirplus": 2} if subject["forebay"] else {},
              "fuse_ops": {"read": 10} if subject["forebay"] else {}}
             for place, subject in enumerate(subjects) for number in (1, 2) for readers in (1, 8)]
-    visits = [{"subject": subject["key"], "round": number, "reads": 2, "gets": 0, "heads": 0, "get_bytes": 0, "gets_of_nodes": 0}
+    visits = [{"subject": subject["key"], "round": number, "reads": 2, "gets": 10 * subject["cold"], "heads": 0,
+               "get_bytes": 390_000 * subject["cold"], "gets_of_nodes": 10 * subject["cold"]}
               for subject in subjects for number in (1, 2)]
-    return {"name": name, "unit": "files/s" if name == "small" else "GB/s", "reads": 10, "files": 10, "bytes": 390_000, "blocks": 10, "readers": [1, 8], "rounds": 2,
+    return {"name": name, "pil": {"files": 10, "reads": 10} if name == "small" else None, "checksum_seconds_per_byte": 2e-8,
+            "unit": {"small": "files/s", "sparse": "pieces/s"}.get(name, "GB/s"), "reads": 10, "files": 10, "bytes": 390_000, "blocks": 10, "readers": [1, 8], "rounds": 2,
             "skipped": ["rclone is not installed: skipped"], "failed": [NASTY], "subjects": subjects, "runs": runs,
-            "visits": visits, "raw_tcp_gb_per_second": [] if name == "small" else [2.5, 1.25]}
+            "visits": visits, "raw_tcp_gb_per_second": [2.5, 1.25] if name == "shards" else []}
 
 
 def training():
@@ -80,11 +87,11 @@ class PageTest(unittest.TestCase):
         self.assertIn(document["machine"]["kernel"], page)
         charts = list(root.iter("{http://www.w3.org/2000/svg}svg"))
         self.assertEqual(charts[0].attrib["aria-label"], "files/s")
-        # Three subjects with one and with eight readers; the longest bar is the fastest.
+        # Four subjects with one and with eight readers; the longest bar is the fastest.
         bars = list(charts[0].iter("{http://www.w3.org/2000/svg}rect"))
-        self.assertEqual(len(bars), 6)
+        self.assertEqual(len(bars), 8)
         widths = {"".join(bar.itertext()).rpartition(":")[0]: float(bar.attrib["width"]) for bar in bars}
-        self.assertEqual(max(widths, key=widths.get), "forebay, 8 readers")
+        self.assertEqual(max(widths, key=widths.get), "forebay, epoch 1, 8 readers")
         rates = [row["files_per_second"] for row in document["workloads"][0]["medians"]]
         self.assertAlmostEqual(min(widths.values()) / max(widths.values()), min(rates) / max(rates), places=2)
         self.assertEqual(len({bar.attrib["fill"] for bar in bars}), 6)
@@ -138,10 +145,70 @@ class PageTest(unittest.TestCase):
             self.assertIn("run.json", result.stderr)
 
     def test_words_that_do_not_go_together_are_refused(self):
-        for words in (["report"], ["report", "x.json"], ["small", "x.json"], ["small", "--without", "fuse"]):
+        for words in (["report"], ["report", "x.json"], ["small", "x.json"],
+                      # One layer of each part: a start of the program takes a second.
+                      *([what, "--without", layer] for what, layer in {what: layer for what, layer in bench_cluster.MEANINGLESS
+                                                                       if what != "report"}.items())):
             result = subprocess.run([REPOSITORY / "ops" / "bench", *words], capture_output=True, text=True, timeout=60,
                                     check=False)
             self.assertEqual(result.returncode, 2, words)
+            if len(words) == 3:
+                self.assertEqual(result.stderr, f"ops/bench: {words[0]} --without {words[2]} means nothing: "
+                                 f"{bench_cluster.MEANINGLESS[words[0], words[2]]}\n")
+
+
+class FiguresTest(unittest.TestCase):
+    def lines(self, *workloads):
+        document = bench_report.document(list(workloads), None, [], pathlib.Path("/tmp"))
+        return document["to_hold"]
+
+    def test_each_figure_says_what_was_wanted_and_measured_and_its_share(self):
+        lines = self.lines(workload(), workload("shards"), workload("sparse"))
+        self.assertEqual({line["figure"] for line in lines}, {None, 1, 2, 3, 4, 5, 6, 7, 11})
+        found = {(line["workload"], line["what"]): line for line in lines}
+        against = found["small", "files/s of forebay new mount against native hot, 8 readers"]
+        self.assertEqual((against["figure"], against["wanted"], against["measured"]), (1, ">= 0.17x", "2.99x"))
+        self.assertAlmostEqual(against["share"], 3.0 / 0.17, delta=0.1)
+        # 2 us of 39 KB twice, of 0.75 s for 390 KB: twice 0.0078 of 0.75.
+        checksums = found["small", "checksums, of the CPU time of forebay new mount, 8 readers"]
+        self.assertEqual((checksums["figure"], checksums["measured"], checksums["holds"]), (11, "2.1%", True))
+        self.assertAlmostEqual(checksums["share"], 0.03 / (2 * 0.0078 / 0.75))
+        missing = found["small", "files/s of forebay new mount against geesefs warm dropped, 8 readers"]
+        self.assertEqual((missing["measured"], missing["holds"], missing["share"]), ("not measured", None, None))
+        said = []
+        bench_hold.print_lines(lines, said.append)
+        self.assertTrue(any("figure 1: wanted >= 0.17x, measured 2.99x, share 17.6" in text for text in said), said)
+
+    def test_one_message_too_many_does_not_hold(self):
+        def clean():
+            return {**workload(), "failed": []}
+
+        self.assertTrue(bench_hold.counts_hold(self.lines(clean())))
+        for change in ({"read": 11}, {"read": 10, "lookup": 1}):
+            broken = clean()
+            next(run for run in broken["runs"] if run["fuse_ops"])["fuse_ops"] = change
+            self.assertFalse(bench_hold.counts_hold(self.lines(broken)), change)
+        broken = clean()
+        broken["pil"]["reads"] = 11
+        self.assertFalse(bench_hold.counts_hold(self.lines(broken)))
+
+    def test_what_is_less_than_wanted_has_a_share_below_one(self):
+        for judge, measured, bound, holds, share in ((bench_hold.at_least, 0.5, 1.0, False, 0.5), (bench_hold.at_most, 0.5, 1.0, True, 2.0),
+                                                     (bench_hold.at_most, 4.0, 1.0, False, 0.25), (bench_hold.at_most, 0.0, 0.0, True, 1.0),
+                                                     (bench_hold.at_most, 2.0, 0.0, False, 0.0)):
+            line = judge("w", "what", measured, bound)
+            self.assertEqual((line["holds"], line["share"]), (holds, share), line)
+
+    def test_the_slower_of_disk_and_s3_is_the_limit_of_a_preload(self):
+        figures = {"blocks": 4, "gets": [4, 4], "rates": {"disk": [400.0, 400.0], "s3": [200.0, 200.0], "preload": [180.0, 190.0]}}
+        self.assertEqual(bench_preload.limit(figures), "s3")
+        lines = {line["what"]: line["holds"] for line in bench_preload.to_hold(figures)}
+        self.assertEqual(list(lines.values()), [True, False, True])
+        self.assertEqual(list(lines)[2], "bytes/s against what S3 gives, which is less than the disk's rate")
+        figures["rates"]["disk"] = [100.0, 100.0]
+        self.assertEqual([line["holds"] for line in bench_preload.to_hold(figures)], [True, True])
+        figures["gets"][1] = 5
+        self.assertFalse(bench_hold.counts_hold(bench_preload.to_hold(figures)))
 
 
 class PeersTest(unittest.TestCase):

@@ -9,16 +9,16 @@ import urllib.error
 import urllib.request
 
 from e2e import eventually, main
-from verified_load import VerifiedTest, state_of
+from leaders import Leaders
+from mount_state import state_of
+from verified_load import VerifiedTest, fault_made
 
 FILES = 600  # of one block each
-TAKEOVER_SECONDS = 5
-SLACK = 6  # times as long on a machine that does other things, too
 ADMIN_SECONDS = 5
 NAMES = ("c1", "c2", "c3")
 
 
-class Coordinators(VerifiedTest):
+class Coordinators(Leaders, VerifiedTest):
     FILES = FILES
     NODES = ("n1", "n2")
 
@@ -32,25 +32,9 @@ class Coordinators(VerifiedTest):
 
     def start(self, nodes=None, cache=None, node_options=()):
         self.cluster.start_etcd()
-        for name in NAMES:
-            self.cluster.start_standby(name)
+        self.cluster.start_standbys(NAMES)
         self.leader()
-        for name in nodes or self.NODES:
-            self.cluster.start_node(name, cache or self.CACHE, *node_options)
-
-    def is_leader(self, name):
-        daemon = self.cluster.coordinators[name]
-        if not daemon.running() or state_of(daemon.pid) == "T":
-            return False
-        return daemon.metrics().get(("forebay_coordinator_is_leader", "")) == 1  # between two roles it has none
-
-    def leaders(self):
-        return [name for name in NAMES if name in self.cluster.coordinators and self.is_leader(name)]
-
-    def leader(self, other_than=None, seconds=60):
-        found = eventually(lambda: [name for name in self.leaders() if name != other_than], "somebody leads", seconds)
-        self.assertEqual(len(found), 1)
-        return found[0]
+        self.cluster.start_nodes(nodes or self.NODES, cache or self.CACHE, *node_options)
 
     def readyz(self, name):
         try:
@@ -67,22 +51,6 @@ class Coordinators(VerifiedTest):
         if change:
             self.cluster.cli("quota", "data", change)
         return self.cluster.json("links")["links"][0]["quota_bytes"]
-
-    def copied(self, name, generations=1):
-        """The standby's file of the only link's generation, once it is there."""
-        files = lambda: list((self.folder / name / "snapshots").glob(f"*/{generations}.fbs"))  # noqa: E731
-        return eventually(files, f"{name} has copied generation {generations}")
-
-    def admin_answers_after(self, begun, what):
-        """Repeats a verb until it succeeds; prints the time since `begun`."""
-        while True:
-            result = self.cluster.cli("links", check=False)
-            took = time.monotonic() - begun
-            if result.returncode == 0:
-                break
-            self.assertLess(took, TAKEOVER_SECONDS * SLACK, result.stderr)
-        print(f"\n    {what}: administrators are answered again after {took:.2f} s", file=sys.stderr)
-        self.assertIn("data", result.stdout)
 
     def test_one_leads_and_every_address_leads_to_it(self):
         self.start()
@@ -151,7 +119,7 @@ class Coordinators(VerifiedTest):
         daemon.kill(signal.SIGSTOP)
         self.addCleanup(daemon.kill, signal.SIGCONT)
         begun = time.monotonic()
-        eventually(lambda: state_of(daemon.pid) == "T", "the leader is stopped")
+        fault_made(lambda: state_of(daemon.pid) == "T", "the leader is stopped")
         self.admin_answers_after(begun, "leader paused")
         new = self.leader(other_than=old)
         quota = self.quota("100MB")
@@ -208,7 +176,9 @@ class Coordinators(VerifiedTest):
         self.assertIn("empty --etcd-prefix", refused.stderr)
         load = self.load(mount)
         for name in NAMES:
-            self.cluster.coordinators[name].stop()
+            self.cluster.coordinators[name].begin_stop()
+        for name in NAMES:
+            self.cluster.coordinators[name].end_stop()
         self.cluster.etcd.kill()
         shutil.rmtree(self.folder / "etcd")
         self.cluster.etcd.start()

@@ -7,6 +7,7 @@ import os
 import random
 
 from e2e import BLOCK, E2eTest, blocks_of, drop_page_cache, eventually, main
+from bench_subjects import read_like_pil  # noqa: E402, I001  (e2e has put ops/ on the path)
 
 FILES, CLASSES = 600, 20
 # The kernel may drop a name or a page that it needs again: a few, where memory is short.
@@ -22,17 +23,6 @@ def read_whole(path):
     """As a loader does that wants the bytes of a file."""
     with open(path, "rb") as file:
         return file.read()
-
-
-def read_like_pil(path):
-    """As PIL's Image.open and load do: the first bytes say which format it is, then all from the front in pieces of 64 KiB."""
-    with open(path, "rb") as file:
-        file.read(16)
-        file.seek(0)
-        parts = []
-        while part := file.read(65_536):
-            parts.append(part)
-    return b"".join(parts)
 
 
 class Counts(E2eTest):

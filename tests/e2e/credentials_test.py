@@ -6,18 +6,10 @@ import json
 import os
 import threading
 
-import boto3
-
 from e2e import E2eTest, eventually, main, read_all
+from s3_rights import Rights
 
-ROLE = "trainer"
-EVERYTHING = {"Version": "2012-10-17", "Statement": [
-    {"Effect": "Allow", "Action": ["s3:*"], "Resource": ["arn:aws:s3:::*"]}]}
-
-
-def policy(document):
-    """Without blanks: boto sends them as '+', which RGW takes for itself."""
-    return json.dumps(document, separators=(",", ":"))
+EVERYTHING = {"Effect": "Allow", "Action": ["s3:*"], "Resource": ["arn:aws:s3:::*"]}
 
 
 class ContainerEndpoint:
@@ -59,13 +51,8 @@ class Credentials(E2eTest):
         super().setUpClass()
         cls.keys = {"aws_access_key_id": cls.rgw.env["AWS_ACCESS_KEY_ID"],
                     "aws_secret_access_key": cls.rgw.env["AWS_SECRET_ACCESS_KEY"]}
-        place = {"endpoint_url": cls.rgw.env["AWS_ENDPOINT_URL"], "region_name": "us-east-1", **cls.keys}
-        cls.sts = boto3.client("sts", **place)
-        iam = boto3.client("iam", **place)
-        trust = {"Version": "2012-10-17", "Statement": [
-            {"Effect": "Allow", "Principal": {"AWS": ["arn:aws:iam:::user/forebay"]}, "Action": ["sts:AssumeRole"]}]}
-        cls.role = iam.create_role(RoleName=ROLE, AssumeRolePolicyDocument=policy(trust))["Role"]["Arn"]
-        iam.put_role_policy(RoleName=ROLE, PolicyName="p", PolicyDocument=policy(EVERYTHING))
+        cls.rights = Rights(cls.rgw.env)
+        cls.role = cls.rights.role(EVERYTHING)
 
     def servers_have(self, **environment):
         """The coordinator and the nodes have this and the endpoint, and no keys in their environment."""
@@ -82,7 +69,7 @@ class Credentials(E2eTest):
 
     def session(self):
         """Keys of the role, as STS hands them out."""
-        answer = self.sts.assume_role(RoleArn=self.role, RoleSessionName="e2e", DurationSeconds=900)["Credentials"]
+        answer = self.rights.session(self.role)
         return {"AccessKeyId": answer["AccessKeyId"], "SecretAccessKey": answer["SecretAccessKey"],
                 "Token": answer["SessionToken"], "Expiration": answer["Expiration"].strftime("%Y-%m-%dT%H:%M:%SZ")}
 

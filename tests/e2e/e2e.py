@@ -1,6 +1,7 @@
 """What the end-to-end tests share: a real S3 (Ceph RGW), real processes, a real mount, everything below one folder that
 is gone afterwards. FOREBAY_BIN names the folder of the programs."""
 
+import concurrent.futures
 import contextlib
 import ctypes
 import errno
@@ -135,15 +136,16 @@ class E2eTest(unittest.TestCase):
 
     def start(self, nodes=None, cache=None, node_options=()):
         self.cluster.start_coordinator()
-        for name in nodes or self.NODES:
-            self.cluster.start_node(name, cache or self.CACHE, *node_options)
+        self.cluster.start_nodes(nodes or self.NODES, cache or self.CACHE, *node_options)
 
     def put(self, objects, prefix=""):
         """Makes the bucket and puts {key: bytes}."""
         with contextlib.suppress(self.s3.exceptions.BucketAlreadyOwnedByYou):
             self.s3.create_bucket(Bucket=self.bucket)
-        for key, body in objects.items():
-            self.s3.put_object(Bucket=self.bucket, Key=prefix + key, Body=body)
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            for done in [pool.submit(self.s3.put_object, Bucket=self.bucket, Key=prefix + key, Body=body)
+                         for key, body in objects.items()]:
+                done.result()
 
     def gets(self):
         return self.rgw.gets(self.bucket)
@@ -166,10 +168,22 @@ class E2eTest(unittest.TestCase):
         self.assertEqual((result.returncode, result.stdout[:2000]), (0, ""), result.stderr[:2000])
 
 
+class _TimedResult(unittest.TextTestResult):
+    """Says of each test how long it took, with its cluster's beginning and end."""
+
+    def startTest(self, test):
+        super().startTest(test)
+        self._begin = time.monotonic()
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        self.stream.writeln(f"    {test.id().split('.')[-1]}: {time.monotonic() - self._begin:.1f} s")
+
+
 def main():
     if not (PROGRAMS / "forebay-node").exists():
         sys.exit("set FOREBAY_BIN to the folder of the programs (build/release/bin)")
-    unittest.main(verbosity=2)
+    unittest.main(testRunner=unittest.TextTestRunner(verbosity=2, resultclass=_TimedResult))
 
 
 __all__ = ["BLOCK", "Cluster", "ClusterError", "Daemon", "E2eTest", "PROGRAMS", "blocks_of", "drop_page_cache", "eventually",

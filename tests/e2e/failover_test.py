@@ -8,29 +8,36 @@ import sys
 import time
 
 from e2e import eventually, main
-from verified_load import FILES, VerifiedTest, state_of
+from mount_state import state_of
+from verified_load import FILES, VerifiedTest, fault_made
 
 SHARE = 1 / 3 + 0.02  # of the blocks may be fetched again when one of three nodes is lost
 
 
 class Failover(VerifiedTest):
-    def begin(self):
-        self.start()
+    def begin(self, nodes=None, *mount_options):
+        self.start(nodes)
         self.link()
-        return self.cluster.mount("data", "m1")
+        return self.cluster.mount("data", "m1", *mount_options)
+
+    def begin_elsewhere(self, nodes=None):
+        """The nodes are as on other machines: a mount beside them reads on out of their files, whoever owns the blocks by
+        now and whether their node lives (local_test.py)."""
+        return self.begin(nodes, "--local-reads", "socket")
 
     def warm(self, mount):
         """One epoch: every block is in a cache, fetched once."""
         self.finish(self.load(mount, passes=1, readers=1), "cold epoch", rate=0)
         self.assertEqual(self.fetched(), FILES)
-        stored = lambda: sum(node["blocks"] for node in self.cluster.json("stats")["nodes"]) == FILES  # noqa: E731
+        # More where a node was so slow that others took copies.
+        stored = lambda: sum(node["blocks"] for node in self.cluster.json("stats")["nodes"]) >= FILES  # noqa: E731
         eventually(stored, "every block is stored")
 
     def switches(self, mount):
         return json.loads((mount / ".forebay" / "stats").read_text())["owner_switches"]
 
     def wait_for_switch(self, mount, before):
-        eventually(lambda: self.switches(mount) > before, "no read went to another owner: the fault did not happen")
+        fault_made(lambda: self.switches(mount) > before, "a read goes to another owner")
 
     def node(self, name):
         return next(node for node in self.cluster.json("stats")["nodes"] if node["id"] == name)
@@ -46,7 +53,7 @@ class Failover(VerifiedTest):
         self.assertLessEqual(again, FILES * SHARE)
 
     def test_a_killed_node_is_replaced_at_once_and_useful_on_return(self):
-        mount = self.begin()
+        mount = self.begin_elsewhere()
         self.warm(mount)
         load = self.load(mount)
         pid, switches, fetched = self.cluster.nodes["n2"].pid, self.switches(mount), self.fetched()
@@ -72,10 +79,10 @@ class Failover(VerifiedTest):
         node, switches, fetched = self.cluster.nodes["n1"], self.switches(mount), self.fetched()
         node.kill(signal.SIGSTOP)
         self.addCleanup(node.kill, signal.SIGCONT)
-        eventually(lambda: state_of(node.pid) == "T", "the node is stopped")
+        fault_made(lambda: state_of(node.pid) == "T", "the node is stopped")
         self.wait_for_switch(mount, switches)
         eventually(lambda: self.node("n1")["state"] == "suspect", "the coordinator suspects it")
-        self.assertEqual(state_of(node.pid), "T", "it was stopped all the while")
+        self.void_unless(state_of(node.pid) == "T", "the node was not stopped all the while: the fault did not happen")
         node.kill(signal.SIGCONT)
         eventually(lambda: self.node("n1")["state"] == "up", "the node is back")
         self.serves_hits("n1")
@@ -83,7 +90,7 @@ class Failover(VerifiedTest):
         self.assert_refetched_little(fetched)
 
     def test_a_node_killed_in_a_cold_epoch_costs_little(self):
-        mount = self.begin()
+        mount = self.begin_elsewhere()
         load = self.load(mount, passes=1, readers=1)
         eventually(lambda: self.fetched() > FILES // 3, "the epoch is under way")
         pid, switches = self.cluster.nodes["n3"].pid, self.switches(mount)
@@ -101,7 +108,7 @@ class Failover(VerifiedTest):
         self.assertLessEqual(self.fetched() - fetched, FILES * 0.02)
 
     def test_a_node_that_is_restarted_in_order_fails_nobody(self):
-        mount = self.begin()
+        mount = self.begin_elsewhere()
         self.warm(mount)
         load = self.load(mount)
         fetched, switches = self.fetched(), self.switches(mount)
@@ -115,9 +122,7 @@ class Failover(VerifiedTest):
         self.assert_refetched_little(fetched)
 
     def test_a_node_that_joins_takes_its_blocks_from_their_former_owners(self):
-        self.start(nodes=("n1", "n2"))
-        self.link()
-        mount = self.cluster.mount("data", "m1")
+        mount = self.begin_elsewhere(("n1", "n2"))
         self.warm(mount)
         load = self.load(mount)
         fetched = self.fetched()

@@ -13,7 +13,7 @@ import threading
 import time
 
 from e2e import E2eTest, drop_page_cache, eventually, main
-from supervisor_test import worker_of
+from mount_state import worker_of
 
 MIB = 1 << 20
 LIMIT = 16 * MIB

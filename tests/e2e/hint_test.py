@@ -9,7 +9,7 @@ import signal
 import socket
 
 from e2e import E2eTest, drop_page_cache, eventually, main, read_all
-from supervisor_test import worker_of
+from mount_state import worker_of
 
 FILES = 1500
 AHEAD = 1024  # OrderRunner::kFilesAhead
@@ -106,7 +106,9 @@ class Hint(E2eTest):
                 eventually(self.hinted(mount, len(self.order)), "all are asked for")
                 eventually(lambda before=gets: self.gets()["gets"] - before == 3 * len(self.order), "each block is fetched")
                 stats = self.stats(mount)
-                self.assertEqual((stats["hinted"]["fetched"], stats["prefetches"]), (len(self.order), 3 * len(self.order)))
+                self.assertEqual(stats["hinted"]["fetched"], len(self.order))
+                # A node that is busy is asked once more.
+                self.assertGreaterEqual(stats["prefetches"], 3 * len(self.order))
                 self.read(mount, self.order)
                 self.assertEqual(self.gets()["gets"] - gets, 3 * len(self.order), "each block is fetched once")
 

@@ -203,13 +203,13 @@ class Jobs(E2eTest):
         mount = self.cluster.mount("data", "m1")
         reader = self.reader(4711)
         reader.read([mount / name for name in sorted(files)])
-        eventually(lambda: self.jobs().get("4711", {}).get("epoch") == 1, "the job")
-        stalled = self.jobs()["4711"]["stall_seconds"]
+        before = eventually(lambda: (row := self.jobs().get("4711")) and row["reads"] == 30 and row, "the job")
+        self.assertEqual(before["epoch"], 1)
         self.cluster.coordinator.kill()
         self.cluster.start_coordinator()
         row = eventually(lambda: (row := self.jobs().get("4711")) and row["mounts"] == 1 and row["reads"] == 30 and row,
                          "the same job")
-        self.assertEqual((row["epoch"], row["stall_seconds"]), (1, stalled))
+        self.assertEqual((row["epoch"], row["stall_seconds"]), (1, before["stall_seconds"]))
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 """Listings travel through the nodes and as differences: what the coordinator sends does not grow with the number of mounts."""
 
 import os
-import pathlib
 
 from e2e import E2eTest, eventually, main
+from mount_state import names_in
 
 OBJECTS = 1_100
 MOUNTS = ("m1", "m2", "m3", "m4")
@@ -29,11 +29,8 @@ class Listings(E2eTest):
     def fetches(self, how):
         return sum(self.value(self.cluster.mounts[name], "forebay_snapshot_fetches_total", f'how="{how}"') for name in MOUNTS)
 
-    def names_in(self, mount):
-        return sorted(str(path.relative_to(mount)) for path in pathlib.Path(mount).rglob("*") if path.is_file())
-
     def shows(self, mounts, names):
-        eventually(lambda: all(self.names_in(mount) == sorted(names) for mount in mounts), "every mount shows the listing")
+        eventually(lambda: all(names_in(mount) == sorted(names) for mount in mounts), "every mount shows the listing")
 
     def test_the_coordinator_sends_it_once_and_then_what_has_changed(self):
         self.link()

@@ -8,7 +8,7 @@ import random
 import signal
 
 from e2e import BLOCK, E2eTest, eventually, main
-from supervisor_test import worker_of
+from mount_state import worker_of
 
 SIZE = 3 * BLOCK + 12345
 FILES = 4
@@ -102,6 +102,11 @@ class LocalCopy(E2eTest):
         stats = self.stats()["local_copies"]
         self.assertEqual((stats["folder"]["copies"], stats["folder"]["bytes"]), (len(files), sum(files.values())))
         self.assertEqual((stats["open_now"], stats["damaged"], stats["files_failed"]), (0, 0, 0))
+        metrics = self.metrics(self.cluster.mounts["m"])
+        self.assertEqual(metrics["forebay_local_copy_opens_total", ""], stats["opens"])
+        self.assertEqual(metrics["forebay_local_copies_total", 'result="made"'], len(files))
+        self.assertEqual(metrics["forebay_local_copies_total", 'result="damaged"'], 0)
+        self.assertEqual(metrics["forebay_local_copy_bytes_total", ""], sum(files.values()))
         self.assertEqual((self.mount / ".forebay/errors").read_text(), "")
         # What programs do to a file.
         before = self.stats()["reads"]

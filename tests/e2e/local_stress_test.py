@@ -22,7 +22,8 @@ class LocalStress(E2eTest):
     CACHE = "64MiB"
 
     def placed(self):
-        return json.loads((self.mount / ".forebay/stats").read_text())["placed_reads"]["read"]
+        placed = json.loads((self.mount / ".forebay/stats").read_text())["placed_reads"]
+        return placed["read"] + placed["remembered"]
 
     def segments(self, name):
         return sorted((self.cluster.folder / name).rglob("*.seg"))

@@ -6,10 +6,7 @@ import os
 import pathlib
 
 from e2e import E2eTest, eventually, main
-
-
-def names_in(mount):
-    return sorted(str(path.relative_to(mount)) for path in pathlib.Path(mount).rglob("*") if path.is_file())
+from mount_state import names_in
 
 
 class Manifest(E2eTest):

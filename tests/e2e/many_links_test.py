@@ -6,8 +6,7 @@ import pathlib
 import re
 
 from e2e import E2eTest, eventually, main
-from manifest_test import names_in
-from supervisor_test import worker_of
+from mount_state import names_in, worker_of
 
 LINKS, FILES = 20, 12
 # A link costs the process that serves it a session with the kernel and a mapped listing: half a MiB was measured.

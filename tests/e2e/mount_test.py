@@ -13,17 +13,7 @@ import subprocess
 import unittest
 
 from e2e import PROGRAMS, E2eTest, eventually, is_dead, main
-
-
-def mounts_below(folder):
-    """{mount point: [source, type]}, from the kernel's table."""
-    mounts = {}
-    with open("/proc/self/mountinfo", encoding="utf-8") as table:
-        for line in table:
-            place, rest = line.split()[4], line.split(" - ")[1].split()
-            if place == str(folder) or place.startswith(f"{folder}/"):
-                mounts[place] = rest[1::-1]
-    return mounts
+from mount_state import mounts_below
 
 
 def in_namespaces(*commands, env):

@@ -54,6 +54,7 @@ class Packages(unittest.TestCase):
         pages = {path.name for path in map(pathlib.Path, server | client) if "/man/" in str(path)}
         self.assertEqual(pages, {path.name for path in (BUILD / "share/man").rglob("*") if path.is_file()})
         self.assertIn("/usr/sbin/mount.forebay", client)
+        self.assertIn("/usr/lib/systemd/system/forebay-mount@.service", client)
         self.assertIn("/usr/share/bash-completion/completions/forebay", server)
 
     def test_they_name_the_libraries_that_they_need(self):
@@ -71,6 +72,39 @@ class Packages(unittest.TestCase):
             run("sh", "-n", control / script)
         credentials = self.roots["forebay"] / "etc/forebay/aws-credentials"
         self.assertEqual(credentials.stat().st_mode & 0o777, 0o600)
+
+    def scripts_of(self, package):
+        control = self.folder / f"control.{package}"
+        run("dpkg-deb", "-e", self.packages[package], control)
+        return control
+
+    def said_by(self, script, *arguments):
+        """The calls of a script on a machine that systemd runs; `links` are units that are enabled."""
+        tools, said = self.folder / "client-tools", self.folder / "client-said"
+        tools.mkdir(exist_ok=True)
+        said.write_text("")
+        for tool in ("rm", "rmdir", "systemctl"):
+            (tools / tool).write_text(f'#!/bin/sh\necho {tool} "$@" >> {said}\n')
+            (tools / tool).chmod(0o755)
+        text = script.read_text().replace("/run/systemd/system", str(tools)).replace("/etc/systemd/system", str(self.folder))
+        run("/bin/sh", "-c", text, script.name, *arguments, env={"PATH": str(tools)})
+        return said.read_text().splitlines()
+
+    def test_an_upgrade_goes_on_with_mounts_and_a_removal_ends_them(self):
+        scripts = self.scripts_of("forebay-client")
+        for script in ("postinst", "prerm", "postrm"):
+            self.assertEqual((scripts / script).stat().st_mode & 0o777, 0o755)
+        restart = "systemctl --no-block try-restart forebay-mount@*.service"
+        self.assertIn(restart, self.said_by(scripts / "postinst", "configure", "0.1"))
+        self.assertEqual(self.said_by(scripts / "postinst", "configure", ""), ["systemctl daemon-reload"])
+        wants = self.folder / "multi-user.target.wants"
+        wants.mkdir()
+        (wants / "forebay-mount@imagenet.service").symlink_to("/usr/lib/systemd/system/forebay-mount@.service")
+        self.assertEqual(self.said_by(scripts / "prerm", "remove"),
+                         ["systemctl stop forebay-mount@*.service", "systemctl disable forebay-mount@imagenet.service"])
+        self.assertEqual(self.said_by(scripts / "prerm", "upgrade", "0.2"), [])
+        self.assertEqual(self.said_by(scripts / "postrm", "remove"), ["systemctl daemon-reload"])
+        self.assertIn("rm -rf /var/lib/forebay/mount /etc/forebay/mounts", self.said_by(scripts / "postrm", "purge"))
 
     def test_a_purge_takes_the_key_of_the_authority_and_a_removal_does_not(self):
         control, tools, said = self.folder / "purged", self.folder / "tools", self.folder / "said"
@@ -97,6 +131,13 @@ class Packages(unittest.TestCase):
         root = self.roots["forebay"]
         units = sorted((root / "usr/lib/systemd/system").glob("*.service"))
         self.assertEqual([unit.name for unit in units], ["forebay-coordinator.service", "forebay-node.service"])
+        # A file system view of its own would hide the mount from the machine.
+        mounting = (self.roots["forebay-client"] / "usr/lib/systemd/system/forebay-mount@.service").read_text()
+        for word in ("ProtectSystem", "ProtectHome", "PrivateTmp", "PrivateDevices", "PrivateMounts", "ReadWritePaths"):
+            self.assertNotRegex(mounting, rf"(?m)^{word}=")
+        for line in ("Type=notify", "NoNewPrivileges=yes", "FileDescriptorStoreMax=4096", "Environment=FDSTORE=4096",
+                     "RestartKillSignal=SIGUSR2", "DeviceAllow=/dev/fuse rw", "KillMode=mixed"):
+            self.assertIn(line + "\n", mounting)
         for unit in units:
             text = unit.read_text()
             self.assertTrue((root / re.search(r"^ExecStart=/(\S+)", text, re.M)[1]).exists())

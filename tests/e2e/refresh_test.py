@@ -5,10 +5,7 @@ import os
 import pathlib
 
 from e2e import E2eTest, drop_page_cache, eventually, held_in_page_cache, main, read_all
-
-
-def names_in(mount):
-    return sorted(str(path.relative_to(mount)) for path in pathlib.Path(mount).rglob("*") if path.is_file())
+from mount_state import names_in
 
 
 class Refresh(E2eTest):

@@ -8,8 +8,7 @@ import signal
 import subprocess
 
 from e2e import PROGRAMS, E2eTest, blocks_of, eventually, main, tree_of
-from manifest_test import names_in
-from supervisor_test import worker_of
+from mount_state import names_in, worker_of
 
 FILES = 40
 

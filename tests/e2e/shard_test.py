@@ -9,8 +9,7 @@ import signal
 import subprocess
 
 from e2e import PROGRAMS, E2eTest, eventually, main
-from manifest_test import names_in
-from supervisor_test import worker_of
+from mount_state import names_in, worker_of
 
 OBJECTS = 203
 

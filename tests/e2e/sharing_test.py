@@ -19,7 +19,8 @@ class Sharing(VerifiedTest):
 
     def placed(self, name):
         """Reads that the mount made out of a node's own files."""
-        return json.loads((self.cluster.folder / name / ".forebay/stats").read_text())["placed_reads"]["read"]
+        placed = json.loads((self.cluster.folder / name / ".forebay/stats").read_text())["placed_reads"]
+        return placed["read"] + placed["remembered"]
 
     def blocks(self):
         return sum(node["blocks"] for node in self.cluster.json("nodes")["nodes"])

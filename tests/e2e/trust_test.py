@@ -193,6 +193,14 @@ class Trust(E2eTest):
             eventually(lambda: step(word), word, 60)  # pylint: disable=cell-var-from-loop
         new = (self.folder / "trust" / "ca.pem").read_text()
         self.assertNotIn(old, new)
+        # Nobody asked the coordinator, and its audit has it all the same.
+        words = ["init cluster=", "init rotate-ca=begun", "init rotate-ca=switched", "init rotate-ca=ended"]
+        log = self.cluster.coordinator.log
+        eventually(lambda: all(word in log.read_text() for word in words), "the audit has each step", 30)
+        lines = [line for line in log.read_text().splitlines() if "audit: admin" in line and ": init " in line]
+        self.assertEqual(len(lines), len(words), lines)
+        for line, word in zip(lines, words, strict=True):
+            self.assertRegex(line, rf"audit: admin '.*' on the coordinator's machine, .* UTC \(forebay .*\): {word}.*: done$")
         eventually(lambda: (self.folder / "n1.trust" / "ca.pem").read_text() == new, "the node believes it alone", 20)
         self.assertTrue(self.reads(mount, files))
         self.start_node("n2", self.token("node")[0])

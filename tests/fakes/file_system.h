@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace forebay::fakes {
@@ -27,6 +30,16 @@ inline bool KnowsNoWait(const std::string& folder) {
   ::close(fd);
   ::unlink(path.c_str());
   return knows;
+}
+
+/// How many of the file's pages are in the page cache, those that are on their way included;
+/// nothing where the kernel does not say (cachestat(2), Linux 6.5).
+inline std::optional<std::uint64_t> PagesInMemory(int fd) {
+  constexpr long kCachestat = 451;
+  const std::array<std::uint64_t, 2> all{};
+  std::array<std::uint64_t, 5> found{};
+  if (::syscall(kCachestat, fd, all.data(), found.data(), 0) != 0) return std::nullopt;
+  return found[0];
 }
 
 /// Its files have no other place than the page cache.

@@ -101,6 +101,14 @@ Task<Result<Scrubbed>> MemoryBlockStore::Scrub(std::size_t /*disk*/, std::uint64
 
 Task<Status> MemoryBlockStore::Tend(std::size_t /*disk*/, TimePoint /*now*/) { co_return Status(); }
 
+Task<Status> MemoryBlockStore::Resize(std::size_t /*disk*/, std::uint64_t /*capacity_bytes*/) {
+  co_return Status();
+}
+
+Task<Result<Evicted>> MemoryBlockStore::Shrink(std::size_t /*disk*/, std::size_t /*blocks*/) {
+  co_return Evicted();
+}
+
 bool MemoryBlockStore::Contains(const BlockId& block) const {
   const std::scoped_lock lock(mutex_);
   return blocks_.contains(block);

@@ -32,6 +32,7 @@ class MemoryBlockStore final : public BlockStore {
   Task<Result<Cells>> Read(BlockId block, BlockRange range) override;
   /// It has no files.
   std::optional<CellPlace> Place(const BlockId&, BlockRange) override { return {}; }
+  bool Use(const BlockId&, std::uint64_t) override { return false; }
   std::optional<SegmentHandle> FileOf(const BlockId&) override { return {}; }
   Task<Status> Admit(Uuid link, BlockId block, Slice data, std::vector<std::uint64_t> checksums,
                      std::string path, Room room) override;
@@ -40,6 +41,8 @@ class MemoryBlockStore final : public BlockStore {
   /// It has no disk to look after.
   Task<Result<Scrubbed>> Scrub(std::size_t disk, std::uint64_t bytes) override;
   Task<Status> Tend(std::size_t disk, TimePoint now) override;
+  Task<Status> Resize(std::size_t disk, std::uint64_t capacity_bytes) override;
+  Task<Result<Evicted>> Shrink(std::size_t disk, std::size_t blocks) override;
   void Watch(TimePoint /*now*/) override {}
   bool Contains(const BlockId& block) const override;
   /// Wanted when a read of it was noted.

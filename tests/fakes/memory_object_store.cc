@@ -198,6 +198,10 @@ Result<ListPage> MemoryObjectStore::Page(const ListRequest& request) {
   return page;
 }
 
+Task<Result<VersionPage>> MemoryObjectStore::ListVersions(VersionsRequest, Deadline) {
+  co_return Fail(Code::kInvalid, "this store keeps no versions");
+}
+
 Task<Result<ObjectHead>> MemoryObjectStore::Head(LinkOrigin, std::string key, Deadline) {
   co_await Yield();
   const bool interrupted = co_await Hang(hang_after_heads_, heads_);

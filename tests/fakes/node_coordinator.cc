@@ -58,6 +58,15 @@ void NodeCoordinator::Stop() {
   server_.reset();
 }
 
+void NodeCoordinator::SetLease(const Uuid& link, double requests_per_s) {
+  const std::scoped_lock lock(mutex_);
+  if (requests_per_s == 0) {
+    leases_.erase(link);
+  } else {
+    leases_[link] = requests_per_s;
+  }
+}
+
 void NodeCoordinator::SetLinks(std::vector<LinkSpec> links) {
   const std::scoped_lock lock(mutex_);
   links_ = std::move(links);
@@ -126,6 +135,11 @@ Task<Result<RpcReply>> NodeCoordinator::AnswerHeartbeat(RpcCall call) {
   reply.set_links_version(links_version_);
   if (request.links_version() != links_version_) {
     for (const LinkSpec& link : links_) *reply.add_links() = ToProto(link);
+  }
+  for (const auto& [link, requests_per_s] : leases_) {
+    proto::RequestLease& lease = *reply.add_leases();
+    lease.set_link(BytesOf(link));
+    lease.set_requests_per_s(requests_per_s);
   }
   co_return ReplyWith(reply);
 }

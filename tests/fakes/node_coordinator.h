@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -26,6 +27,8 @@ class NodeCoordinator {
   void SetLinks(std::vector<LinkSpec> links);
   /// Says its epoch in every frame from now on.
   void SetRing(RingTable table);
+  /// Leases so many requests to S3 a second for the link; 0 = S3 does not throttle it.
+  void SetLease(const Uuid& link, double requests_per_s);
   /// Says this fencing epoch from now on.
   void SetFence(std::uint64_t fence) { fence_ = fence; }
   /// Forgets who has registered, as after a restart with an empty state.
@@ -52,6 +55,7 @@ class NodeCoordinator {
   std::vector<LinkSpec> links_;
   std::uint64_t links_version_ = 1;
   RingTable ring_;
+  std::map<Uuid, double> leases_;
   std::optional<Error> refusal_;
   bool known_ = false;
   proto::RegisterNodeRequest last_registration_;

@@ -15,7 +15,9 @@ namespace json = boost::json;
 constexpr double kBurstSeconds = 0.1;
 
 std::string OpOf(const S3RequestSeen& request) {
+  if (request.query.contains("versions")) return "VERSIONS";
   if (request.method == "GET" && request.key.empty()) return "LIST";
+  if (request.method == "GET" && request.query.contains("versionId")) return "GET_VERSION";
   return request.method;
 }
 
@@ -106,6 +108,11 @@ std::uint64_t Number(const json::object& from, std::string_view name, std::uint6
                                                : otherwise;
 }
 
+bool Flag(const json::object& from, std::string_view name) {
+  const json::value* value = from.if_contains(name);
+  return value != nullptr && value->is_bool() && value->as_bool();
+}
+
 }  // namespace
 
 bool S3Script::Rule::Bends(const S3RequestSeen& request, std::string_view op_now) {
@@ -156,6 +163,10 @@ bool S3Script::Set(std::string_view text) {
   const std::scoped_lock lock(mutex_);
   rules_ = std::move(rules);
   key_ids_ = std::move(key_ids);
+  region_ = Text(script, "region", "");
+  owner_ = Text(script, "owner", "");
+  requester_pays_ = Flag(script, "requester_pays");
+  no_guests_ = Flag(script, "no_guests");
   requests_per_s_ = static_cast<double>(Number(script, "requests_per_s", 0));
   tokens_ = requests_per_s_ * kBurstSeconds;
   gathered_at_ = std::chrono::steady_clock::now();
@@ -183,6 +194,31 @@ void S3Script::Count(const std::string& op, std::chrono::steady_clock::time_poin
   busiest_ = std::max(busiest_, ++this_second_);
 }
 
+std::optional<S3Answer> S3Script::Refusal(const S3RequestSeen& request) {
+  const std::string signature = request.Header("authorization");
+  const bool signs_well = key_ids_.empty() || std::ranges::any_of(key_ids_, [&](const auto& id) {
+                            return signature.find("Credential=" + id + "/") != std::string::npos;
+                          });
+  if (!signs_well) {
+    ++expired_;
+    return ScriptedS3::Error(400, "ExpiredToken", "The provided token has expired.");
+  }
+  const bool is_elsewhere = !region_.empty() && !signature.empty() &&
+                            signature.find("/" + region_ + "/s3/aws4_request") == std::string::npos;
+  if (is_elsewhere) {
+    S3Answer answer = ScriptedS3::Error(400, "AuthorizationHeaderMalformed",
+                                        "The authorization header is malformed.");
+    Replace(answer.body, "<RequestId>", "<Region>" + region_ + "</Region><RequestId>");
+    return answer;
+  }
+  const std::string expected = request.Header("x-amz-expected-bucket-owner");
+  const bool is_refused = (!owner_.empty() && !expected.empty() && expected != owner_) ||
+                          (requester_pays_ && request.Header("x-amz-request-payer").empty()) ||
+                          (no_guests_ && signature.empty());
+  if (is_refused) return ScriptedS3::Error(403, "AccessDenied", "Access Denied");
+  return std::nullopt;
+}
+
 std::optional<S3Answer> S3Script::AnswerTo(const S3RequestSeen& request) {
   const std::string op = OpOf(request);
   if (op == "PUT" || op == "DELETE") return std::nullopt;
@@ -195,14 +231,7 @@ std::optional<S3Answer> S3Script::AnswerTo(const S3RequestSeen& request) {
       ++refused_;
       return ScriptedS3::Error(503, "SlowDown", "Please reduce your request rate.");
     }
-    const std::string signature = request.Header("authorization");
-    const bool signs_well = key_ids_.empty() || std::ranges::any_of(key_ids_, [&](const auto& id) {
-                              return signature.find("Credential=" + id + "/") != std::string::npos;
-                            });
-    if (!signs_well) {
-      ++expired_;
-      return ScriptedS3::Error(400, "ExpiredToken", "The provided token has expired.");
-    }
+    if (std::optional<S3Answer> refusal = Refusal(request)) return refusal;
     for (Rule& each : rules_) {
       if (!each.Bends(request, op)) continue;
       rule = each;

@@ -22,9 +22,10 @@ namespace forebay::fakes {
 ///               "every": 2, "skip": 0, "times": 100, "bytes": 1000, "ms": 50, "rate": 65536}],
 ///    "requests_per_s": 100, "key_ids": ["AKNEW"]}
 ///
-/// A rule looks at requests of `op` (GET, HEAD, LIST; absent = all three) whose key begins with
-/// `key`, leaves the first `skip` of them alone and bends each `every`th one, `times` at most. The
-/// first rule that bends a request decides. `do`:
+/// A rule looks at requests of `op` (GET, HEAD, LIST, GET_VERSION for a GET of a version by its id,
+/// VERSIONS for a list of versions; absent = all) whose key begins with `key`, leaves the first
+/// `skip` of them alone and bends each `every`th one, `times` at most. The first rule that bends a
+/// request decides. `do`:
 ///   status       `status` and `code`, as S3 writes an error
 ///   delay, slow  the answer comes after `ms`; its body at `rate` bytes a second
 ///   cut, stall, reset    the body ends, stops or breaks after `bytes`
@@ -37,9 +38,17 @@ namespace forebay::fakes {
 ///                truncated without a token, or holds nothing and says that more follows
 /// `requests_per_s`: more than so many GETs, HEADs and LISTs a second are answered 503 SlowDown.
 /// `key_ids`: requests that are signed with another key are answered 400 ExpiredToken.
+/// `region`: requests that are signed for another one are answered 400
+/// AuthorizationHeaderMalformed, which names it. `owner`: requests that expect another account's
+/// bucket are answered 403, and so are, with `requester_pays`, those that do not offer to pay, and,
+/// with `no_guests`, those without a signature.
 class S3Script {
  public:
   explicit S3Script(ScriptedS3& server) : server_(server) {}
+  /// Stops the server, which may still answer a request that nobody waits for any more.
+  ~S3Script() { server_.Stop(); }
+  S3Script(const S3Script&) = delete;
+  S3Script& operator=(const S3Script&) = delete;
 
   /// Replaces what was set, and begins to count anew. False: `json` is no script.
   bool Set(std::string_view json);
@@ -71,6 +80,8 @@ class S3Script {
     bool Bends(const S3RequestSeen& request, std::string_view op_now);
   };
 
+  /// What the store lets nobody do who asks so.
+  std::optional<S3Answer> Refusal(const S3RequestSeen& request);
   static std::optional<Rule> ParseRule(std::string_view json);
   S3Answer Bent(const Rule& rule, const S3RequestSeen& request);
   bool OverTheLimit(std::chrono::steady_clock::time_point now);
@@ -81,6 +92,10 @@ class S3Script {
   // Below: guarded by mutex_.
   std::vector<Rule> rules_;
   std::set<std::string> key_ids_;
+  std::string region_;
+  std::string owner_;
+  bool requester_pays_ = false;
+  bool no_guests_ = false;
   double requests_per_s_ = 0;
   double tokens_ = 0;
   std::chrono::steady_clock::time_point gathered_at_;

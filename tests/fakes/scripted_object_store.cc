@@ -25,6 +25,11 @@ void ScriptedObjectStore::OnGet(std::function<GetScript(const GetRequest&)> scri
   released_ = false;
 }
 
+void ScriptedObjectStore::OnVersions(Versions versions) {
+  const std::scoped_lock lock(mutex_);
+  versions_ = std::move(versions);
+}
+
 void ScriptedObjectStore::Release() {
   {
     const std::scoped_lock lock(mutex_);
@@ -142,6 +147,14 @@ Task<Status> ScriptedObjectStore::Get(GetRequest request, BodySink& sink, Deadli
 
 Task<Result<ListPage>> ScriptedObjectStore::List(ListRequest, Deadline) {
   co_return Fail(Code::kInvalid, "this store cannot list");
+}
+
+Task<Result<VersionPage>> ScriptedObjectStore::ListVersions(VersionsRequest request, Deadline) {
+  version_lists_.fetch_add(1);
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  co_await asio::post(executor, asio::use_awaitable);
+  const std::scoped_lock lock(mutex_);
+  co_return versions_ ? versions_(request) : VersionPage();
 }
 
 Task<Result<ObjectHead>> ScriptedObjectStore::Head(LinkOrigin, std::string, Deadline) {

@@ -24,10 +24,13 @@ struct GetScript {
 };
 
 /// An object store of objects of any size with SampleLink's bytes; each GET goes by the test's
-/// script. Only GET. Thread-safe.
+/// script. Only GETs and lists of versions. Thread-safe.
 class ScriptedObjectStore final : public ObjectStore {
  public:
   void OnGet(std::function<GetScript(const GetRequest&)> script);
+  /// What LISTs of versions say; without it there are none.
+  using Versions = std::function<Result<VersionPage>(const VersionsRequest&)>;
+  void OnVersions(Versions versions);
   /// All GETs that are held, and those that would be, go on.
   void Release();
   /// Held GETs end with kUnavailable, and so do all later ones until Resume().
@@ -35,6 +38,7 @@ class ScriptedObjectStore final : public ObjectStore {
   void Resume();
 
   std::uint64_t gets() const { return gets_; }  ///< Begun.
+  std::uint64_t version_lists() const { return version_lists_; }
   std::uint64_t most_at_once() const { return most_; }
   /// True once `count` GETs have come to their hold; false after 20 s.
   bool WaitForHeld(std::uint64_t count) const;
@@ -50,6 +54,7 @@ class ScriptedObjectStore final : public ObjectStore {
 
   Task<Status> Get(GetRequest request, BodySink& sink, Deadline deadline) override;
   Task<Result<ListPage>> List(ListRequest request, Deadline deadline) override;
+  Task<Result<VersionPage>> ListVersions(VersionsRequest request, Deadline deadline) override;
   Task<Result<ObjectHead>> Head(LinkOrigin origin, std::string key, Deadline deadline) override;
 
  private:
@@ -59,12 +64,14 @@ class ScriptedObjectStore final : public ObjectStore {
 
   mutable std::mutex mutex_;
   std::function<GetScript(const GetRequest&)> script_;
+  Versions versions_;
   std::optional<GetRequest> last_;
   std::vector<Range> ranges_;
   bool released_ = false;
   bool interrupted_ = false;
   Notifier changed_;
   std::atomic<std::uint64_t> gets_{0};
+  std::atomic<std::uint64_t> version_lists_{0};
   std::atomic<std::uint64_t> sent_bytes_{0};
   std::atomic<std::uint64_t> held_{0};
   std::atomic<std::uint64_t> running_{0};

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
@@ -18,36 +17,6 @@ namespace forebay::fakes {
 namespace {
 
 constexpr std::chrono::seconds kPatience{10};
-
-std::string Decoded(std::string_view text) {
-  std::string bytes;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned char byte = 0;
-    if (text[i] == '%' && i + 2 < text.size() &&
-        std::from_chars(text.data() + i + 1, text.data() + i + 3, byte, 16).ec == std::errc()) {
-      bytes.push_back(static_cast<char>(byte));
-      i += 2;
-    } else {
-      bytes.push_back(text[i]);
-    }
-  }
-  return bytes;
-}
-
-std::string Encoded(std::string_view bytes) {
-  std::string text;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == ' ') {
-      text += '+';
-    } else if (std::isalnum(byte) != 0 || c == '-' || c == '_' || c == '.' || c == '/') {
-      text += c;
-    } else {
-      text += fmt::format("%{:02X}", byte);
-    }
-  }
-  return text;
-}
 
 // Continuation tokens are opaque to clients: the last name shown, in hex.
 std::string Hexed(std::string_view bytes) {
@@ -64,49 +33,6 @@ std::string Unhexed(std::string_view text) {
     bytes.push_back(static_cast<char>(byte));
   }
   return bytes;
-}
-
-std::string Lower(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
-S3RequestSeen Parse(std::string_view head) {
-  S3RequestSeen request;
-  const std::size_t first_end = head.find("\r\n");
-  const std::string_view first = head.substr(0, first_end);
-  const std::size_t blank = first.find(' ');
-  request.method = first.substr(0, blank);
-  request.target = first.substr(blank + 1, first.rfind(' ') - blank - 1);
-  std::string_view rest = head.substr(first_end + 2);
-  while (!rest.empty()) {
-    const std::size_t end = rest.find("\r\n");
-    const std::string_view line = rest.substr(0, end);
-    const std::size_t colon = line.find(':');
-    if (colon != std::string_view::npos) {
-      std::string_view value = line.substr(colon + 1);
-      while (value.starts_with(' ')) value.remove_prefix(1);
-      request.headers[Lower(std::string(line.substr(0, colon)))] = value;
-    }
-    rest.remove_prefix(std::min(end + 2, rest.size()));
-  }
-  const std::string_view target(request.target);
-  const std::size_t question = std::min(target.find('?'), target.size());
-  const std::string_view path = target.substr(1, question - 1);
-  const std::size_t slash = std::min(path.find('/'), path.size());
-  request.bucket = Decoded(path.substr(0, slash));
-  request.key = Decoded(path.substr(std::min(slash + 1, path.size())));
-  std::string_view query = target.substr(std::min(question + 1, target.size()));
-  while (!query.empty()) {
-    const std::size_t end = std::min(query.find('&'), query.size());
-    const std::string_view pair = query.substr(0, end);
-    const std::size_t equals = std::min(pair.find('='), pair.size());
-    request.query[Decoded(pair.substr(0, equals))] =
-        Decoded(pair.substr(std::min(equals + 1, pair.size())));
-    query.remove_prefix(std::min(end + 1, query.size()));
-  }
-  return request;
 }
 
 bool SendAll(int fd, std::string_view bytes) {
@@ -156,11 +82,6 @@ bool Until(const std::function<bool()>& condition) {
 
 }  // namespace
 
-std::string S3RequestSeen::Header(const std::string& name) const {
-  const auto it = headers.find(name);
-  return it == headers.end() ? "" : it->second;
-}
-
 ScriptedS3::ScriptedS3() {
   listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -176,8 +97,10 @@ ScriptedS3::ScriptedS3() {
   acceptor_ = std::thread([this] { Accept(); });
 }
 
-ScriptedS3::~ScriptedS3() {
-  stopping_ = true;
+ScriptedS3::~ScriptedS3() { Stop(); }
+
+void ScriptedS3::Stop() {
+  if (stopping_.exchange(true)) return;
   ::shutdown(listener_, SHUT_RDWR);
   acceptor_.join();
   ::close(listener_);
@@ -206,13 +129,47 @@ std::string ScriptedS3::PutWithHeaders(const std::string& bucket, const std::str
   if (found != headers.end()) headers.erase(found);
   std::scoped_lock lock(mutex_);
   std::string etag = fmt::format("{:032x}", ++etags_);
-  buckets_[bucket][key] = Object{std::move(body), etag, storage_class, std::move(headers)};
+  Store(bucket, key,
+        StoredObject{.body = std::move(body),
+                     .etag = etag,
+                     .storage_class = storage_class,
+                     .headers = std::move(headers)});
   return etag;
+}
+
+void ScriptedS3::PutMade(const std::string& bucket, const std::string& key, std::uint64_t bytes) {
+  std::scoped_lock lock(mutex_);
+  StoredObject object{
+      .body = {}, .etag = fmt::format("{:032x}", ++etags_), .storage_class = "STANDARD"};
+  object.made_bytes = bytes;
+  Store(bucket, key, std::move(object));
+}
+
+void ScriptedS3::Store(const std::string& bucket, const std::string& key, StoredObject object) {
+  const auto history = histories_.find(bucket);
+  if (history != histories_.end()) {
+    object.version = fmt::format("v{}", ++versions_);
+    history->second.Add(key, object);
+  }
+  buckets_[bucket][key] = std::move(object);
+}
+
+void ScriptedS3::KeepVersions(const std::string& bucket) {
+  std::scoped_lock lock(mutex_);
+  const auto [history, is_new] = histories_.try_emplace(bucket);
+  if (!is_new) return;
+  for (const auto& [key, object] : buckets_[bucket]) history->second.Add(key, object);
 }
 
 void ScriptedS3::Remove(const std::string& bucket, const std::string& key) {
   std::scoped_lock lock(mutex_);
   buckets_[bucket].erase(key);
+  const auto history = histories_.find(bucket);
+  if (history == histories_.end()) return;
+  StoredObject marker;
+  marker.version = fmt::format("v{}", ++versions_);
+  marker.deletion = true;
+  history->second.Add(key, std::move(marker));
 }
 
 void ScriptedS3::Next(S3Answer answer) {
@@ -280,7 +237,7 @@ void ScriptedS3::Serve(int fd) {
       received.append(chunk, static_cast<std::size_t>(n));
       continue;
     }
-    S3RequestSeen request = Parse(std::string_view(received).substr(0, end + 2));
+    S3RequestSeen request = ParseS3Request(std::string_view(received).substr(0, end + 2));
     const std::string length = request.Header("content-length");
     const std::size_t body_bytes = length.empty() ? 0 : std::stoul(length);
     if (received.size() < end + 4 + body_bytes) {
@@ -378,19 +335,46 @@ S3Answer ScriptedS3::Truth(const S3RequestSeen& request) const {
   std::scoped_lock lock(mutex_);
   const auto bucket = buckets_.find(request.bucket);
   if (bucket == buckets_.end()) return Error(404, "NoSuchBucket");
+  if (request.query.contains("versions")) return ListVersions(request);
   if (request.key.empty()) return ListObjects(request, bucket->second);
-  const auto object = bucket->second.find(request.key);
-  if (object == bucket->second.end()) return Error(404, "NoSuchKey");
-  const std::string quoted = fmt::format("\"{}\"", object->second.etag);
+  const StoredObject* object = nullptr;
+  if (const std::string version = QueryOf(request, "versionId"); !version.empty()) {
+    const auto history = histories_.find(request.bucket);
+    if (history != histories_.end()) object = history->second.Find(request.key, version);
+    if (object == nullptr) return Error(404, "NoSuchVersion");
+    if (object->deletion) return Error(405, "MethodNotAllowed");
+  } else {
+    const auto current = bucket->second.find(request.key);
+    if (current == bucket->second.end()) return Error(404, "NoSuchKey");
+    object = &current->second;
+  }
+  const std::string quoted = fmt::format("\"{}\"", object->etag);
   const std::string wanted = request.Header("if-match");
   if (!wanted.empty() && wanted != quoted) return Error(412, "PreconditionFailed");
-  const std::string& storage = object->second.storage_class;
+  const std::string& storage = object->storage_class;
   const bool archived = storage == "GLACIER" || storage == "DEEP_ARCHIVE";
   if (request.method == "GET" && archived && !restored_) return Error(403, "InvalidObjectState");
-  return GetObject(request, object->second);
+  return GetObject(request, *object);
 }
 
-S3Answer ScriptedS3::GetObject(const S3RequestSeen& request, const Object& object) const {
+// A bucket without a history has the current versions alone.
+S3Answer ScriptedS3::ListVersions(const S3RequestSeen& request) const {
+  ObjectHistory current;
+  const auto history = histories_.find(request.bucket);
+  if (history == histories_.end()) {
+    for (const auto& [key, object] : buckets_.at(request.bucket)) current.Add(key, object);
+  }
+  const std::string max_keys = QueryOf(request, "max-keys");
+  S3Answer answer;
+  answer.headers = {{"Content-Type", "application/xml"}};
+  answer.body = (history == histories_.end() ? current : history->second)
+                    .List(QueryOf(request, "prefix"), QueryOf(request, "key-marker"),
+                          QueryOf(request, "version-id-marker"),
+                          max_keys.empty() ? 1000 : std::stoul(max_keys));
+  return answer;
+}
+
+S3Answer ScriptedS3::GetObject(const S3RequestSeen& request, const StoredObject& object) const {
   S3Answer answer;
   answer.headers = {{"ETag", fmt::format("\"{}\"", object.etag)},
                     {"Last-Modified", "Wed, 12 Oct 2022 17:50:00 GMT"},
@@ -402,24 +386,28 @@ S3Answer ScriptedS3::GetObject(const S3RequestSeen& request, const Object& objec
       answer.headers.push_back(header);
   }
   const std::string range = request.Header("range");
+  if (request.method == "HEAD") {
+    answer.declared_length = object.size();
+    return answer;
+  }
   if (range.empty()) {
-    answer.body = object.body;
+    answer.body = object.Bytes(0, object.size());
     return answer;
   }
   const std::size_t dash = range.find('-');
   const std::uint64_t first = std::stoull(range.substr(6, dash - 6));
-  if (first >= object.body.size()) return Error(416, "InvalidRange");
+  if (first >= object.size()) return Error(416, "InvalidRange");
   const std::uint64_t last =
-      std::min<std::uint64_t>(std::stoull(range.substr(dash + 1)), object.body.size() - 1);
+      std::min<std::uint64_t>(std::stoull(range.substr(dash + 1)), object.size() - 1);
   answer.status = 206;
-  answer.body = object.body.substr(first, last - first + 1);
+  answer.body = object.Bytes(first, last - first + 1);
   answer.headers.emplace_back("Content-Range",
-                              fmt::format("bytes {}-{}/{}", first, last, object.body.size()));
+                              fmt::format("bytes {}-{}/{}", first, last, object.size()));
   return answer;
 }
 
 S3Answer ScriptedS3::ListObjects(const S3RequestSeen& request,
-                                 const std::map<std::string, Object>& bucket) const {
+                                 const std::map<std::string, StoredObject>& bucket) const {
   const std::string prefix = QueryOf(request, "prefix");
   const std::string delimiter = QueryOf(request, "delimiter");
   std::string after = QueryOf(request, "start-after");
@@ -451,7 +439,7 @@ S3Answer ScriptedS3::ListObjects(const S3RequestSeen& request,
     page.contents += fmt::format(
         "<Contents><Key>{}</Key><LastModified>2022-10-12T17:50:00.000Z</LastModified>"
         "<ETag>&quot;{}&quot;</ETag><Size>{}</Size><StorageClass>{}</StorageClass></Contents>",
-        Encoded(key), object.etag, object.body.size(), object.storage_class);
+        UrlEncodedKey(key), object.etag, object.size(), object.storage_class);
   }
   S3Answer answer;
   answer.headers = {{"Content-Type", "application/xml"}};
@@ -460,7 +448,7 @@ S3Answer ScriptedS3::ListObjects(const S3RequestSeen& request,
       "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
       "<EncodingType>url</EncodingType><Prefix>{}</Prefix><KeyCount>{}</KeyCount>"
       "<IsTruncated>{}</IsTruncated>",
-      Encoded(prefix), page.count, page.truncated);
+      UrlEncodedKey(prefix), page.count, page.truncated);
   if (page.truncated) {
     answer.body +=
         fmt::format("<NextContinuationToken>{}</NextContinuationToken>", Hexed(page.last));
@@ -468,7 +456,7 @@ S3Answer ScriptedS3::ListObjects(const S3RequestSeen& request,
   answer.body += page.contents;
   for (const std::string& shown : page.prefixes) {
     answer.body +=
-        fmt::format("<CommonPrefixes><Prefix>{}</Prefix></CommonPrefixes>", Encoded(shown));
+        fmt::format("<CommonPrefixes><Prefix>{}</Prefix></CommonPrefixes>", UrlEncodedKey(shown));
   }
   answer.body += "</ListBucketResult>";
   return answer;

@@ -16,20 +16,10 @@
 #include <utility>
 #include <vector>
 
+#include "tests/fakes/s3_request_seen.h"
+#include "tests/fakes/stored_object.h"
+
 namespace forebay::fakes {
-
-/// One request as the server read it.
-struct S3RequestSeen {
-  std::string method;
-  std::string target;                          ///< As sent: "/bucket/a%20b?list-type=2".
-  std::string bucket;                          ///< Decoded.
-  std::string key;                             ///< Decoded; "" for the bucket itself.
-  std::map<std::string, std::string> query;    ///< Decoded.
-  std::map<std::string, std::string> headers;  ///< Names in lower case.
-  std::string body;                            ///< As sent.
-
-  std::string Header(const std::string& name) const;
-};
 
 /// An answer, good or bad.
 struct S3Answer {
@@ -50,17 +40,22 @@ struct S3Answer {
 };
 
 /// An S3 server for tests, on 127.0.0.1: an in-memory bucket store (path style; GET with Range and
-/// If-Match, HEAD, ListObjectsV2, plain PUT and DELETE) whose answers can be replaced one by one.
-/// It looks at no signature: the tests against a real S3 do. Plain threads and blocking sockets.
+/// If-Match, HEAD, ListObjectsV2, versions, plain PUT and DELETE) whose answers can be replaced one
+/// by one. It looks at no signature: the tests against a real S3 do. Plain threads and blocking
+/// sockets.
 class ScriptedS3 {
  public:
   /// Replaces the answer to a request, or (nothing) lets the store give it.
   using Handler = std::function<std::optional<S3Answer>(const S3RequestSeen&)>;
 
   ScriptedS3();
-  ~ScriptedS3();
+  ~ScriptedS3();  ///< Calls Stop().
   ScriptedS3(const ScriptedS3&) = delete;
   ScriptedS3& operator=(const ScriptedS3&) = delete;
+
+  /// No handler runs from here on: what it looks at may end. Closes every connection. Idempotent;
+  /// not from a handler.
+  void Stop();
 
   std::string endpoint() const;  ///< "http://127.0.0.1:PORT"
 
@@ -70,7 +65,11 @@ class ScriptedS3 {
   /// Headers of a PUT that its GETs and HEADs bring back; checksums only to who asks for them.
   std::string PutWithHeaders(const std::string& bucket, const std::string& key, std::string body,
                              S3Answer::Headers headers);
+  /// An object of so many bytes that nobody stores (StoredObject::made_bytes).
+  void PutMade(const std::string& bucket, const std::string& key, std::uint64_t bytes);
   void Remove(const std::string& bucket, const std::string& key);
+  /// From now on what is overwritten or deleted there is kept behind the current version.
+  void KeepVersions(const std::string& bucket);
   /// Archived objects can be read from now on, as they are for some days when somebody had them
   /// restored: their class, and what LIST says, stays.
   void RestoreArchived() { restored_ = true; }
@@ -94,12 +93,6 @@ class ScriptedS3 {
   static S3Answer Error(int status, const std::string& code, const std::string& message = "");
 
  private:
-  struct Object {
-    std::string body;
-    std::string etag;
-    std::string storage_class;
-    S3Answer::Headers headers = {};  // of its PUT
-  };
   struct Connection {
     int fd = -1;
     std::thread thread;
@@ -109,9 +102,12 @@ class ScriptedS3 {
   void Serve(int fd);
   S3Answer AnswerTo(const S3RequestSeen& request);
   S3Answer Change(const S3RequestSeen& request);  // PUT, DELETE
-  S3Answer GetObject(const S3RequestSeen& request, const Object& object) const;
+  S3Answer GetObject(const S3RequestSeen& request, const StoredObject& object) const;
   S3Answer ListObjects(const S3RequestSeen& request,
-                       const std::map<std::string, Object>& bucket) const;
+                       const std::map<std::string, StoredObject>& bucket) const;
+  S3Answer ListVersions(const S3RequestSeen& request) const;
+  // Under the mutex.
+  void Store(const std::string& bucket, const std::string& key, StoredObject object);
   // False when the connection must end.
   bool Send(int fd, const S3RequestSeen& request, const S3Answer& answer);
 
@@ -122,7 +118,9 @@ class ScriptedS3 {
   std::atomic<std::size_t> accepted_{0};
   std::atomic<std::size_t> closed_{0};
   mutable std::mutex mutex_;
-  std::map<std::string, std::map<std::string, Object>> buckets_;
+  std::map<std::string, std::map<std::string, StoredObject>> buckets_;
+  std::map<std::string, ObjectHistory> histories_;  // of those with versioning
+  std::uint64_t versions_ = 0;
   std::deque<S3Answer> next_;
   Handler handler_;
   bool remembers_ = true;

@@ -1,7 +1,8 @@
 // scripted-s3: a bad S3 as a program of its own, for tests of real daemons. It says where it
 // listens, takes objects by plain PUTs and its script (s3_script.h) at PUT /-/script, restores what
-// is archived at PUT /-/restored, makes many objects at PUT /-/many, answers GET /-/counts, and
-// ends with its standard input.
+// is archived at PUT /-/restored, makes many objects at PUT /-/many and one of any size at PUT
+// /-/made, keeps versions after PUT /-/versions, answers GET /-/counts, and ends with its standard
+// input.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -40,6 +41,11 @@ S3Answer Control(ScriptedS3& server, S3Script& script, const S3RequestSeen& requ
     server.RestoreArchived();
   } else if (request.key == "many" && request.method == "PUT") {
     PutMany(server, request);
+  } else if (request.key == "made" && request.method == "PUT") {
+    server.PutMade(request.query.at("bucket"), request.query.at("key"),
+                   std::stoull(request.query.at("bytes")));
+  } else if (request.key == "versions" && request.method == "PUT") {
+    server.KeepVersions(request.query.at("bucket"));
   } else if (request.key == "counts") {
     answer.headers = {{"Content-Type", "application/json"}};
     answer.body = script.Counts();

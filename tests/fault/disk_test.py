@@ -123,7 +123,8 @@ class DiskFault(VerifiedTest):
         self.disks[name].thaw()
 
     def fault_hung(self, name):
-        self.disks[name].throttle(self.cluster.nodes[name].pid, HUNG_BYTES_PER_S)
+        # Nodes alone: a mount that asked this disk itself would wait as long, and all its readers with it.
+        self.disks[name].throttle(HUNG_BYTES_PER_S, self.cluster.nodes[name].pid)
         return "hang", "quarantined"
 
     def heal_hung(self, name):
@@ -164,7 +165,8 @@ class DiskFault(VerifiedTest):
         eventually(lambda: self.hits(fault) > before + 200, "the node serves on")
         total = self.stop(load)
         print(f"\n    {fault}: noticed after {noticed_after:.1f} s; {total['reads']} reads, {total['rate']:.0f} a second, "
-              f"longest {total['longest_seconds']:.2f} s, {self.fetched() - fetched} GETs", file=sys.stderr)
+              f"longest stall {total['longest_seconds']:.2f} s (bound {self.STALL_SECONDS} s), "
+              f"{self.fetched() - fetched} GETs", file=sys.stderr)
         return total["reads"], total["seconds"]
 
     @staticmethod
@@ -192,7 +194,7 @@ class DiskFault(VerifiedTest):
                 reads, seconds = reads + done[0], seconds + done[1]
             if heal := getattr(self, f"heal_{fault}", None):
                 heal(fault)
-        self.assertGreaterEqual(reads / seconds, READS_PER_SECOND, "too little load: this run proves nothing")
+        self.void_unless(reads / seconds >= READS_PER_SECOND, f"{reads / seconds:.0f} reads a second are too little load")
         # What can come back does so by itself; what cannot goes on being served, from S3.
         for fault in faults:
             if fault not in ("readonly", "removed"):

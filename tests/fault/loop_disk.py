@@ -90,14 +90,15 @@ class LoopDisk:
             run("fsfreeze", "-u", self.path)
         self.frozen = False
 
-    def throttle(self, pid, bytes_per_s):
-        """What the process reads and writes itself is held to this rate; 0 lifts the limit."""
+    def throttle(self, bytes_per_s, *pids):
+        """What these processes read and write themselves is held to this rate, together; 0 lifts the limit."""
         self.group.mkdir(exist_ok=True)
         number = pathlib.Path(f"/sys/block/{pathlib.Path(self.device).name}/dev").read_text(encoding="ascii").strip()
         for direction in ("read", "write"):
             (self.group / f"blkio.throttle.{direction}_bps_device").write_text(f"{number} {bytes_per_s}\n",
                                                                               encoding="ascii")
-        (self.group / "cgroup.procs").write_text(f"{pid}\n", encoding="ascii")
+        for pid in pids:
+            (self.group / "cgroup.procs").write_text(f"{pid}\n", encoding="ascii")
 
     def unthrottle(self):
         if self.group.exists():

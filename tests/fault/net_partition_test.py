@@ -9,12 +9,12 @@ import time
 import unittest
 
 import netns
-from net_cluster import FILES, NODES, NetFaultTest, eventually, state_of
+from net_cluster import FILES, NODES, PORT, NetFaultTest, eventually, fault_made, state_of
 
 SECONDS = float(os.environ.get("FOREBAY_NET_FAULT_SECONDS", "4"))  # that each fault lasts; Tn is 3
 # Most readers wait for the node that loses packets until it is found silent.
 LOSSY_READS_PER_SECOND = 50
-LOSSY_SECONDS = float(os.environ.get("FOREBAY_NET_LOSS_SECONDS", "6"))
+LOSSY_SECONDS = float(os.environ.get("FOREBAY_NET_LOSS_SECONDS", "4"))
 
 
 class Partition(NetFaultTest):
@@ -30,39 +30,41 @@ class Partition(NetFaultTest):
             time.sleep(0.2)
         return seen
 
-    def dropped(self, *machines):
-        return sum(self.network[name].dropped() for name in machines)
-
     def cut_off_from_client(self, mount, what, **ways):
         """n1 and m1 do not reach each other; everybody else reaches both."""
         load, switches, fetched = self.load(mount), self.switches(mount), self.fetched()
         self.network["n1"].drop(self.network["m1"], **ways)
         self.wait_for_switch(mount, switches)
         states = self.keep_for(SECONDS, lambda: self.state("n1"))
-        self.assertGreater(self.dropped("n1"), 0, "nothing was lost: the fault did not happen")
+        self.check_dropped("n1")
         self.network.heal()
         self.wait_for_return("n1")
         self.finish(load, what)
         self.assertEqual(states, {"up"}, "one client's trouble is no node's")
         self.assertEqual(self.fetched(), fetched, "blocks were fetched again though their owner has them")
 
-    def test_a_node_and_a_client_do_not_reach_each_other(self):
+    def test_machines_that_do_not_reach_each_other(self):
         mount = self.begin()
         self.cut_off_from_client(mount, "cut off from a client")
         self.cut_off_from_client(mount, "answers lost", came=False)
         self.cut_off_from_client(mount, "questions lost", to=False)
-
-    def test_nodes_that_nobody_but_readers_reach_serve_on(self):
-        mount = self.begin()
         self.cut_off_from_coordinator(mount)
+        self.cut_off_from_each_other(mount)
+        self.reset_connections(mount)
+
+    def cut_off_from_each_other(self, mount):
+        """Nodes that nobody but readers reach serve on."""
         load, fetched = self.load(mount), self.fetched()
         for other in ("n2", "n3"):
             self.network["n1"].drop(self.network[other])
+        # They may have nothing to say to one another: something that must be lost.
+        for other in ("n2", "n3"):
+            self.network["n1"].knock(self.network[other], PORT + 1)
         self.keep_for(SECONDS)
+        self.check_dropped("n1")
         self.network.heal()
         self.finish(load, "nodes cut off from each other")
         self.assertEqual(self.fetched(), fetched)
-        self.reset_connections(mount)
 
     def cut_off_from_coordinator(self, mount):
         load, fetched = self.load(mount), self.fetched()
@@ -70,7 +72,7 @@ class Partition(NetFaultTest):
         eventually(lambda: self.state("n1") == "suspect", "the coordinator suspects it")
         before = self.answered("n1")
         self.keep_for(SECONDS)
-        self.assertGreater(self.dropped("n1"), 0, "nothing was lost: the fault did not happen")
+        self.check_dropped("n1")
         self.assertGreater(self.answered("n1"), before + 50, "it serves readers all the while")
         self.network.heal()
         eventually(lambda: self.state("n1") == "up", "it is back")
@@ -83,25 +85,31 @@ class Partition(NetFaultTest):
             for name in NODES:
                 killed += self.network["m1"].kill_connections(self.network[name])
             self.keep_for(0.5)
-        self.assertGreater(killed, 5, "no connection was reset: the fault did not happen")
+        self.void_unless(killed > 5, f"{killed} connections were reset: the fault did not happen")
         self.wait_for_return("n1")
         self.finish(load, f"{killed} connections reset")
         # The next owner gives the one that was passed over 150 ms to show that it is alive; on a busy machine a few
         # answers come later than that.
         self.assertLessEqual(self.fetched(), fetched + FILES * 0.05)
 
-    def test_a_stopped_node_is_passed_over_and_serves_what_it_holds_on_return(self):
+    def test_a_stopped_node_and_one_that_loses_half_of_its_packets_are_passed_over(self):
         mount = self.begin()
+        self.stopped_node(mount)
+        self.lossy_node(mount)
+        self.lossy_client(mount)
+
+    def stopped_node(self, mount):
+        """It serves what it holds on return."""
         load = self.load(mount)
         node, switches = self.cluster.nodes["n2"], self.switches(mount)
         held = self.metric(node, "forebay_index_entries")
         node.kill(signal.SIGSTOP)
         self.addCleanup(node.kill, signal.SIGCONT)
-        eventually(lambda: state_of(node.pid) == "T", "it is stopped")
+        fault_made(lambda: state_of(node.pid) == "T", "it is stopped")
         self.wait_for_switch(mount, switches)
         eventually(lambda: self.state("n2") == "suspect", "the coordinator suspects it")
         self.keep_for(SECONDS)
-        self.assertEqual(state_of(node.pid), "T")
+        self.check_stopped(node)
         node.kill(signal.SIGCONT)
         eventually(lambda: self.states() == dict.fromkeys(NODES, "up"), "it is back in its place")
         self.wait_for_return("n2")
@@ -109,16 +117,14 @@ class Partition(NetFaultTest):
         self.assertGreaterEqual(self.metric(node, "forebay_index_entries"), held)
         self.assertLessEqual(self.fetched(), FILES + held, "only what it holds was fetched by others, once")
 
-    def test_half_of_all_packets_are_lost(self):
-        mount = self.begin()
+    def lossy_node(self, mount):
         load = self.load(mount, readers=12)
         self.network["n3"].lose(0.5)
         self.keep_for(LOSSY_SECONDS)
-        self.assertGreater(self.dropped("n3"), 20, "nothing was lost: the fault did not happen")
+        self.check_dropped("n3", least=20)
         self.network.heal()
         self.wait_for_return("n3")
         self.finish(load, "half of a node's packets lost", rate=LOSSY_READS_PER_SECOND)
-        self.lossy_client(mount)
 
     def lossy_client(self, mount):
         """Nobody is left to go to: reads are slow, and go on."""
@@ -127,7 +133,7 @@ class Partition(NetFaultTest):
         self.network["m1"].lose(0.5)
         before = sum(self.answered(name) for name in NODES)
         self.keep_for(LOSSY_SECONDS)
-        self.assertGreater(self.dropped("m1"), 20, "nothing was lost: the fault did not happen")
+        self.check_dropped("m1", least=20)
         self.assertGreater(sum(self.answered(name) for name in NODES), before, "no progress")
         self.network.heal()
         self.wait_for_return("n1")

@@ -107,6 +107,15 @@ class Machine:
         """Resets those between the two; answers how many."""
         return len(self.do("ss", "-K", "-H", "-t", "dst", other.address).splitlines())
 
+    def knock(self, other, port, seconds=0.3):
+        """Tries to connect to it; answers whether that worked."""
+        with self.inside():
+            try:
+                socket.create_connection((other.address, port), seconds).close()
+                return True
+            except OSError:
+                return False
+
     def sent_bytes(self):
         row = self.do("ip", "-s", "-o", "link", "show", "eth0")
         return int(re.search(r"TX: .*?\\ *(\d+)", row)[1])

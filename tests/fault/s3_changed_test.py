@@ -79,8 +79,9 @@ class S3Changed(scripted_s3.ScriptedS3Test):
     def test_an_object_that_changes_between_its_blocks_is_never_mixed(self):
         old = {f"big/{i}": os.urandom(6 << 20) for i in range(4)}
         mount = self.begin(old, "--refresh", "immutable")
-        # Each object becomes another one when its third GET comes.
-        self.s3.script(*({"do": "change", "op": "GET", "key": name, "skip": 2, "times": 1} for name in old))
+        # Each object becomes another one, or is deleted, when its third GET comes.
+        self.s3.script(*({"do": ("change", "gone")[i % 2], "op": "GET", "key": name, "skip": 2, "times": 1}
+                         for i, name in enumerate(old)))
         for name, body in old.items():
             got = b""
             with open(mount / name, "rb", buffering=0) as file, self.assertRaises(OSError) as raised:

@@ -2,48 +2,20 @@
 """S3 breaks off, lies, throttles, refuses, goes away: readers of a real mount get right bytes, or wait, or an error with
 its reason; and never ENOENT for what S3 did not say is gone."""
 
-import errno
 import os
 import pathlib
+import signal
 import subprocess
 import threading
 
 import scripted_s3
-from e2e import drop_page_cache, eventually, main, read_all, tree_of
+from e2e import drop_page_cache, eventually, main, tree_of
 
 SMALL, LARGE = 240, 6
 
 
 def fault(what, **how):
     return {"do": what, **how}
-
-
-class Reader(threading.Thread):
-    """Reads all files again and again, each from its node's cache or from S3, until stop()."""
-
-    def __init__(self, mount, expected):
-        super().__init__()
-        self.mount, self.expected, self.ends, self.reads, self.errors = pathlib.Path(mount), expected, False, 0, []
-        self.start()
-
-    def run(self):
-        while not self.ends:
-            for name, body in self.expected.items():
-                if self.ends:
-                    return
-                try:
-                    with open(self.mount / name, "rb", buffering=0) as file:
-                        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-                        if file.read(len(body) + 1) != body:
-                            self.errors.append(f"{name}: wrong bytes")
-                except OSError as error:
-                    self.errors.append(f"{name}: {error}")
-                self.reads += 1
-
-    def stop(self):
-        self.ends = True
-        self.join(120)
-        return self.reads, self.errors
 
 
 class S3Faults(scripted_s3.ScriptedS3Test):
@@ -74,6 +46,9 @@ class S3Faults(scripted_s3.ScriptedS3Test):
         self.s3.script(
             *(fault(what, **ranged, every=5) for what in ("wrong_range", "wrong_total", "no_range")),
             *(fault(what, **ranged, every=7, bytes=70_000) for what in ("cut", "stall", "reset")),
+            # Right headers of a range, and no byte or the wrong ones behind them.
+            fault("stall", key="l/", times=1, every=8), *(fault(what, key="l/", times=1, every=8)
+                                                         for what in ("error_body", "one_more", "one_less")),
             *(fault(what, **small, every=9) for what in ("no_etag", "one_more", "one_less", "error_body", "silent",
                                                          "hang_up")),
             *(fault(what, **small, every=11, bytes=1000) for what in ("cut", "stall", "reset")),
@@ -89,6 +64,20 @@ class S3Faults(scripted_s3.ScriptedS3Test):
         drop_page_cache()
         self.assertEqual(tree_of(mount), files)
         self.assertEqual(self.gets(), 0, f"all is cached after {fetched} GETs")
+
+    def test_another_version_under_the_right_range_is_stale_and_never_read(self):
+        files = {"l/0": os.urandom(3_500_000), "s/0": b"s" * 3000}
+        self.put(files)
+        files, mount = self.begin(files)
+        for name in files:
+            self.s3.script(fault("wrong_etag", op="GET", key=name))
+            self.assertEqual(self.outcome(mount / name), "ESTALE")
+            self.assert_all_made()
+            self.assertIn(f'ESTALE "{name}"', self.errors_of(mount))
+        self.s3.script()
+        # The object is what it was, and the link with it.
+        eventually(lambda: self.outcome(mount / "l/0") == self.outcome(mount / "s/0") == "", "they are read again")
+        self.assertEqual(tree_of(mount), files)
 
     def test_an_s3_that_is_away_is_no_s3_without_objects(self):
         files = self.objects(20, 0)
@@ -161,7 +150,7 @@ class S3Faults(scripted_s3.ScriptedS3Test):
         write("AKOLD")
         self.s3.script(fault("delay", op="GET", ms=20), key_ids=["AKOLD"])
         files, mount = self.begin(files)
-        reader = Reader(mount, files)
+        reader = scripted_s3.Reader(mount, files)
         self.addCleanup(reader.stop)
         eventually(lambda: reader.reads > 20, "the first keys are good")
         # First the new ones are handed out, then the old ones expire.
@@ -173,6 +162,54 @@ class S3Faults(scripted_s3.ScriptedS3Test):
         self.assertGreater(self.retries("credentials"), 0)
         # Each program asks with them a few times at most: those requests that were under way.
         self.assertLess(self.s3.counts()["expired"], 50)
+
+    def test_keys_that_rotate_in_a_file_are_in_use_before_the_old_ones_end(self):
+        credentials = self.folder / "credentials"
+
+        def write(key):
+            """The file is another one, and nobody has read it yet: its time of access says when somebody has."""
+            fresh = credentials.with_suffix(".new")
+            fresh.write_text(f"[default]\naws_access_key_id = {key}\naws_secret_access_key = s\n")
+            os.utime(fresh, ns=(0, fresh.stat().st_mtime_ns))
+            os.replace(fresh, credentials)
+
+        def was_read():
+            return credentials.stat().st_atime_ns > 0
+
+        for name in scripted_s3.KEYS:
+            self.cluster.server_env.pop(name)
+        self.cluster.server_env["AWS_SHARED_CREDENTIALS_FILE"] = str(credentials)
+        write("AK0")
+        files = self.objects(400, 0)
+        self.s3.script(key_ids=["AK0"])
+        self.start(nodes=("n1",))
+        self.link("data", "", "--no-background-fill")
+        if not was_read():
+            self.skipTest("this file system does not say when a file was read")
+        mount = pathlib.Path(self.cluster.mount("data", "m1"))
+        names = iter(sorted(files))
+
+        def read_one():
+            name = next(names)
+            self.assertEqual((mount / name).read_bytes(), files[name])
+
+        for number, by_signal in ((1, True), (2, False)):
+            read_one()
+            old, new = f"AK{number - 1}", f"AK{number}"
+            self.s3.script(key_ids=[old, new])
+            write(new)
+            if by_signal:
+                # Nobody reads: without the signal nobody would look.
+                self.cluster.nodes["n1"].kill(signal.SIGHUP)
+                eventually(was_read, "the node has looked at once")
+            else:
+                eventually(lambda: (read_one(), was_read())[1], "the node has looked by itself", 30)
+            read_one()
+            self.s3.script(key_ids=[new])
+            read_one()
+            self.assertGreater(self.gets(), 0, "S3 was asked, with the new key")
+            self.assertEqual(self.s3.counts()["expired"], 0, "nobody came with the old keys")
+            self.assertEqual(self.retries("credentials"), 0)
 
     def test_an_archived_object_is_an_eio_and_no_storm(self):
         files = {"cold": os.urandom(5_000_000), "warm": b"w" * 1000}
@@ -189,7 +226,21 @@ class S3Faults(scripted_s3.ScriptedS3Test):
         self.assertEqual(preload.returncode, 1, preload.stderr)
         self.assertIn("archived", preload.stdout + preload.stderr)
 
-    def test_an_archived_object_that_is_restored_for_some_days_is_read_without_a_refresh(self):
+    def test_many_archived_objects_cost_a_preload_one_request_each(self):
+        count = 500
+        self.put({"warm": b"w" * 1000})
+        self.put({f"cold/{i}": b"c" * 1000 for i in range(count)}, x_amz_storage_class="GLACIER")
+        self.start()
+        self.link("data", "")
+        self.s3.script()
+        preload = self.cluster.cli("preload", "data", check=False)
+        self.assertEqual(preload.returncode, 1, preload.stderr)
+        self.assertIn("archived", preload.stdout + preload.stderr)
+        self.assertEqual(self.gets(), count + 1, "each is asked for once, and none again")
+        self.assertEqual(self.retries(""), 0)
+
+    def test_restored_for_some_days_an_archived_object_is_read_without_a_refresh(self):
+        """Behind the others: this S3 restores everything that is archived there, for good."""
         files = {"cold": os.urandom(1_000_000)}
         self.put(files, x_amz_storage_class="GLACIER")
         files, mount = self.begin(files)

@@ -4,36 +4,11 @@ sees nothing of it, and every name that changed shows its new version."""
 
 import os
 import pathlib
-import threading
 
 import scripted_s3
 from e2e import eventually, main
 
 FIRST, SECOND = b"first version", b"the second version"
-
-
-class Reader(threading.Thread):
-    """Reads the files again and again until stop()."""
-
-    def __init__(self, mount, expected):
-        super().__init__()
-        self.mount, self.expected, self.ends, self.reads, self.errors = mount, expected, False, 0, []
-        self.start()
-
-    def run(self):
-        while not self.ends:
-            for name, body in self.expected.items():
-                try:
-                    if (self.mount / name).read_bytes() != body:
-                        self.errors.append(f"{name}: wrong bytes")
-                except OSError as error:
-                    self.errors.append(f"{name}: {error}")
-                self.reads += 1
-
-    def stop(self):
-        self.ends = True
-        self.join(120)
-        return self.errors
 
 
 class RefreshUnderReaders(scripted_s3.ScriptedS3Test):
@@ -56,7 +31,7 @@ class RefreshUnderReaders(scripted_s3.ScriptedS3Test):
         # The kernel knows every name, and would for ever.
         self.assertEqual(self.sizes(mount), {5000: len(still), len(FIRST): count})
         self.s3.put_many(self.bucket, "d", count, SECOND)
-        reader = Reader(mount, still)
+        reader = scripted_s3.Reader(mount, still, drops_pages=False)
         try:
             refreshed = self.cluster.json("refresh", "data")
             self.assertEqual((refreshed["added"], refreshed["removed"], refreshed["changed"]), (0, 0, count))
@@ -65,7 +40,7 @@ class RefreshUnderReaders(scripted_s3.ScriptedS3Test):
             before = reader.reads
             eventually(lambda: reader.reads > before + len(still), "the reader goes on")
         finally:
-            errors = reader.stop()
+            _, errors = reader.stop()
         self.assertEqual(errors, [])
         for number in {0, count // 2, count - 1}:
             self.assertEqual((mount / f"d{number % 200:03}/f{number:06}").read_bytes(), SECOND)

@@ -9,7 +9,6 @@ import time
 
 import scripted_s3
 from e2e import eventually, main
-from s3_faults_test import Reader
 
 FILES = 3000
 READERS = 8
@@ -61,7 +60,7 @@ class S3Throttle(scripted_s3.ScriptedS3Test):
             self.assertEqual((mount / name).read_bytes(), body)
         cold = {name: body for name, body in files.items() if name not in warm}
         self.s3.script(fault("status", op="GET", every=2, status=503, code="SlowDown"))
-        cached = Reader(mount, warm)
+        cached = scripted_s3.Reader(mount, warm)
         self.addCleanup(cached.stop)
         readers, errors = self.read_in_parallel(mount, cold)
         eventually(lambda: self.throttled() >= 10, "S3 throttles")

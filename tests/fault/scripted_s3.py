@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
@@ -19,6 +20,37 @@ from local_cluster import remove, without_settings  # noqa: E402
 
 PROGRAM = pathlib.Path(os.environ.get("FOREBAY_TESTS", "")).resolve() / "scripted_s3"
 KEYS = {"AWS_ACCESS_KEY_ID": "AKTEST", "AWS_SECRET_ACCESS_KEY": "none-looks"}
+
+
+class Reader(threading.Thread):
+    """Reads all files again and again until stop(): each from its node's cache or from S3, or, where it drops no pages,
+    also out of the kernel's."""
+
+    def __init__(self, mount, expected, drops_pages=True):
+        super().__init__()
+        self.mount, self.expected, self.drops_pages = pathlib.Path(mount), expected, drops_pages
+        self.ends, self.reads, self.errors = False, 0, []
+        self.start()
+
+    def run(self):
+        while not self.ends:
+            for name, body in self.expected.items():
+                if self.ends:
+                    return
+                try:
+                    with open(self.mount / name, "rb", buffering=0) as file:
+                        if self.drops_pages:
+                            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                        if file.read(len(body) + 1) != body:
+                            self.errors.append(f"{name}: wrong bytes")
+                except OSError as error:
+                    self.errors.append(f"{name}: {error}")
+                self.reads += 1
+
+    def stop(self):
+        self.ends = True
+        self.join(120)
+        return self.reads, self.errors
 
 
 class ScriptedS3:
@@ -62,6 +94,13 @@ class ScriptedS3:
         """{prefix}{number % 200:03}/f{number:06} for each number below `count`."""
         self.ask("PUT", f"/-/many?bucket={bucket}&prefix={prefix}&count={count}", body)
 
+    def put_made(self, bucket, key, size):
+        """An object of any size; made_bytes() says what is in it."""
+        self.ask("PUT", f"/-/made?bucket={bucket}&key={urllib.parse.quote(key)}&bytes={size}")
+
+    def keep_versions(self, bucket):
+        self.ask("PUT", f"/-/versions?bucket={bucket}")
+
     def delete(self, bucket, key):
         self.ask("DELETE", f"/{bucket}/{urllib.parse.quote(key)}")
 
@@ -80,6 +119,12 @@ class ScriptedS3:
 
     def resume(self):
         self.process.send_signal(signal.SIGCONT)
+
+
+def made_bytes(begin, count):
+    """What an object of put_made() has there: lines of 16 bytes, each its own number."""
+    lines = b"".join(b"%015x\n" % line for line in range(begin // 16, -(-(begin + count) // 16)))
+    return lines[begin % 16:begin % 16 + count]
 
 
 class ScriptedS3Test(E2eTest):

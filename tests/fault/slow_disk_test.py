@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""The disk of a cache node becomes slow while a job trains. A hundred times slower readers go on at its pace, or
-without it. Slower than they wait, it is left alone, and comes back by itself."""
+"""The disk of a cache node becomes slow while a job trains. A hundred times slower (than the 100 MB/s that any disk of a
+node reads in pieces of this size) readers go on at its pace, or without it. Slower than they wait, it is left alone, and
+comes back by itself."""
 
 import pathlib
 import subprocess
@@ -11,11 +12,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import verified_reader  # noqa: E402
 from e2e import E2eTest, eventually, main  # noqa: E402
 from loop_disk import SKIPPED, LoopDisk, can_throttle, drop_clean_pages, skip_if_missing  # noqa: E402
-from verified_load import FILES, Load  # noqa: E402
+from mount_state import worker_of  # noqa: E402
+from verified_load import FILES, NODE_STALL_SECONDS, Load  # noqa: E402
 
 DISK_MIB = 160
 PIECE = 24 << 10  # a file with its header and padding
-TIMES_SLOWER = 100
+SLOW_BYTES_PER_S = 1_000_000
 SLOW_SECONDS = 6
 # Each reader waits for one read, and they share this: more than the second that a reader waits for a disk.
 TOO_SLOW_BYTES_PER_S = 8_000
@@ -61,7 +63,8 @@ class SlowDisk(E2eTest):
         return PIECE * 1000 / (time.monotonic() - begin)
 
     def throttle(self, bytes_per_s):
-        self.disks["slow"].throttle(self.cluster.nodes["slow"].pid, int(bytes_per_s))
+        # The mount reads the node's files, too. It has the disk read nothing, but a kernel before 6.5 does that for it.
+        self.disks["slow"].throttle(bytes_per_s, self.cluster.nodes["slow"].pid, worker_of(self.cluster.mounts["m1"].pid))
 
     def fetched(self):
         return self.gets()["gets"]
@@ -78,8 +81,8 @@ class SlowDisk(E2eTest):
         return total
 
     def report(self, what, total, gets):
-        print(f"\n    {what}: {total['reads']} reads, {total['rate']:.0f} a second, longest {total['longest_seconds']:.2f} s, "
-              f"{gets} GETs", file=sys.stderr)
+        print(f"\n    {what}: {total['reads']} reads, {total['rate']:.0f} a second, longest stall "
+              f"{total['longest_seconds']:.2f} s (bound {NODE_STALL_SECONDS} s), {gets} GETs", file=sys.stderr)
 
     def test_readers_go_on_beside_a_slow_disk(self):
         verified_reader.write(self.folder / "source", FILES)
@@ -103,15 +106,17 @@ class SlowDisk(E2eTest):
     def a_hundred_times_slower(self):
         raw = self.raw_rate()
         load = self.load()
-        self.throttle(raw / TIMES_SLOWER)
+        self.throttle(SLOW_BYTES_PER_S)
         begin, read, hits, fetched = time.monotonic(), self.bytes_read(), self.node("slow")["hits"], self.fetched()
         while time.monotonic() < begin + SLOW_SECONDS:
             drop_clean_pages()  # what is in memory needs no disk
         rate = (self.bytes_read() - read) / (time.monotonic() - begin)
         served = self.node("slow")["hits"] - hits
-        self.report(f"{TIMES_SLOWER}x slower, {rate / 1e6:.2f} of {raw / 1e6:.0f} MB/s", self.stop(load),
+        self.report(f"{raw / SLOW_BYTES_PER_S:.0f}x slower, {rate / 1e6:.2f} of {raw / 1e6:.0f} MB/s", self.stop(load),
                     self.fetched() - fetched)
-        self.assertTrue(0 < rate < raw / TIMES_SLOWER * 2, "void: the disk was not slow, or not used")
+        self.assertGreater(rate, 0, "void: the disk was not used")
+        # The throttle hands out its bytes in portions.
+        self.assertLess(rate, SLOW_BYTES_PER_S * 1.5, "void: the disk was not slow: something reads past the throttle")
         self.assertGreater(served, 50, "the node serves on")
         # Where reads queue up for more than a second three times in ten, the disk is left alone already.
         self.throttle(0)

@@ -10,7 +10,7 @@ import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 from e2e import eventually, main  # noqa: E402
-from verified_load import VerifiedTest  # noqa: E402
+from verified_load import VerifiedTest, fault_made  # noqa: E402
 from wire_proxy import DAMAGE, STALLS, WireProxy  # noqa: E402
 
 FILES = 400
@@ -90,7 +90,7 @@ class Wire(VerifiedTest):
         for fault in faults:
             for proxy in self.proxies.values():
                 proxy.bend(fault, every, times)
-            eventually(lambda: self.made() >= times, f"{fault} was not made often enough")
+            fault_made(lambda: self.made() >= times, f"{fault}, {times} times")
             reads = large.reads
             for proxy in self.proxies.values():
                 proxy.straighten()

@@ -7,12 +7,13 @@
 namespace forebay {
 namespace {
 
-constexpr std::array<FuzzTarget, 10> kTargets = {{
+constexpr std::array<FuzzTarget, 11> kTargets = {{
     {"wire", &RunWireInput, &WireSeeds},
     {"record_header", &RunRecordHeaderInput, &RecordHeaderSeeds},
     {"index_row", &RunIndexRowInput, &IndexRowSeeds},
     {"segment", &RunSegmentInput, &SegmentSeeds},
     {"list", &RunListInput, &ListSeeds},
+    {"versions", &RunVersionsInput, &VersionsSeeds},
     {"head", &RunHeadInput, &HeadSeeds},
     {"aws_files", &RunAwsFilesInput, &AwsFilesSeeds},
     {"manifest", &RunManifestInput, &ManifestSeeds},

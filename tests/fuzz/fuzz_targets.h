@@ -54,6 +54,11 @@ Seeds SegmentSeeds();
 void RunListInput(std::string_view input);
 Seeds ListSeeds();
 
+// list_input.cc. The first byte is what was asked for (bit 0: the key "p/a" in place of "k"; bit 1:
+// a page behind the first); the answer of S3 follows.
+void RunVersionsInput(std::string_view input);
+Seeds VersionsSeeds();
+
 // head_input.cc. The first byte says what was asked for (bit 0: the whole object) and answered (bit
 // 1: 206 in place of 200); the lines of the answer's head follow.
 void RunHeadInput(std::string_view input);

@@ -4,6 +4,7 @@
 #include "common/model/limits.h"
 #include "common/s3/list_parser.h"
 #include "common/s3/list_scanner.h"
+#include "common/s3/s3_request.h"
 #include "tests/fuzz/fuzz_targets.h"
 
 namespace forebay {
@@ -53,6 +54,29 @@ std::string Object(const std::string& key, const std::string& more = "") {
          more + "</Contents>";
 }
 
+VersionsRequest VersionsRequestOf(unsigned flags) {
+  VersionsRequest request;
+  request.origin.bucket = "bucket";
+  request.key = (flags & 1) != 0 ? "p/a" : "k";
+  if ((flags & 2) != 0) request.continuation = "v1";
+  return request;
+}
+
+std::string VersionsSeed(int flags, const std::string& inside,
+                         const std::string& truncated = "false") {
+  return std::string(1, static_cast<char>(flags)) +
+         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+         "<ListVersionsResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
+         "<EncodingType>url</EncodingType><IsTruncated>" +
+         truncated + "</IsTruncated>" + inside + "</ListVersionsResult>\n";
+}
+
+std::string Version(const std::string& key, const std::string& id) {
+  return "<Version><Key>" + key + "</Key><VersionId>" + id +
+         "</VersionId><ETag>&quot;d41d8cd98f00b204e9800998ecf8427e&quot;</ETag><Size>5</Size>"
+         "</Version>";
+}
+
 }  // namespace
 
 // The scanner reads nothing, or what the general parser reads.
@@ -72,6 +96,40 @@ void RunListInput(std::string_view input) {
   }
   const S3ErrorBody error = ParseErrorBody(xml);
   Require(IsErrorBody(xml) == !error.code.empty());
+}
+
+void RunVersionsInput(std::string_view input) {
+  if (input.empty()) return;
+  const VersionsRequest request = VersionsRequestOf(static_cast<unsigned char>(input.front()));
+  const Result<VersionPage> page = ParseVersionPage(input.substr(1), request);
+  if (!page) return;
+  Require(page->next.size() <= 1024 && (page->next.empty() || page->next != request.continuation));
+  for (const KeptVersion& version : page->versions) {
+    Require(!version.id.empty() && version.id.size() <= 1024);
+    Require(UnquotedETag(version.etag) == version.etag && version.size <= kMaxObjectBytes);
+    GetRequest get;
+    get.origin = request.origin;
+    get.origin.endpoint = "http://127.0.0.1:1";
+    get.key = request.key;
+    get.etag = version.etag;
+    get.version = version.id;
+    get.object_size = get.length = 1;
+    Require(GetObjectRequest(get).has_value());
+  }
+}
+
+Seeds VersionsSeeds() {
+  const std::string marker =
+      "<DeleteMarker><Key>k</Key><VersionId>v3</VersionId><IsLatest>true</IsLatest></DeleteMarker>";
+  const std::string next =
+      "<NextKeyMarker>k</NextKeyMarker><NextVersionIdMarker>v2</NextVersionIdMarker>";
+  return {
+      {"versions", VersionsSeed(0, marker + Version("k", "v2") + Version("k", "null"))},
+      {"next", VersionsSeed(2, next + Version("k", "v2"), "true")},
+      {"longer-key", VersionsSeed(1, Version("p%2Fa", "v1") + Version("p%2Fa+b", "v1"))},
+      {"no-id", VersionsSeed(0, Version("k", ""))},
+      {"empty", VersionsSeed(0, "")},
+  };
 }
 
 Seeds ListSeeds() {

@@ -26,7 +26,8 @@ class CompileCommands:
 
     @staticmethod
     def _without_output(entry):
-        words = shlex.split(entry["command"])
+        # A source has to name all that it needs: the precompiled headers go.
+        words = shlex.split(re.sub(r"-include-pch \S+", "", entry["command"]))
         # `env CCACHE_X=… ccache clang++-19 …`: the launcher goes.
         compiler = next(i for i, word in enumerate(words) if re.search(r"(clang|g)\+\+(-\d+)?$", word))
         kept = []

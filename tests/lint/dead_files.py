@@ -24,11 +24,12 @@ def mentioned(name, texts):
     """Is the path, or the file's own name in the same folder or as a word of its own, in another file?"""
     base = re.escape(posixpath.basename(name))
     folder = posixpath.dirname(name)
-    stem = re.escape(posixpath.basename(name).removesuffix(".py"))
+    plain_stem = posixpath.basename(name).removesuffix(".py")
+    stem = re.escape(plain_stem)
     path = re.compile(rf"(?<![\w/.-]){re.escape(name)}(?![\w-])|/{re.escape(name)}(?![\w-])")
     near = re.compile(rf"(?<![\w.-]){base}(?![\w-])|^\s*(?:import|from) {stem}\b", re.MULTILINE)
     for other, text in texts.items():
-        if other == name:
+        if other == name or plain_stem not in text:
             continue
         if path.search(text) or (posixpath.dirname(other) == folder and near.search(text)):
             return True

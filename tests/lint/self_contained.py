@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Each header compiles alone and begins with #pragma once. The first header that a source includes is proven by the
-build; the others are compiled here."""
+"""Each header begins with #pragma once and compiles alone, without the build's precompiled headers. Those are compiled
+that have changed, or that include one that has (see changed.py)."""
 
 import os
 import subprocess
@@ -8,17 +8,27 @@ from concurrent.futures import ThreadPoolExecutor
 
 import compile_commands
 import source_tree
+from changed import changed_files
 
 
-def includes_of(root, sources):
-    """The headers that the build proves, and a source that includes it for each header."""
-    proven, users = set(), {}
+def included(root, name):
+    return [spelling[1:-1] for _, spelling in source_tree.includes(source_tree.read(root, name))]
+
+
+def users_of(root, sources):
+    """A source that includes it for each header."""
+    users = {}
     for source in sources:
-        headers = [spelling[1:-1] for _, spelling in source_tree.includes(source_tree.read(root, source))]
-        proven.update(headers[:1])
-        for header in headers:
+        for header in included(root, source):
             users.setdefault(header, source)
-    return proven, users
+    return users
+
+
+def to_check(root, headers):
+    changed = changed_files(root)
+    if changed is None:
+        return headers
+    return [name for name in headers if name in changed or not changed.isdisjoint(included(root, name))]
 
 
 def main():
@@ -27,7 +37,7 @@ def main():
     commands = compile_commands.CompileCommands(root, options.build)
     passed = compile_commands.Passed(root, options.build, "self_contained", compile_commands.version("clang++-19"))
     headers = source_tree.cpp_files(root, (".h",))
-    proven, users = includes_of(root, commands.sources())
+    users = users_of(root, commands.sources())
 
     def compile_alone(header):
         folder, command = commands.of(users.get(header, header))
@@ -43,8 +53,10 @@ def main():
 
     findings = [f"{header}:1: has no #pragma once" for header in headers
                 if not source_tree.without_comments(source_tree.read(root, header)).lstrip().startswith("#pragma once")]
+    chosen = to_check(root, headers)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        findings += filter(None, pool.map(compile_alone, [name for name in headers if name not in proven]))
+        findings += filter(None, pool.map(compile_alone, chosen))
+    print(f"{len(chosen)} of {len(headers)} headers changed")
     source_tree.report(findings, len(headers))
 
 

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <stdexcept>
 #include <utility>
 
 #include "common/base/wall_clock.h"
+#include "tests/sim/kept_listing.h"
 
 namespace forebay::sim {
 namespace {
@@ -14,17 +16,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr seconds kFaultsFor{10};
-constexpr seconds kCalmAfter{20};
-/// Readers are done after this, whatever happened: no fault lasts longer than kLongest.
-constexpr seconds kPatience{150};
+/// Until the end of a run.
+constexpr seconds kForever{1000};
 constexpr milliseconds kLongest{6000};
-constexpr std::size_t kReadersOfMount = 3;
-constexpr std::size_t kHerd = 1000;
-constexpr std::size_t kReadsOfReader = 40;
-constexpr milliseconds kPauseOfReader{400};
-/// Silence and what the next owner takes: what one fault may cost a read (DESIGN section 2).
-constexpr milliseconds kLongestWithOneFault{3600};
+constexpr std::size_t kSizes = Beginnings::kMost - Beginnings::kFewest + 1;
+constexpr std::array<const char*, 2> kZones = {"a", "b"};
 /// A node that is out for so long leaves the ring: soon enough to happen here.
 constexpr seconds kOutAfter{8};
 
@@ -37,10 +33,28 @@ MembershipTimes Times() {
 
 }  // namespace
 
-std::string_view StoryName(Story story) {
-  constexpr std::array<std::string_view, kStories> kNames = {
-      "calm", "killed", "stopped", "lost", "cut off", "no coordinator", "herd", "chaos"};
-  return kNames[static_cast<std::size_t>(story)];
+constexpr std::array<std::string_view, kStories> kStoryNames = {
+    "calm",    "killed",    "stopped", "lost",    "cut off", "no coordinator", "herd",
+    "pending", "impatient", "far",     "leaving", "zones",   "chaos",          "week"};
+
+std::string_view StoryName(Story story) { return kStoryNames[static_cast<std::size_t>(story)]; }
+
+Story StoryNamed(std::string_view name) {
+  return static_cast<Story>(std::ranges::find(kStoryNames, name) - kStoryNames.begin());
+}
+
+Dataset::Shape ShapeFor(Story story, std::uint32_t replicas) {
+  Dataset::Shape shape;
+  shape.replicas = replicas;
+  if (story == Story::kZones) shape.replicas = std::max<std::uint32_t>(replicas, 2);
+  if (story == Story::kWeek) shape.objects = 400;
+  if (story == Story::kFar) {
+    // Two blocks each; the first is large enough for readers far behind its front.
+    shape.objects = 6;
+    shape.object_bytes = 2'300'000;
+    shape.block_bytes = 2ULL << 20U;
+  }
+  return shape;
 }
 
 void Outcome::Add(const Outcome& other) {
@@ -52,62 +66,110 @@ void Outcome::Add(const Outcome& other) {
   gets += other.gets;
   tables += other.tables;
   gets_behind += other.gets_behind;
+  given_up += other.given_up;
+  excused += other.excused;
+  second_gets += other.second_gets;
+  simulated += other.simulated;
   longest = std::max(longest, other.longest);
   for (const auto& [fault, count] : other.by_fault) by_fault[fault] += count;
   broken.insert(broken.end(), other.broken.begin(), other.broken.end());
 }
 
 Beginnings::Beginnings() {
-  for (std::size_t count = kFewest; count <= kMost; ++count) {
-    CoordinatorState state;
-    std::vector<NodeInfo> nodes;
-    for (std::size_t i = 0; i < count; ++i) {
-      Member member;
-      member.info.id = fmt::format("node-{}", i);
-      member.info.address = fmt::format("10.0.2.{}:7442", i);
-      member.info.capacity_bytes = 1ULL << 30U << (i % 3);
-      nodes.push_back(member.info);
-      state.members.push_back(std::move(member));
+  for (const bool zoned : {false, true}) {
+    for (std::size_t count = kFewest; count <= kMost; ++count) {
+      CoordinatorState state;
+      std::vector<NodeInfo> nodes;
+      for (std::size_t i = 0; i < count; ++i) {
+        Member member;
+        member.info.id = fmt::format("node-{}", i);
+        member.info.address = fmt::format("10.0.2.{}:7442", i);
+        member.info.capacity_bytes = 1ULL << 30U << (i % 3);
+        if (zoned) member.info.zone = kZones[i % kZones.size()];
+        nodes.push_back(member.info);
+        state.members.push_back(std::move(member));
+      }
+      state.table = std::make_shared<const RingTable>(RingTable::Next(RingTable(), nodes, 0));
+      (zoned ? zoned_ : states_).push_back(std::move(state));
     }
-    state.table = std::make_shared<const RingTable>(RingTable::Next(RingTable(), nodes, 0));
-    states_.push_back(std::move(state));
   }
 }
 
-Chaos::Chaos(std::uint64_t seed, Story story, const Beginnings& beginnings, const Dataset& data,
-             NodeShared& shared)
-    : seed_(seed),
-      story_(story),
+Chaos::Chaos(Fate fate, const Beginnings& beginnings, const Dataset& data, NodeShared& shared)
+    : fate_(fate),
       data_(data),
       shared_(shared),
-      world_(seed),
+      world_(fate.seed),
       network_(world_),
       s3_(world_, data),
-      coordinator_disk_(beginnings.Of(Beginnings::kFewest +
-                                      world_.Random(Beginnings::kMost - Beginnings::kFewest + 1))),
-      first_epoch_(coordinator_disk_.table->epoch()) {
+      coordinator_disk_(
+          beginnings.Of(Beginnings::kFewest + world_.Random(Is(Story::kWeek) ? 1 : kSizes),
+                        Is(Story::kZones) || (Is(Story::kChaos) && world_.Chance(0.5)))),
+      first_epoch_(coordinator_disk_.table->epoch()),
+      former_(data.size()),
+      seen_(coordinator_disk_.table) {
   SetNetwork(&network_);
-  s3_.OnGet([this](std::size_t object, const std::string& node) { NoteGet(object, node); });
-  coordinator_ = std::make_unique<SimCoordinator>(world_, network_, coordinator_disk_, Times());
+  network_.HideEpochsFromMounts(Is(Mutant::kHiddenEpochs));
+  if (Is(Mutant::kWrongBytes)) s3_.Damage();
+  if (Is(Mutant::kRefusals)) s3_.Refuse();
+  if (Is(Mutant::kWaiterEndsFill)) network_.OnGivenUp([this] { s3_.FailAllThatRun(); });
+  s3_.OnGet([this](std::size_t block, const std::string& node) { NoteGet(block, node); });
+  const std::size_t mounts = 2 + world_.Random(2);
+  if (Is(Story::kWeek)) {
+    disk_ = std::make_unique<fakes::TempDir>();
+    for (std::size_t i = 0; i < mounts; ++i) {
+      Result<proto::LinkState> kept = KeepListing(data_, kCoordinatorAddress, StateDirOf(i));
+      if (!kept) throw std::runtime_error(kept.error().message);
+      link_ = std::move(*kept);
+    }
+  }
+  StartCoordinator();
   for (const Member& member : coordinator_disk_.members) {
     auto machine = std::make_unique<Machine>();
     machine->id = member.info.id;
     machine->address = member.info.address.substr(0, member.info.address.find(':'));
+    machine->zone = member.info.zone;
     machine->capacity = member.info.capacity_bytes;
     machine->disk.ring = coordinator_disk_.table;
+    if (disk_) machine->disk.view_file = *disk_ / (machine->id + ".view");
     machines_.push_back(std::move(machine));
     StartNode(*machines_.back(), false);
   }
-  const std::size_t mounts = 2 + world_.Random(2);
+  mounts_.resize(mounts);
   for (std::size_t i = 0; i < mounts; ++i) {
-    mounts_.push_back(
-        std::make_unique<SimMount>(world_, network_, data_, fmt::format("10.0.3.{}", i), tally_));
-    mounts_.back()->Offer(*coordinator_disk_.table);
+    StartMount(i);
+    mounts_[i]->Offer(*coordinator_disk_.table);
   }
+}
+
+std::string Chaos::StateDirOf(std::size_t mount) const {
+  return disk_ ? *disk_ / fmt::format("mount-{}", mount) : "";
+}
+
+void Chaos::StartCoordinator() {
+  SimCoordinator::Options options;
+  options.times = Times();
+  if (offers_link_) options.link = link_;
+  options.forgets_owners = Is(Mutant::kForgetsOwners);
+  coordinator_ = std::make_unique<SimCoordinator>(world_, network_, coordinator_disk_, options);
+}
+
+void Chaos::StartMount(std::size_t which) {
+  SimMount::Options options;
+  options.machine = fmt::format("{}{}", kMountMachines, which);
+  if (!machines_.front()->zone.empty()) options.zone = kZones[which % kZones.size()];
+  options.knows_zone = !Is(Mutant::kBlindToZones);
+  options.state_dir = StateDirOf(which);
+  if (Is(Mutant::kLatePassOver)) options.silence = seconds(30);
+  options.excuses = [this](TimePoint began) {
+    return outage_end_ > outage_begin_ && began < outage_end_ && world_.now() > outage_begin_;
+  };
+  mounts_[which] = std::make_unique<SimMount>(world_, network_, data_, std::move(options), tally_);
 }
 
 Chaos::~Chaos() {
   // What still waits for an answer gives it up as it ends.
+  admin_.reset();
   mounts_.clear();
   machines_.clear();
   coordinator_.reset();
@@ -121,13 +183,18 @@ void Chaos::StartNode(Machine& machine, bool restarted) {
   options.capacity = machine.capacity;
   options.incarnation = next_incarnation_++;
   options.restarted = restarted;
+  options.zone = machine.zone;
+  options.asks_nobody = Is(Mutant::kAsksNobody);
+  options.believes_all = Is(Mutant::kBelievesAll);
+  options.keeps_old_ring = Is(Mutant::kOldRing);
+  options.keeps_readers = Is(Mutant::kKeepsReaders);
   machine.node = std::make_unique<SimNode>(world_, network_, s3_, data_, machine.disk, shared_,
                                            std::move(options));
 }
 
 void Chaos::Broken(std::string sentence) {
   outcome_.broken.push_back(
-      fmt::format("seed {} ({}): {}", seed_, StoryName(story_), std::move(sentence)));
+      fmt::format("seed {} ({}): {}", fate_.seed, StoryName(fate_.story), std::move(sentence)));
 }
 
 void Chaos::Count(const char* fault) {
@@ -143,7 +210,8 @@ void Chaos::Kill(Machine& machine, Duration until_restart, bool disk_too) {
   machine.node.reset();
   if (disk_too) {
     machine.disk.blocks = std::make_unique<fakes::MemoryBlockStore>();
-    machine.disk.ring = std::make_shared<const RingTable>();
+    // In a week without a coordinator it is a disk of several that is lost.
+    if (!disk_) machine.disk.ring = std::make_shared<const RingTable>();
   }
   world_.After(until_restart, [this, &machine] {
     if (!machine.node) StartNode(machine, true);
@@ -154,9 +222,10 @@ void Chaos::StopFor(Machine& machine, Duration how_long) {
   if (!machine.node || machine.node->process().stopped()) return;
   Count("node stopped");
   machine.node->process().Stop();
-  const SimNode* which = machine.node.get();
+  const std::uint64_t which = machine.node->process().number();
   world_.After(how_long, [&machine, which] {
-    if (machine.node.get() == which) machine.node->process().Continue();
+    if (machine.node && machine.node->process().number() == which)
+      machine.node->process().Continue();
   });
 }
 
@@ -165,14 +234,13 @@ void Chaos::KillCoordinator(Duration until_restart) {
   Count("coordinator killed");
   coordinator_.reset();
   world_.After(until_restart, [this] {
-    if (!coordinator_)
-      coordinator_ = std::make_unique<SimCoordinator>(world_, network_, coordinator_disk_, Times());
+    if (!coordinator_) StartCoordinator();
   });
 }
 
 void Chaos::DoNetworkFault(Machine& machine) {
-  const Duration how_long = world_.Between(milliseconds(200), kLongest);
-  const auto heal = [this] { network_.HealAll(); };
+  const Duration how_long = Lasting();
+  const auto heal = [this] { Heal(); };
   switch (world_.Random(4)) {
     case 0:
       Count("machine cut off");
@@ -212,15 +280,21 @@ void Chaos::DoDecision(Machine& machine) {
   if (done) Count("node drained, removed, fenced or taken back");
 }
 
+// Most faults are over before silence is; some go on beyond it.
+Duration Chaos::Lasting() {
+  return world_.Chance(0.7) ? world_.Between(milliseconds(20), milliseconds(400))
+                            : world_.Between(milliseconds(400), kLongest);
+}
+
 void Chaos::DoFault() {
   Machine& machine = AnyNode();
   switch (world_.Random(10)) {
     case 0:
     case 1:
-      return Kill(machine, world_.Between(milliseconds(50), kLongest), world_.Chance(0.1));
+      return Kill(machine, Lasting(), world_.Chance(0.1));
     case 2:
     case 3:
-      return StopFor(machine, world_.Between(milliseconds(50), kLongest));
+      return StopFor(machine, Lasting());
     case 4:
     case 5:
     case 6:
@@ -235,10 +309,10 @@ void Chaos::DoFault() {
         Count("S3 hangs");
         return s3_.HangUntil(world_.now() + world_.Between(milliseconds(100), kLongest));
       }
-      return KillCoordinator(world_.Between(milliseconds(100), kLongest));
+      return KillCoordinator(Lasting());
     default:
       // Each costs a new table, which takes longer than all else here.
-      if (world_.Chance(0.15)) DoDecision(machine);
+      if (world_.Chance(0.06)) DoDecision(machine);
       return;
   }
 }
@@ -246,199 +320,90 @@ void Chaos::DoFault() {
 void Chaos::ScheduleFaults() {
   if (well_) return;
   DoFault();
-  world_.After(world_.Between(milliseconds(5), milliseconds(150)), [this] { ScheduleFaults(); });
+  world_.After(world_.Between(milliseconds(2), milliseconds(60)), [this] { ScheduleFaults(); });
+}
+
+void Chaos::Heal() {
+  if (!Is(Mutant::kDeafForever)) network_.HealAll();
 }
 
 // After a second of reading, and over before the readers are done.
 void Chaos::DoOne(Machine& machine) {
-  victim_ = &machine;
   constexpr seconds kAway{5};
-  switch (story_) {
+  switch (fate_.story) {
     case Story::kCalm:
     case Story::kHerd:
+    case Story::kImpatient:
+    case Story::kFar:
+    case Story::kZones:
     case Story::kChaos:
+    case Story::kWeek:
       return;
+    case Story::kPending:
+      Count("S3 hangs");
+      return s3_.HangUntil(world_.now() + kAway);
+    case Story::kLeaving:
+      return DoLeaving(machine);
+    default:
+      break;
+  }
+  victim_ = &machine;
+  switch (fate_.story) {
     case Story::kKilled:
       return Kill(machine, kAway, false);
     case Story::kStopped:
       return StopFor(machine, kAway);
     case Story::kLost:
       network_.Isolate(machine.address);
-      return Kill(machine, kCalmAfter * 10, false);
+      return Kill(machine, kForever, false);
     case Story::kCutOff:
       Count("machine cut off");
       network_.Isolate(machine.address);
-      world_.After(kAway, [this] { network_.HealAll(); });
+      world_.After(kAway, [this] { Heal(); });
       return;
-    case Story::kAlone:
-      KillCoordinator(kCalmAfter * 10);
-      Kill(machine, milliseconds(500), false);
-      return;
+    default:
+      KillCoordinator(kForever);
+      return Kill(machine, milliseconds(500), false);
   }
 }
 
-void Chaos::BeginReading() {
-  for (const auto& mount : mounts_) {
-    for (std::size_t i = 0; i < kReadersOfMount; ++i) {
-      mount->Read(kReadsOfReader, [this] { return world_.Random(data_.size()); }, kPauseOfReader);
+// What the drained node has is looked for there while it goes, and after it has come back where it
+// was meanwhile; also when another owner is lost.
+void Chaos::DoLeaving(Machine& machine) {
+  Count("node drained");
+  const std::string id = machine.id;
+  (void)coordinator_->Decide(
+      [&](const MemberTable& members, TimePoint now) { return members.PlanDrain(id, now); });
+  world_.After(seconds(3), [this] { judging_gets_ = true; });
+  world_.After(seconds(4), [this, &machine] {
+    Machine* other = &machine;
+    while (other == &machine) other = &AnyNode();
+    victim_ = other;
+    Kill(*other, kForever, false);
+  });
+}
+
+// What the ring remembers is remembered here once more, for the blocks that there are.
+void Chaos::WatchTables() {
+  const std::shared_ptr<const RingTable> now = coordinator_disk_.table;
+  if (now != seen_) {
+    for (std::size_t i = 0; i < data_.size(); ++i) {
+      const std::uint32_t partition = PartitionOf(data_.RequestFor(i).block);
+      const auto before = seen_->OwnersOf(partition);
+      const auto after = now->OwnersOf(partition);
+      if (before.empty() || after.empty()) continue;
+      const std::string& was = seen_->nodes()[before.front()].id;
+      const std::string& is = now->nodes()[after.front()].id;
+      std::erase(former_[i], is);
+      if (was == is) continue;
+      std::erase(former_[i], was);
+      former_[i].insert(former_[i].begin(), was);
+      if (former_[i].size() > kPreviousOwners) former_[i].pop_back();
     }
+    seen_ = now;
   }
-}
-
-void Chaos::BeginHerd() {
-  const std::size_t object = world_.Random(data_.size());
-  for (const auto& mount : mounts_) {
-    for (std::size_t i = 0; i < kHerd / mounts_.size(); ++i)
-      mount->Read(1, [object] { return object; }, milliseconds(0));
-  }
-}
-
-bool Chaos::SomebodyReads() const {
-  return std::ranges::any_of(mounts_, [](const auto& mount) { return mount->readers() > 0; });
-}
-
-void Chaos::FinishReading(const char* when) {
-  const TimePoint patience = world_.now() + kPatience;
-  while (SomebodyReads() && world_.now() < patience) world_.RunUntil(world_.now() + seconds(1));
-  if (SomebodyReads()) Broken(fmt::format("a read {} has not ended", when));
-}
-
-void Chaos::MakeWell() {
-  well_ = true;
-  network_.SetFaults({});
-  network_.HealAll();
-  s3_.HangUntil(world_.now());
-  for (const auto& machine : machines_) {
-    if (machine->node) machine->node->process().Continue();
-    if (!machine->node && story_ != Story::kLost) StartNode(*machine, true);
-  }
-  if (story_ == Story::kAlone) return;
-  if (!coordinator_)
-    coordinator_ = std::make_unique<SimCoordinator>(world_, network_, coordinator_disk_, Times());
-  for (const auto& machine : machines_) {
-    (void)coordinator_->Decide(
-        [&](const MemberTable& members, TimePoint) { return members.PlanReturn(machine->id); });
-  }
-}
-
-void Chaos::ReadAll() {
-  for (const auto& mount : mounts_) {
-    auto next = std::make_shared<std::size_t>(0);
-    mount->Read(data_.size(), [next] { return (*next)++; }, milliseconds(10));
-  }
-}
-
-// Whoever asks S3 while all is well must have had nobody to ask.
-void Chaos::NoteGet(std::size_t object, const std::string& node) {
-  if (!judging_gets_) return;
-  const BlockId& block = data_.RequestFor(object).block;
-  const RingTable& table = *coordinator_disk_.table;
-  const std::uint32_t partition = PartitionOf(block);
-  const auto has = [&](const std::string& id) {
-    return std::ranges::any_of(machines_, [&](const auto& machine) {
-      return machine->id == id && machine->node && machine->node->Has(block);
-    });
-  };
-  bool ahead = true;
-  for (const std::uint16_t index : table.OwnersOf(partition)) {
-    const std::string& id = table.nodes()[index].id;
-    if (id == node) {
-      ahead = false;
-    } else if (has(id) && ahead) {
-      Broken(fmt::format("{} asked S3 for a block that {}, ahead of it, has", node, id));
-    } else if (has(id)) {
-      ++outcome_.gets_behind;
-    }
-  }
-  for (const PreviousOwner& owner : table.PreviousOwnersOf(partition)) {
-    if (owner.node_id != node && has(owner.node_id) && table.Find(owner.node_id) != nullptr)
-      Broken(fmt::format("{} asked S3 for a block that {}, which owned it before, has", node,
-                         owner.node_id));
-  }
-}
-
-void Chaos::JudgeGets() {
-  const RingTable& table = *coordinator_disk_.table;
-  for (std::size_t i = 0; i < data_.size(); ++i) {
-    std::uint64_t allowed = 1;
-    const std::uint16_t first = table.OwnersOf(PartitionOf(data_.RequestFor(i).block)).front();
-    // What the victim held is fetched again by who stands in for it, and was perhaps on its way.
-    if (victim_ != nullptr && table.nodes()[first].id == victim_->id) allowed = 2;
-    if (s3_.gets_of(i) > allowed)
-      Broken(fmt::format("object {} cost {} GETs, not {}", i, s3_.gets_of(i), allowed));
-  }
-}
-
-// It is too much for one node alone.
-void Chaos::JudgeHerd() {
-  std::uint64_t sent_on = 0;
-  for (const auto& machine : machines_) sent_on += machine->node->sent_on();
-  if (sent_on == 0) Broken("one node answered a thousand readers alone");
-}
-
-void Chaos::Judge() {
-  if (tally_.wrong > 0) Broken(fmt::format("{} reads had wrong bytes", tally_.wrong));
-  if (tally_.failed > 0)
-    Broken(fmt::format("{} reads failed: {}", tally_.failed, tally_.first_failure));
-  if (story_ != Story::kChaos && tally_.longest > kLongestWithOneFault) {
-    Broken(fmt::format("a read took {} ms",
-                       std::chrono::duration_cast<milliseconds>(tally_.longest).count()));
-  }
-  const std::uint64_t epoch = coordinator_disk_.table->epoch();
-  for (const auto& machine : machines_) {
-    if (!machine->node) continue;
-    if (machine->node->fills() > 0) Broken(machine->id + " still fills a block");
-    if (machine->node->ring_epoch() != epoch)
-      Broken(fmt::format("{} goes by ring {} and not {}", machine->id, machine->node->ring_epoch(),
-                         epoch));
-  }
-  for (const auto& mount : mounts_) {
-    if (mount->ring_epoch() != epoch)
-      Broken(fmt::format("a mount goes by ring {} and not {}", mount->ring_epoch(), epoch));
-  }
-}
-
-Outcome Chaos::Run() {
-  const TimePoint begin = world_.now();
-  if (story_ == Story::kChaos) {
-    network_.SetFaults({.late = 0.08, .reset = 0.04, .flipped = 0.02});
-    world_.After(seconds(1), [this] { ScheduleFaults(); });
-  } else {
-    world_.After(seconds(1), [this] { DoOne(AnyNode()); });
-  }
-  if (story_ == Story::kHerd) {
-    BeginHerd();
-  } else {
-    BeginReading();
-  }
-  world_.RunUntil(begin + kFaultsFor);
-  MakeWell();
-  FinishReading("of a job");
-  world_.RunUntil(world_.now() + kCalmAfter);
-  judging_gets_ = story_ == Story::kChaos;
-  ReadAll();
-  FinishReading("of all objects");
-  if (story_ != Story::kChaos && story_ != Story::kLost) JudgeGets();
-  if (story_ == Story::kHerd) JudgeHerd();
-  const std::uint64_t before = s3_.gets();
-  ReadAll();
-  FinishReading("of all objects once more");
-  if (s3_.gets() != before)
-    Broken(fmt::format("all was cached and well, and cost {} GETs", s3_.gets() - before));
-  Judge();
-  outcome_.seeds = 1;
-  outcome_.reads = tally_.reads;
-  outcome_.longest = tally_.longest;
-  outcome_.events = world_.events();
-  outcome_.calls = network_.calls();
-  outcome_.gets = s3_.gets();
-  outcome_.tables = coordinator_disk_.table->epoch() - first_epoch_;
-  outcome_.by_fault["message late"] += network_.late();
-  outcome_.by_fault["connection reset"] += network_.resets();
-  outcome_.by_fault["payload damaged"] += network_.flips();
-  outcome_.by_fault["message lost"] += network_.lost();
-  outcome_.faults += network_.late() + network_.resets() + network_.flips() + network_.lost();
-  return std::move(outcome_);
+  world_.After(Is(Story::kWeek) ? Duration(seconds(5)) : milliseconds(100),
+               [this] { WatchTables(); });
 }
 
 }  // namespace forebay::sim

@@ -8,9 +8,12 @@
 #include <vector>
 
 #include "common/ring/ring.h"
+#include "tests/fakes/temp_dir.h"
 #include "tests/sim/far_s3.h"
+#include "tests/sim/mutants.h"
 #include "tests/sim/network.h"
 #include "tests/sim/programs.h"
+#include "tests/sim/sim_mount.h"
 #include "tests/sim/virtual_time.h"
 
 namespace forebay::sim {
@@ -18,17 +21,27 @@ namespace forebay::sim {
 /// What happens to a cluster. One fault of a kind, with all else as it should be, has tighter
 /// promises than all of them together.
 enum class Story : std::uint8_t {
-  kCalm = 0,     ///< Nothing.
-  kKilled = 1,   ///< One node is killed and comes back.
-  kStopped = 2,  ///< One node is stopped and goes on.
-  kLost = 3,     ///< One machine is gone, and says nothing.
-  kCutOff = 4,   ///< One node is cut off from all others, and comes back.
-  kAlone = 5,    ///< There is no coordinator any more, and nodes restart.
-  kHerd = 6,     ///< A thousand readers at the same moment want one block that nobody has yet.
-  kChaos = 7,    ///< Everything, at random, and messages are lost, late, reset and damaged.
+  kCalm,       ///< Nothing.
+  kKilled,     ///< One node is killed and comes back.
+  kStopped,    ///< One node is stopped and goes on.
+  kLost,       ///< One machine is gone, and says nothing.
+  kCutOff,     ///< One node is cut off from all others, and comes back.
+  kAlone,      ///< There is no coordinator any more, and nodes restart.
+  kHerd,       ///< A thousand readers at the same moment want one block that nobody has yet.
+  kPending,    ///< S3 answers nobody for a while.
+  kImpatient,  ///< Readers give up before they have an answer.
+  kFar,        ///< Readers begin far behind the fronts of large blocks.
+  kLeaving,    ///< A node is drained, and another is lost meanwhile.
+  kZones,      ///< Nodes and mounts lie in two zones, and blocks have copies.
+  kChaos,      ///< Everything, at random, and messages are lost, late, reset and damaged.
+  kWeek,       ///< A week without any coordinator, with faults; then it comes back.
 };
-inline constexpr std::size_t kStories = 8;
+inline constexpr std::size_t kStories = 14;
 std::string_view StoryName(Story story);
+/// kStories: there is none of this name.
+Story StoryNamed(std::string_view name);
+/// What is read in a story; `replicas` where it says nothing of its own.
+Dataset::Shape ShapeFor(Story story, std::uint32_t replicas);
 
 /// What one run, or many, came to.
 struct Outcome {
@@ -41,7 +54,11 @@ struct Outcome {
   std::uint64_t tables = 0;  ///< New ring tables.
   /// GETs of blocks that the asker's owners behind it had: it had not noticed that it was away.
   std::uint64_t gets_behind = 0;
+  std::uint64_t given_up = 0;  ///< Reads, by their readers.
+  std::uint64_t excused = 0;   ///< Reads that failed while nobody was there to answer.
+  std::uint64_t second_gets = 0;
   Duration longest{};  ///< Read.
+  Duration simulated{};
   std::map<std::string, std::uint64_t> by_fault;
   std::vector<std::string> broken;  ///< Promises, as sentences.
 
@@ -54,18 +71,29 @@ class Beginnings {
   static constexpr std::size_t kFewest = 3;
   static constexpr std::size_t kMost = 6;
   Beginnings();
-  const CoordinatorState& Of(std::size_t nodes) const { return states_[nodes - kFewest]; }
+  /// `zoned`: the nodes lie in two zones, in turns.
+  const CoordinatorState& Of(std::size_t nodes, bool zoned) const {
+    return (zoned ? zoned_ : states_)[nodes - kFewest];
+  }
 
  private:
   std::vector<CoordinatorState> states_;
+  std::vector<CoordinatorState> zoned_;
+};
+
+/// Which life.
+struct Fate {
+  std::uint64_t seed = 1;
+  Story story = Story::kChaos;
+  Mutant mutant = Mutant::kNone;
+  std::uint32_t days = 7;  ///< Of a week.
 };
 
 /// One cluster's life, from one seed: a coordinator, three to six nodes, two or three mounts, an
 /// S3; faults for some seconds; then everything is well again, and it is judged.
 class Chaos {
  public:
-  Chaos(std::uint64_t seed, Story story, const Beginnings& beginnings, const Dataset& data,
-        NodeShared& shared);
+  Chaos(Fate fate, const Beginnings& beginnings, const Dataset& data, NodeShared& shared);
   ~Chaos();
   Outcome Run();
 
@@ -73,36 +101,63 @@ class Chaos {
   struct Machine {
     std::string id;
     std::string address;
+    std::string zone;
     NodeDisk disk;
     std::unique_ptr<SimNode> node;
     std::uint64_t capacity = 0;
   };
+  using Recent = std::vector<std::string>;  // node ids, newest first
 
+  bool Is(Mutant mutant) const { return fate_.mutant == mutant; }
+  bool Is(Story story) const { return fate_.story == story; }
+  void StartCoordinator();
+  void StartMount(std::size_t which);
+  std::string StateDirOf(std::size_t mount) const;
   void StartNode(Machine& machine, bool restarted);
   void Kill(Machine& machine, Duration until_restart, bool disk_too);
   void StopFor(Machine& machine, Duration how_long);
+  Duration Lasting();
   void KillCoordinator(Duration until_restart);
   void DoFault();
   void DoNetworkFault(Machine& machine);
   void DoDecision(Machine& machine);
   void ScheduleFaults();
   void DoOne(Machine& machine);
+  void DoLeaving(Machine& machine);
+  void WatchTables();
+  void Heal();
   void BeginReading();
   void BeginHerd();
+  void BeginImpatience();
+  void BeginFar();
+  void Live();
   void MakeWell();
   void ReadAll();
   void FinishReading(const char* when);
   void Judge();
   void JudgeGets();
+  void JudgeAgain();
   void JudgeHerd();
+  void JudgeKept();
+  void Sum();
+  bool Has(const std::string& id, const BlockId& block) const;
+
+  // A week without a coordinator (week.cc).
+  void LiveForAWeek();
+  void ScheduleWeek(TimePoint end);
+  Duration DoInWeek();
+  void Remount(std::size_t which);
+  void LoseAllNodes();
+  void AskInVain();
+  void ReturnOldCopy(CoordinatorState copy);
+  void ReturnCoordinator();
   void NoteGet(std::size_t object, const std::string& node);
   bool SomebodyReads() const;
   void Broken(std::string sentence);
   void Count(const char* fault);
   Machine& AnyNode();
 
-  const std::uint64_t seed_;
-  const Story story_;
+  const Fate fate_;
   const Dataset& data_;
   NodeShared& shared_;
   World world_;
@@ -116,9 +171,18 @@ class Chaos {
   bool judging_gets_ = false;
   bool well_ = false;
   Machine* victim_ = nullptr;
+  std::vector<Recent> former_;  // by block: its first owners of before, as the tables were seen
+  std::shared_ptr<const RingTable> seen_;
+  bool offers_link_ = false;  // to mounts, which have it from their disks until then
+  proto::LinkState link_;     // of a week
+  TimePoint outage_begin_;    // when there was no node at all
+  TimePoint outage_end_;
+  std::vector<std::unique_ptr<SimAdmin::Answer>> answers_;
+  std::unique_ptr<fakes::TempDir> disk_;  // of a week
   std::unique_ptr<SimCoordinator> coordinator_;
   std::vector<std::unique_ptr<Machine>> machines_;
   std::vector<std::unique_ptr<SimMount>> mounts_;
+  std::unique_ptr<SimAdmin> admin_;
 };
 
 }  // namespace forebay::sim

@@ -2,60 +2,51 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "common/model/block_source.h"
-#include "common/model/link.h"
 #include "common/s3/object_store.h"
+#include "tests/sim/dataset.h"
 #include "tests/sim/virtual_time.h"
 
 namespace forebay::sim {
 
-/// The link that everybody reads: objects of one small block each, whose bytes follow from their
-/// number.
-class Dataset {
- public:
-  Dataset(std::size_t objects, std::uint32_t replicas);
-
-  const LinkSpec& link() const { return link_; }
-  std::size_t size() const { return requests_.size(); }
-  /// For all bytes of object `i`.
-  const BlockRequest& RequestFor(std::size_t i) const { return requests_[i]; }
-  std::size_t NumberOf(const std::string& key) const;
-  /// True when these are its bytes.
-  bool AreRight(std::size_t i, ByteView bytes) const;
-  static std::vector<std::byte> BytesOf(std::size_t i);
-
- private:
-  LinkSpec link_;
-  std::vector<BlockRequest> requests_;
-};
-
 /// The one S3 of a world, as far away as S3 is. Counts each GET.
 class FarS3 {
  public:
-  FarS3(World& world, const Dataset& data) : world_(world), data_(data), gets_(data.size()) {}
+  FarS3(World& world, const Dataset& data)
+      : world_(world), data_(data), gets_(data.size()), brought_(data.size()) {}
 
-  /// Told of each GET that begins: of which object, and by whom.
-  void OnGet(std::function<void(std::size_t object, const std::string& node)> told) {
+  /// Told of each GET that begins: of which block, and by whom.
+  void OnGet(std::function<void(std::size_t block, const std::string& node)> told) {
     told_ = std::move(told);
   }
   /// Answers nobody before then.
   void HangUntil(TimePoint until) { hangs_until_ = until; }
+  /// For mutants: what it sends from now on is one bit wrong; it refuses everything; or GETs that
+  /// run now fail.
+  void Damage() { damaged_ = true; }
+  void Refuse() { refuses_ = true; }
+  void FailAllThatRun() { ++failures_; }
 
   std::uint64_t gets() const { return all_; }
-  std::uint64_t gets_of(std::size_t object) const { return gets_[object]; }
+  std::uint64_t gets_of(std::size_t block) const { return gets_[block]; }
+  /// Bytes that were brought although they had been brought already.
+  std::uint64_t again_of(std::size_t block) const;
 
-  Task<Status> Get(std::string node, std::string key, BodySink* sink, Deadline deadline);
+  Task<Status> Get(std::string node, GetRequest request, BodySink* sink, Deadline deadline);
 
  private:
   World& world_;
   const Dataset& data_;
   std::function<void(std::size_t, const std::string&)> told_;
   TimePoint hangs_until_;
+  bool damaged_ = false;
+  bool refuses_ = false;
+  std::uint64_t failures_ = 0;
   std::vector<std::uint64_t> gets_;
+  std::vector<std::vector<BlockRange>> brought_;  // by block, whole answers
   std::uint64_t all_ = 0;
 };
 
@@ -67,6 +58,7 @@ class NodesS3 final : public ObjectStore {
   Task<Status> Get(GetRequest request, BodySink& sink, Deadline deadline) override;
   // Nodes neither list nor ask for heads.
   Task<Result<ListPage>> List(ListRequest request, Deadline deadline) override;
+  Task<Result<VersionPage>> ListVersions(VersionsRequest request, Deadline deadline) override;
   Task<Result<ObjectHead>> Head(LinkOrigin origin, std::string key, Deadline deadline) override;
 
  private:

@@ -161,7 +161,10 @@ Task<void> Network::Handle(Held exchange, const RpcHandler* handler, RpcCall cal
 
 void Network::Answer(const Held& exchange, Result<RpcReply> reply) {
   const auto found = servers_.find(exchange->to);
-  if (reply && found != servers_.end()) reply->ring_epoch = found->second.epoch();
+  if (reply && found != servers_.end()) {
+    const bool hides = hides_epochs_ && exchange->from.starts_with(kMountMachines);
+    reply->ring_epoch = hides ? 0 : found->second.epoch();
+  }
   if (reply && !reply->payload.bytes.empty()) Carry(*reply);
   Return(exchange, std::move(reply));
 }
@@ -208,6 +211,7 @@ TimePoint Network::HeardAt(const Exchange& exchange) const {
 void Network::GiveUp(const Held& exchange) {
   exchange->client = nullptr;
   exchange->waiting = nullptr;
+  if (given_up_ && !exchange->answer) given_up_();
   if (exchange->answer || !Passes(exchange->from, exchange->machine)) return;
   world_.After(Latency(exchange->from, exchange->machine), [exchange] {
     Process* server = exchange->server;
@@ -225,7 +229,7 @@ class ClientPool::Impl {
  public:
   Impl(asio::io_context& context, ClientPoolOptions options, std::function<std::uint64_t()> epoch,
        std::function<void(std::uint64_t)> on_newer_epoch)
-      : process_(sim::World::Current()->OwnerOf(context.get_executor())),
+      : process_(sim::World::Current()->OwnerOf(context)),
         silence_(options.silence),
         epoch_(std::move(epoch)),
         on_newer_epoch_(std::move(on_newer_epoch)) {}

@@ -26,6 +26,9 @@ struct NetworkFaults {
   double flipped = 0;  ///< A byte of a payload is another one.
 };
 
+/// What the machines of mounts are called, but for their numbers.
+inline const std::string kMountMachines = "10.0.3.";
+
 /// What programs answer, by their addresses, and what becomes of messages on their way. Machines
 /// are the parts of addresses before the colon. A call is one message each way: what TCP does about
 /// lost packets is time, what it cannot mend is silence or a reset. Both ends are programs that
@@ -58,6 +61,9 @@ class Network {
   void Isolate(const std::string& machine);
   void HealAll();
   bool Passes(const std::string& from, const std::string& to) const;
+  // For mutants.
+  void HideEpochsFromMounts(bool hide) { hides_epochs_ = hide; }
+  void OnGivenUp(std::function<void()> told) { given_up_ = std::move(told); }
   /// Messages of the machine, both ways, take so much longer.
   void Slow(const std::string& machine, Duration by) { slow_[machine] = by; }
   void NoLongerSlow(const std::string& machine) { slow_.erase(machine); }
@@ -107,6 +113,8 @@ class Network {
 
   World& world_;
   NetworkFaults faults_;
+  bool hides_epochs_ = false;
+  std::function<void()> given_up_;
   std::map<std::string, Server> servers_;
   std::map<const Process*, std::string> machines_;
   std::map<std::pair<std::string, std::string>, TimePoint> cuts_;

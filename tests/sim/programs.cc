@@ -7,13 +7,13 @@
 #include "common/base/wall_clock.h"
 #include "common/wire/messages.h"
 #include "proto/coordinator.pb.h"
+#include "proto/node.pb.h"
+#include "tests/sim/kept_listing.h"
 
 namespace forebay::sim {
 namespace {
 
 constexpr std::chrono::seconds kTickEvery{1};
-/// As kS3Patience of a mount, less what nobody here would wait for.
-constexpr std::chrono::seconds kReadPatience{120};
 
 Slice SliceOf(const std::string& bytes) {
   auto buffer = std::make_shared<Buffer>(bytes.size());
@@ -33,8 +33,12 @@ Program::Program(World& world, Network& network, const std::string& name,
 Program::~Program() { network_.Forget(process_); }
 
 SimCoordinator::SimCoordinator(World& world, Network& network, CoordinatorState& disk,
-                               MembershipTimes times)
-    : Program(world, network, "coordinator", kCoordinatorMachine), disk_(disk), members_(times) {
+                               Options options)
+    : Program(world, network, "coordinator", kCoordinatorMachine),
+      disk_(disk),
+      options_(std::move(options)),
+      fence_{.epoch = ++disk.starts, .claim = Uuid::Random()},
+      members_(options_.times) {
   members_.Restore(disk.members, Clock::now());
   world_.SetBuilder(nullptr);
   Network::Server server;
@@ -45,6 +49,10 @@ SimCoordinator::SimCoordinator(World& world, Network& network, CoordinatorState&
   };
   server.methods[Method::kHeartbeat] = [this](RpcCall call) { return Heartbeat(std::move(call)); };
   server.methods[Method::kGetRing] = [this](RpcCall call) { return GetRing(std::move(call)); };
+  server.methods[Method::kGetLinks] = [this](RpcCall call) { return GetLinks(std::move(call)); };
+  server.methods[Method::kChangeNode] = [this](RpcCall call) {
+    return ChangeNode(std::move(call));
+  };
   server.epoch = [this] { return disk_.table->epoch(); };
   server.on_newer_epoch = [](std::uint64_t) {};
   network_.Listen(kCoordinatorAddress, std::move(server));
@@ -66,6 +74,14 @@ void SimCoordinator::Commit(const std::vector<Member>& changed, bool new_table) 
     if (member.in_ring()) nodes.push_back(member.info);
   }
   if (!new_table) return;
+  if (options_.forgets_owners) {
+    const std::uint64_t epoch = disk_.table->epoch() + 1;
+    const auto later = UnixSeconds() + kPreviousOwnerMemory;
+    const RingTable next = RingTable::Next(*disk_.table, nodes, UnixSeconds());
+    disk_.table = std::make_shared<const RingTable>(
+        RingTable::Next(next, std::move(nodes), later).AtEpoch(epoch));
+    return;
+  }
   disk_.table = std::make_shared<const RingTable>(
       RingTable::Next(*disk_.table, std::move(nodes), UnixSeconds()));
 }
@@ -89,22 +105,60 @@ Task<Result<RpcReply>> SimCoordinator::Register(RpcCall call) {
   if (!parsed) co_return Fail(parsed.error());
   Result<NodeInfo> info = FromProto(request.node());
   if (!info) co_return Fail(info.error());
+  Status believed = CheckFence(request.fence());
+  if (!believed) co_return Fail(believed.error());
   const NodeInfo* tabled = table().Find(info->id);
   const auto capacity = tabled == nullptr ? std::nullopt : std::optional(tabled->capacity_bytes);
   Result<MemberTable::Registration> plan =
       members_.PlanRegistration(*info, request.incarnation(), capacity, Clock::now());
   if (!plan) co_return Fail(plan.error());
   Commit({plan->member}, plan->new_table);
-  co_return ReplyWith(proto::RegisterNodeReply(), Table());
+  proto::RegisterNodeReply reply;
+  *reply.mutable_fence() = ToProto(fence_);
+  co_return ReplyWith(reply, Table());
 }
 
 Task<Result<RpcReply>> SimCoordinator::Heartbeat(RpcCall call) {
   proto::HeartbeatRequest request;
   Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
+  Status believed = CheckFence(request.fence());
+  if (!believed) co_return Fail(believed.error());
   proto::HeartbeatReply reply;
+  *reply.mutable_fence() = ToProto(fence_);
   reply.set_register_again(
       !members_.Heartbeat(request.node_id(), request.incarnation(), Clock::now()));
+  co_return ReplyWith(reply);
+}
+
+// As NodeService does.
+Status SimCoordinator::CheckFence(const proto::Fence& heard) {
+  if (Believes(FromProto(heard), fence_)) return {};
+  ++outdated_;
+  return Fail(Code::kUnavailable, "this coordinator is an older one than a node has heard of");
+}
+
+Task<Result<RpcReply>> SimCoordinator::GetLinks(RpcCall) {
+  proto::GetLinksReply reply;
+  reply.set_cluster(BytesOf(ClusterId()));
+  if (!options_.link.spec().name().empty()) *reply.add_links() = options_.link;
+  co_return ReplyWith(reply);
+}
+
+Task<Result<RpcReply>> SimCoordinator::ChangeNode(RpcCall call) {
+  proto::ChangeNodeRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  const auto change = static_cast<NodeChange>(request.change());
+  const TimePoint now = Clock::now();
+  const Result<std::optional<Member>> plan = change == NodeChange::kDrain
+                                                 ? members_.PlanDrain(request.node(), now)
+                                                 : members_.PlanReturn(request.node());
+  if (!plan) co_return Fail(plan.error());
+  proto::ChangeNodeReply reply;
+  reply.set_changed(plan->has_value());
+  if (*plan) Apply(**plan);
+  reply.set_ring_epoch(table().epoch());
   co_return ReplyWith(reply);
 }
 
@@ -129,11 +183,34 @@ Task<void> SimCoordinator::Tick() {
 bool SimCoordinator::Decide(const Plan& plan) {
   const Result<std::optional<Member>> planned = plan(members_, Clock::now());
   if (!planned || !planned->has_value()) return false;
-  const Member& after = **planned;
-  const bool moves = members_.members().at(after.info.id).info.state != after.info.state;
-  Commit({after}, moves);
+  Apply(**planned);
   return true;
 }
+
+void SimCoordinator::Apply(const Member& after) {
+  const bool moves = members_.members().at(after.info.id).info.state != after.info.state;
+  Commit({after}, moves);
+}
+
+namespace {
+
+// What Filler asks in the place of the other nodes, where a mutant asks none.
+class NoPeers final : public BlockPeers {
+ public:
+  bool MayHave(const ColdBlock&) const override { return false; }
+  Task<Result<PeerFind>> Get(ColdBlock, PeerSink&, Deadline) override { co_return PeerFind(); }
+};
+
+// Of a reader that would not go on to another owner.
+RpcCall ThatStays(RpcCall call) {
+  proto::ReadBlockRequest request;
+  if (!ParseMessage(call.message, request)) return call;
+  request.set_may_go_on(false);
+  call.message = request.SerializeAsString();
+  return call;
+}
+
+}  // namespace
 
 SimNode::SimNode(World& world, Network& network, FarS3& s3, const Dataset& data, NodeDisk& disk,
                  NodeShared& shared, Options options)
@@ -143,17 +220,25 @@ SimNode::SimNode(World& world, Network& network, FarS3& s3, const Dataset& data,
       disk_(disk),
       s3_(s3, options_.id),
       origin_(s3_, changed_, [] {}) {
-  cluster_.SetLinks({data.link()}, 1);
-  cluster_.OfferRing(*disk.ring);
+  if (!disk.view_file.empty()) (void)cluster_.KeepIn(disk.view_file);
+  if (cluster_.links_version() == 0) {
+    cluster_.SetCluster(ClusterId());
+    cluster_.SetLinks({data.link()}, 1);
+    cluster_.OfferRing(*disk.ring);
+    (void)Keep();
+  }
   PeerSourceOptions peers;
   peers.self = options_.id;
+  peers.zone = options_.zone;
   peers_ = std::make_unique<PeerSource>(std::move(peers), cluster_);
   CopySenderOptions copies;
   copies.self = options_.id;
   copies_ = std::make_unique<CopySender>(std::move(copies), cluster_);
   world_.SetBuilder(nullptr);
-  filler_ = std::make_unique<Filler>(FillerOptions(), io_, *disk.blocks, *peers_, origin_,
-                                     counters_, shared.history);
+  static NoPeers nobody;
+  BlockPeers& others = options_.asks_nobody ? static_cast<BlockPeers&>(nobody) : *peers_;
+  filler_ = std::make_unique<Filler>(FillerOptions(), io_, *disk.blocks, others, origin_, counters_,
+                                     shared.history);
   filler_->NotifyKept(
       [this](const ColdBlock& cold, bool from_peer) { copies_->Add(cold, from_peer); });
   reader_ = std::make_unique<BlockReader>(*disk.blocks, *filler_, counters_, shared.history);
@@ -178,6 +263,10 @@ SimNode::SimNode(World& world, Network& network, FarS3& s3, const Dataset& data,
   server.executor = io_.At(0).get_executor();
   for (MethodEntry& entry : service_->Methods())
     server.methods[entry.method] = std::move(entry.handler);
+  if (options_.keeps_readers) {
+    RpcHandler& read = server.methods[Method::kReadBlock];
+    read = [read](RpcCall call) { return read(ThatStays(std::move(call))); };
+  }
   server.epoch = [this] { return cluster_.ring_epoch(); };
   server.on_newer_epoch = [](std::uint64_t) {};
   network_.Listen(address_, std::move(server));
@@ -192,15 +281,46 @@ SimNode::~SimNode() {
   Die();
 }
 
+// In a week's time a node begins from its file; else from memory, which takes no time.
+Status SimNode::Keep() {
+  disk_.ring = cluster_.ring();
+  return disk_.view_file.empty() ? Status() : cluster_.Keep();
+}
+
 Status SimNode::TakeRing(const RpcReply& reply) {
   const ByteView bytes = reply.payload.bytes;
-  if (bytes.empty()) return {};
+  if (bytes.empty() || options_.keeps_old_ring) return {};
   Result<RingTable> table =
       RingTable::Parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   if (!table) return Fail(table.error());
   cluster_.OfferRing(std::move(*table));
-  disk_.ring = cluster_.ring();
-  return {};
+  return Keep();
+}
+
+// As Heartbeat does.
+Status SimNode::CheckFence(const proto::Fence& fence) {
+  const Fence before = cluster_.fence();
+  if (!cluster_.Believe(FromProto(fence)) && !options_.believes_all)
+    return Fail(Code::kUnavailable, "the coordinator is an old one");
+  return cluster_.fence() == before ? Status() : Keep();
+}
+
+Task<Status> SimNode::Register() {
+  NodeInfo self;
+  self.id = options_.id;
+  self.address = address_;
+  self.zone = options_.zone;
+  self.capacity_bytes = options_.capacity;
+  proto::RegisterNodeRequest request;
+  *request.mutable_node() = ToProto(self);
+  request.set_incarnation(options_.incarnation);
+  if (!options_.believes_all) *request.mutable_fence() = ToProto(cluster_.fence());
+  Result<RpcReply> reply = co_await coordinator_->Call(
+      kCoordinatorAddress, Method::kRegisterNode, request, Deadline::After(kHeartbeatEvery * 3));
+  proto::RegisterNodeReply answer;
+  Status status = reply ? ParseMessage(reply->message, answer) : Fail(reply.error());
+  if (status) status = CheckFence(answer.fence());
+  co_return status ? TakeRing(*reply) : status;
 }
 
 Task<Status> SimNode::BeatOnce() {
@@ -208,23 +328,17 @@ Task<Status> SimNode::BeatOnce() {
   proto::HeartbeatRequest beat;
   beat.set_node_id(options_.id);
   beat.set_incarnation(options_.incarnation);
+  if (!options_.believes_all) *beat.mutable_fence() = ToProto(cluster_.fence());
   Result<RpcReply> reply =
       co_await coordinator_->Call(kCoordinatorAddress, Method::kHeartbeat, beat, deadline);
   if (!reply) co_return Fail(reply.error());
   proto::HeartbeatReply answer;
-  Status parsed = ParseMessage(reply->message, answer);
-  if (!parsed) co_return parsed;
+  Status status = ParseMessage(reply->message, answer);
+  if (status) status = CheckFence(answer.fence());
+  if (!status) co_return status;
   if (answer.register_again()) {
-    NodeInfo self;
-    self.id = options_.id;
-    self.address = address_;
-    self.capacity_bytes = options_.capacity;
-    proto::RegisterNodeRequest request;
-    *request.mutable_node() = ToProto(self);
-    request.set_incarnation(beat.incarnation());
-    reply =
-        co_await coordinator_->Call(kCoordinatorAddress, Method::kRegisterNode, request, deadline);
-    co_return reply ? TakeRing(*reply) : Fail(reply.error());
+    status = co_await Register();
+    co_return status;
   }
   if (reply->ring_epoch <= cluster_.ring_epoch()) co_return Status();
   proto::GetRingRequest request;
@@ -237,54 +351,6 @@ Task<void> SimNode::Beat() {
   for (;;) {
     (void)co_await BeatOnce();
     co_await SleepFor(kHeartbeatEvery);
-  }
-}
-
-SimMount::SimMount(World& world, Network& network, const Dataset& data, const std::string& machine,
-                   ReadTally& tally)
-    : Program(world, network, "mount", machine), data_(data), tally_(tally) {
-  world_.SetBuilder(nullptr);
-  asio::io_context& context = io_.At(0);
-  ClientPoolOptions options;
-  pool_ = std::make_unique<ClientPool>(
-      context, std::move(options), [this] { return ring_.epoch(); },
-      [this](std::uint64_t epoch) { refresher_->Notice(epoch); });
-  refresher_ = std::make_unique<RingRefresher>(context, *pool_, ring_,
-                                               std::vector<std::string>{kCoordinatorAddress});
-  client_ = std::make_unique<BlockClient>(
-      BlockClient::Parts{context, *pool_, ring_, *refresher_, health_, pace_, stats_},
-      BlockClientOptions());
-}
-
-SimMount::~SimMount() { Die(); }
-
-void SimMount::Read(std::size_t count, std::function<std::size_t()> next, Duration pause) {
-  ++readers_;
-  Spawn(io_.At(0), RunReader(count, std::move(next), pause));
-  process_.RunReady();
-}
-
-Task<void> SimMount::RunReader(std::size_t count, std::function<std::size_t()> next,
-                               Duration pause) {
-  for (std::size_t i = 0; i < count; ++i) {
-    co_await SleepFor(world_.Between(Duration::zero(), pause));
-    const std::size_t object = next();
-    const TimePoint began = Clock::now();
-    const Result<Cells> cells =
-        co_await client_->Read(data_.RequestFor(object), Deadline::After(kReadPatience));
-    Note(object, cells, Clock::now() - began);
-  }
-  --readers_;
-}
-
-void SimMount::Note(std::size_t object, const Result<Cells>& cells, Duration took) {
-  ++tally_.reads;
-  tally_.longest = std::max(tally_.longest, took);
-  if (!cells) {
-    ++tally_.failed;
-    if (tally_.first_failure.empty()) tally_.first_failure = cells.error().message;
-  } else if (!data_.AreRight(object, cells->Part(data_.RequestFor(object).range))) {
-    ++tally_.wrong;
   }
 }
 

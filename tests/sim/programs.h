@@ -22,16 +22,11 @@
 #include "cachenode/service.h"
 #include "common/base/executors.h"
 #include "common/base/metrics.h"
-#include "common/base/offload.h"
+#include "common/model/fence.h"
 #include "common/ring/ring.h"
 #include "common/wire/client_pool.h"
-#include "common/wire/coordinators.h"
-#include "common/wire/peer_health.h"
 #include "coordinator/member_table.h"
-#include "fuse-client/block_client.h"
-#include "fuse-client/node_pace.h"
-#include "fuse-client/ring_view.h"
-#include "fuse-client/stats.h"
+#include "proto/coordinator.pb.h"
 #include "tests/fakes/memory_block_store.h"
 #include "tests/sim/far_s3.h"
 #include "tests/sim/network.h"
@@ -62,17 +57,26 @@ class Program {
 
 /// What a coordinator keeps on its disk.
 struct CoordinatorState {
+  std::uint64_t starts = 0;  ///< Each is a fencing epoch.
   std::vector<Member> members;
   std::shared_ptr<const RingTable> table = std::make_shared<const RingTable>();
 };
 
 /// The rules of membership, as the coordinator applies them, without its disk and its other duties:
-/// MemberTable and RingTable are the real ones.
+/// MemberTable, RingTable and Fence are the real ones.
 class SimCoordinator : private Program {
  public:
-  SimCoordinator(World& world, Network& network, CoordinatorState& disk, MembershipTimes times);
+  struct Options {
+    MembershipTimes times;
+    proto::LinkState link = {};   ///< What mounts are told of it; without a name: nothing.
+    bool forgets_owners = false;  ///< A mutant: its tables do not remember former owners.
+  };
+  SimCoordinator(World& world, Network& network, CoordinatorState& disk, Options options);
   ~SimCoordinator();
   using Program::process;
+
+  /// How often a node said that it has heard of a newer coordinator.
+  std::uint64_t outdated() const { return outdated_; }
 
   /// What an administrator decides; false: it was refused, or so already.
   using Plan = std::function<Result<std::optional<Member>>(const MemberTable&, TimePoint)>;
@@ -84,11 +88,18 @@ class SimCoordinator : private Program {
   Task<Result<RpcReply>> Register(RpcCall call);
   Task<Result<RpcReply>> Heartbeat(RpcCall call);
   Task<Result<RpcReply>> GetRing(RpcCall call);
+  Task<Result<RpcReply>> GetLinks(RpcCall call);
+  Task<Result<RpcReply>> ChangeNode(RpcCall call);
+  Status CheckFence(const proto::Fence& heard);
   Task<void> Tick();
+  void Apply(const Member& after);
   void Commit(const std::vector<Member>& changed, bool new_table);
   Slice Table();
 
   CoordinatorState& disk_;
+  const Options options_;
+  const Fence fence_;
+  std::uint64_t outdated_ = 0;
   MemberTable members_;
   std::shared_ptr<const Buffer> serialized_;
   std::vector<NodeInfo> serialized_nodes_;
@@ -99,6 +110,8 @@ class SimCoordinator : private Program {
 /// What stays of a node when its process is killed: its disks, and what it knew.
 struct NodeDisk {
   std::unique_ptr<fakes::MemoryBlockStore> blocks = std::make_unique<fakes::MemoryBlockStore>();
+  /// Where it keeps what it knows; "" = in `ring` alone, which takes less time.
+  std::string view_file;
   std::shared_ptr<const RingTable> ring = std::make_shared<const RingTable>();
 };
 
@@ -118,6 +131,12 @@ class SimNode : private Program {
     std::uint64_t capacity = 1ULL << 30;
     std::uint64_t incarnation = 1;  ///< Another one for each process.
     bool restarted = false;
+    std::string zone = {};
+    // Mutants.
+    bool asks_nobody = false;     ///< No other node before S3.
+    bool believes_all = false;    ///< Old coordinators too.
+    bool keeps_old_ring = false;  ///< Whatever it is told.
+    bool keeps_readers = false;   ///< Sends none on to another owner.
   };
   SimNode(World& world, Network& network, FarS3& s3, const Dataset& data, NodeDisk& disk,
           NodeShared& shared, Options options);
@@ -127,6 +146,8 @@ class SimNode : private Program {
   const std::string& id() const { return options_.id; }
   const std::string& address() const { return address_; }
   std::uint64_t ring_epoch() const { return cluster_.ring_epoch(); }
+  Fence fence() const { return cluster_.fence(); }
+  std::uint64_t second_gets() const { return filler_->second_gets(); }
   std::size_t fills() const { return filler_->in_flight(); }
   std::uint64_t sent_on() const { return hot_reads_.sent_on(); }
   bool Has(const BlockId& block) const { return disk_.blocks->Contains(block); }
@@ -134,7 +155,10 @@ class SimNode : private Program {
  private:
   Task<void> Beat();
   Task<Status> BeatOnce();
+  Task<Status> Register();
+  Status CheckFence(const proto::Fence& fence);
   Status TakeRing(const RpcReply& reply);
+  Status Keep();
 
   const Options options_;
   const std::string address_;
@@ -156,46 +180,6 @@ class SimNode : private Program {
   std::unique_ptr<ClientPool> coordinator_;
   std::unique_ptr<PeerSource> peers_;
   std::unique_ptr<CopySender> copies_;
-};
-
-/// What all reads of a run have come to.
-struct ReadTally {
-  std::uint64_t reads = 0;
-  std::uint64_t wrong = 0;
-  std::uint64_t failed = 0;
-  Duration longest{};
-  std::string first_failure;
-};
-
-/// A mount's way to blocks: the real BlockClient with all that it goes by, and readers.
-class SimMount : private Program {
- public:
-  SimMount(World& world, Network& network, const Dataset& data, const std::string& machine,
-           ReadTally& tally);
-  ~SimMount();
-  using Program::process;
-
-  /// A reader that reads `count` blocks that `next` names, with a pause up to `pause` before each.
-  void Read(std::size_t count, std::function<std::size_t()> next, Duration pause);
-  std::size_t readers() const { return readers_; }
-  std::uint64_t ring_epoch() const { return ring_.epoch(); }
-  void Offer(const RingTable& table) { ring_.Offer(table); }
-
- private:
-  Task<void> RunReader(std::size_t count, std::function<std::size_t()> next, Duration pause);
-  void Note(std::size_t object, const Result<Cells>& cells, Duration took);
-
-  const Dataset& data_;
-  ReadTally& tally_;
-  RingView ring_;
-  PeerHealth health_;
-  NodePace pace_;
-  WorkerStats stats_;
-  std::size_t readers_ = 0;
-  std::unique_ptr<BlockClient> client_;
-  std::unique_ptr<RingRefresher> refresher_;
-  std::unique_ptr<ClientPool> pool_;
-  IoPool io_{"mount", 1};
 };
 
 }  // namespace forebay::sim

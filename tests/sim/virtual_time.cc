@@ -8,6 +8,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "common/base/alarm.h"
 #include "common/base/executors.h"
@@ -22,7 +23,8 @@ constexpr std::chrono::hours kBegin{1'000'000};
 
 }  // namespace
 
-Process::Process(World& world, std::string name) : world_(world), name_(std::move(name)) {}
+Process::Process(World& world, std::string name)
+    : world_(world), name_(std::move(name)), number_(world.NextProcess()) {}
 
 Process::~Process() { Kill(); }
 
@@ -46,13 +48,13 @@ void Process::Stop() {
 void Process::Continue() {
   if (!stopped_) return;
   stopped_ = false;
-  std::vector<std::function<void()>> events;
+  std::vector<std::move_only_function<void()>> events;
   events.swap(backlog_);
-  for (const std::function<void()>& event : events) event();
+  for (auto& event : events) event();
   RunReady();
 }
 
-void Process::Deliver(std::function<void()> event) {
+void Process::Deliver(std::move_only_function<void()> event) {
   if (stopped_) {
     backlog_.push_back(std::move(event));
     return;
@@ -72,7 +74,9 @@ World::World(std::uint64_t seed) : now_(kBegin), random_(seed * 0x9E3779B97F4A7C
 }
 
 World::~World() {
-  queue_.clear();
+  // What ends with one may end others of them.
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    (void)Take(Key{static_cast<std::uint32_t>(i), slots_[i].number});
   current = nullptr;
 }
 
@@ -98,18 +102,42 @@ Duration World::Between(Duration least, Duration most) {
   return least + Duration(static_cast<Duration::rep>(Random(range)));
 }
 
+World::Key World::Add(TimePoint at, Event event) {
+  if (free_slots_.empty()) {
+    free_slots_.push_back(static_cast<std::uint32_t>(slots_.size()));
+    slots_.emplace_back();
+  }
+  const Key key{free_slots_.back(), next_++};
+  free_slots_.pop_back();
+  event.number = key.number;
+  slots_[key.slot] = std::move(event);
+  queue_.push(Due{std::max(at, now_), key.number, key.slot});
+  return key;
+}
+
+// Nothing, where it has been taken already.
+World::Event World::Take(const Key& key) {
+  if (key.number == 0 || slots_[key.slot].number != key.number) return {};
+  Event event = std::exchange(slots_[key.slot], Event());
+  free_slots_.push_back(key.slot);
+  return event;
+}
+
 void World::At(TimePoint at, std::function<void()> event) {
   Event entry;
   entry.happens = std::move(event);
-  queue_.emplace(Key{std::max(at, now_), next_++}, std::move(entry));
+  (void)Add(at, std::move(entry));
 }
 
 void World::RunUntil(TimePoint end) {
-  while (!queue_.empty() && queue_.begin()->first.first <= end) {
-    auto first = queue_.extract(queue_.begin());
-    now_ = std::max(now_, first.key().first);
+  while (!queue_.empty() && queue_.top().at <= end) {
+    const Due due = queue_.top();
+    queue_.pop();
+    Event event = Take(Key{due.slot, due.number});
+    if (event.number == 0) continue;
+    now_ = std::max(now_, due.at);
     ++events_;
-    Fire(std::move(first.mapped()), true);
+    Fire(std::move(event), true);
   }
   now_ = std::max(now_, end);
 }
@@ -120,8 +148,8 @@ void World::Fire(Event event, bool came) {
     return;
   }
   Process* process = event.process;
-  auto wake = [event = std::make_shared<Event>(std::move(event)), came] {
-    asio::post(event->executor, [ended = std::move(event->ended), came]() mutable { ended(came); });
+  auto wake = [loop = event.loop, ended = std::move(event.ended), came]() mutable {
+    asio::post(loop->get_executor(), [ended = std::move(ended), came]() mutable { ended(came); });
   };
   if (came) {
     process->Deliver(std::move(wake));
@@ -143,33 +171,33 @@ void World::RemoveLoop(asio::io_context& loop) {
   owners_.erase(owner);
 }
 
-Process& World::OwnerOf(const asio::any_io_executor& executor) {
-  return *owners_.at(&asio::query(executor, asio::execution::context_as<asio::execution_context&>));
+asio::io_context& World::LoopOf(const asio::any_io_executor& executor) {
+  asio::execution_context& context =
+      asio::query(executor, asio::execution::context_as<asio::execution_context&>);
+  return static_cast<asio::io_context&>(context);  // there is no other kind here
 }
 
-World::Key World::AddWait(TimePoint at, Process& process, asio::any_io_executor executor,
-                          Ended ended) {
-  const Key key{std::max(at, now_), next_++};
+World::Key World::AddWait(TimePoint at, asio::io_context& loop, Ended ended) {
   Event entry;
-  entry.process = &process;
-  entry.executor = std::move(executor);
+  entry.process = &OwnerOf(loop);
+  entry.loop = &loop;
   entry.ended = std::move(ended);
-  queue_.emplace(key, std::move(entry));
-  return key;
+  return Add(at, std::move(entry));
 }
 
 void World::EndWait(const Key& key) {
-  auto wait = queue_.extract(key);
-  if (!wait.empty()) Fire(std::move(wait.mapped()), false);
+  Event wait = Take(key);
+  if (wait.number != 0) Fire(std::move(wait), false);
 }
 
 void World::DropWaitsOf(const Process& process) {
   std::vector<Key> keys;
-  for (const auto& [key, event] : queue_) {
-    if (event.process == &process) keys.push_back(key);
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].process == &process)
+      keys.push_back(Key{static_cast<std::uint32_t>(i), slots_[i].number});
   }
   // What ends with one may end others of them.
-  for (const Key& key : keys) (void)queue_.extract(key);
+  for (const Key& key : keys) (void)Take(key);
 }
 
 }  // namespace sim
@@ -195,7 +223,7 @@ Task<bool> Alarm::WaitUntil(TimePoint at) {
     sim::World& world = *sim::World::Current();
     auto slot = asio::get_associated_cancellation_slot(handler);
     const sim::World::Key key =
-        world.AddWait(at, world.OwnerOf(impl_->executor), impl_->executor, std::move(handler));
+        world.AddWait(at, sim::World::LoopOf(impl_->executor), std::move(handler));
     impl_->armed = key;
     if (slot.is_connected())
       slot.assign([key](asio::cancellation_type) { sim::World::Current()->EndWait(key); });
@@ -216,7 +244,8 @@ struct IoPool::WorkGuards {};
 
 IoPool::IoPool(std::string name, std::size_t threads) : name_(std::move(name)) {
   for (std::size_t i = 0; i < std::max<std::size_t>(threads, 1); ++i) {
-    contexts_.push_back(std::make_unique<asio::io_context>(1));
+    // One thread for everything: no locks.
+    contexts_.push_back(std::make_unique<asio::io_context>(BOOST_ASIO_CONCURRENCY_HINT_UNSAFE));
     sim::World::Current()->AddLoop(*contexts_.back());
   }
 }

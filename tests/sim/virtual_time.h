@@ -2,9 +2,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <queue>
 #include <string>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "common/base/asio.h"
@@ -25,6 +25,8 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   const std::string& name() const { return name_; }
+  /// Another one for each process of a world; its address may be that of one that is gone.
+  std::uint64_t number() const { return number_; }
   World& world() { return world_; }
 
   /// Runs what is ready on its loops, until nothing is. Does nothing while it is stopped.
@@ -35,7 +37,7 @@ class Process {
   bool stopped() const { return stopped_; }
   TimePoint stopped_since() const { return stopped_since_; }
   /// Calls `event` now, or when the process goes on.
-  void Deliver(std::function<void()> event);
+  void Deliver(std::move_only_function<void()> event);
   /// Forgets all that it waits for: its coroutines end without running.
   void Kill();
 
@@ -43,8 +45,9 @@ class Process {
   friend class World;
   World& world_;
   const std::string name_;
+  const std::uint64_t number_;
   std::vector<asio::io_context*> loops_;
-  std::vector<std::function<void()>> backlog_;
+  std::vector<std::move_only_function<void()>> backlog_;
   bool stopped_ = false;
   TimePoint stopped_since_;
 };
@@ -60,6 +63,7 @@ class World {
   World& operator=(const World&) = delete;
 
   static World* Current();
+  std::uint64_t NextProcess() { return ++processes_; }
 
   TimePoint now() const { return now_; }
   /// Of [0, below).
@@ -80,31 +84,50 @@ class World {
   void SetBuilder(Process* builder) { builder_ = builder; }
   void AddLoop(asio::io_context& loop);
   void RemoveLoop(asio::io_context& loop);
-  Process& OwnerOf(const asio::any_io_executor& executor);
+  static asio::io_context& LoopOf(const asio::any_io_executor& executor);
+  Process& OwnerOf(asio::io_context& loop) { return *owners_.at(&loop); }
 
-  /// An alarm's wait. `ended(came)` is called on its own executor, once, unless its process is
-  /// killed.
-  using Key = std::pair<TimePoint, std::uint64_t>;
+  /// An alarm's wait. `ended(came)` is called on its own loop, once, unless its process is killed.
+  struct Key {
+    std::uint32_t slot = 0;
+    std::uint64_t number = 0;
+  };
   using Ended = std::move_only_function<void(bool came)>;
-  Key AddWait(TimePoint at, Process& process, asio::any_io_executor executor, Ended ended);
+  Key AddWait(TimePoint at, asio::io_context& loop, Ended ended);
   void EndWait(const Key& key);
   void DropWaitsOf(const Process& process);
 
  private:
   struct Event {
+    std::uint64_t number = 0;    // 0: there is none in this slot
     Process* process = nullptr;  // of a wait
-    asio::any_io_executor executor;
+    asio::io_context* loop = nullptr;
     Ended ended;
     std::function<void()> happens;  // of anything else
   };
+  // What has been ended meanwhile stays here until its time, and is nothing then.
+  struct Due {
+    TimePoint at;
+    std::uint64_t number;
+    std::uint32_t slot;
+
+    bool operator>(const Due& other) const {
+      return at != other.at ? at > other.at : number > other.number;
+    }
+  };
+  Key Add(TimePoint at, Event event);
+  Event Take(const Key& key);
   void Fire(Event event, bool came);
 
   TimePoint now_;
   std::uint64_t random_;
-  std::uint64_t next_ = 0;
+  std::uint64_t next_ = 1;
   std::uint64_t events_ = 0;
-  std::map<Key, Event> queue_;
-  std::map<asio::execution_context*, Process*> owners_;
+  std::uint64_t processes_ = 0;
+  std::vector<Event> slots_;
+  std::vector<std::uint32_t> free_slots_;
+  std::priority_queue<Due, std::vector<Due>, std::greater<>> queue_;
+  std::unordered_map<const asio::io_context*, Process*> owners_;
   Process* builder_ = nullptr;
 };
 

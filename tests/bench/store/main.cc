@@ -44,6 +44,10 @@ int Run(int argc, char** argv) {
   rates_command->add_option("--rounds", rates.rounds);
   rates_command->add_option("--threads", rates.threads);
 
+  CLI::App* checksums_command = app.add_subcommand("checksums", "what they cost by themselves");
+  checksums_command->add_option("--length", rates.length, "bytes of an object: one block");
+  checksums_command->add_option("--objects", rates.objects);
+
   std::uint64_t object_bytes = 40'000;
   std::uint64_t objects = 1'000;
   CLI::App* space_command = app.add_subcommand("space", "what an object takes on the disk");
@@ -72,6 +76,7 @@ int Run(int argc, char** argv) {
   rates.folder = folder.path();
   boost::json::value result;
   if (*rates_command) result = Rates(rates);
+  if (*checksums_command) result = Checksums(rates.length, rates.objects);
   if (*space_command) result = Space(folder.path(), object_bytes, objects);
   if (*churn_command) result = Churn(folder.path(), length, bytes);
   if (*memory_command) result = Memory(blocks, jobs);

@@ -291,4 +291,9 @@ json::value Rates(const RatesOptions& options) {
                       {"runs", std::move(runs)}};
 }
 
+json::value Checksums(std::uint32_t length, std::uint64_t objects) {
+  const Samples samples(length);
+  return json::object{{"bytes", length * objects}, {"cpu_s", ChecksumSeconds(samples, objects)}};
+}
+
 }  // namespace forebay::store_bench

@@ -18,6 +18,9 @@ struct RatesOptions {
 /// Admitting and reading beside one file for each object and beside one file for all, by turns.
 boost::json::value Rates(const RatesOptions& options);
 
+/// CPU time of the checksums of so many objects, without a store.
+boost::json::value Checksums(std::uint32_t length, std::uint64_t objects);
+
 /// What one object takes: `objects` of them in a store of their own, each in blocks of 4 MiB.
 boost::json::value Space(const std::string& folder, std::uint64_t object_bytes,
                          std::uint64_t objects);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/wall_clock.h"
 #include "tests/component/cachenode/node_fixture.h"
 #include "tests/fakes/memory_block_store.h"
 
@@ -134,6 +135,14 @@ TEST_F(HeartbeatTest, ReportsTheDisksThatTheNodeLacksAndHowItEndedLast) {
   EXPECT_EQ(missing.state(), static_cast<std::uint32_t>(DiskState::kMissing));
 }
 
+TEST_F(HeartbeatTest, SaysWhatItsWallClockIs) {
+  const std::int64_t before = UnixMilliseconds();
+  Start({coordinator_.address()});
+  ASSERT_TRUE(Eventually([&] { return coordinator_.heartbeats() >= 1; }));
+  EXPECT_GE(coordinator_.last_heartbeat().clock_unix_ms(), before);
+  EXPECT_LE(coordinator_.last_heartbeat().clock_unix_ms(), UnixMilliseconds());
+}
+
 TEST_F(HeartbeatTest, TheCoordinatorsAreTriedInTurn) {
   fakes::NodeCoordinator gone(kTestSecret);
   const std::string dead = gone.address();
@@ -157,6 +166,28 @@ TEST_F(HeartbeatTest, ACoordinatorWithALowerFenceIsNotBelieved) {
   coordinator_.SetFence(6);
   heartbeat_->Hurry();
   EXPECT_TRUE(Eventually([&] { return cluster_.FindLink(link.id) != nullptr; }));
+}
+
+TEST_F(HeartbeatTest, WhatIsLeasedOfS3IsKeptForARestart) {
+  const fakes::TempDir dir;
+  const std::string file = dir / "cluster_state";
+  ASSERT_TRUE(cluster_.KeepIn(file).has_value());
+  const auto kept = [&file] {
+    ClusterView view;
+    const Status read = view.KeepIn(file);
+    return read ? view.leases() : std::vector<RequestLease>();
+  };
+  const Uuid link = Uuid::Random();
+  coordinator_.SetLease(link, 80);
+  Start({coordinator_.address()});
+  const std::vector<RequestLease> first{{link, 80}};
+  EXPECT_TRUE(Eventually([&] { return kept() == first; }));
+  // A little more each second is not for the disk; what holds in memory is exact.
+  coordinator_.SetLease(link, 90);
+  heartbeat_->Hurry();
+  const std::vector<RequestLease> second{{link, 90}};
+  EXPECT_TRUE(Eventually([&] { return cluster_.leases() == second; }));
+  EXPECT_EQ(kept(), first);
 }
 
 TEST_F(HeartbeatTest, StopReportsALastTime) {

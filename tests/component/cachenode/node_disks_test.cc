@@ -61,6 +61,36 @@ TEST_F(NodeDisksTest, VerifyReadsEachBlockThatIsHereAndCountsDamage) {
   EXPECT_EQ(reply.corrupt(), 1u);
 }
 
+TEST_F(NodeDisksTest, AnotherSizeIsReachedAndAnnouncedWithoutARestart) {
+  constexpr std::uint64_t kLarge = 64ULL << 20;
+  capacity_bytes_ = kLarge;
+  StartNode();
+  constexpr std::uint64_t kSize = 40 * std::uint64_t{kBlock};
+  for (std::uint64_t n = 0; n < 40; ++n)
+    ASSERT_TRUE(Read(RequestFor("data/big", kSize, n)).has_value());
+  ASSERT_TRUE(FillsEnd());
+  const auto reported = [&] {
+    const proto::HeartbeatRequest beat = coordinator_->last_heartbeat();
+    return beat.disks_size() == 1 ? beat.disks(0) : proto::DiskReport();
+  };
+  constexpr std::uint64_t kSmall = 8ULL << 20;  // less than the 10 MiB that it holds
+  node_->Resize({{dir_ / "cache", kSmall}});
+  EXPECT_TRUE(Eventually([&] { return reported().capacity_bytes() == kSmall; }));
+  EXPECT_LE(reported().used_bytes(), kSmall);
+  // What has gone is fetched again, what has not is there.
+  int local = 0;
+  for (std::uint64_t n = 0; n < 40; ++n) {
+    const Result<Tier> tier = Read(RequestFor("data/big", kSize, n));
+    ASSERT_TRUE(tier.has_value()) << tier.error().message;
+    if (*tier == Tier::kLocal) ++local;
+  }
+  EXPECT_GT(local, 0);
+  EXPECT_LT(local, 40);
+  node_->Resize({{dir_ / "cache", kLarge}, {dir_ / "another", kLarge}});
+  EXPECT_TRUE(Eventually([&] { return reported().capacity_bytes() == kLarge; }));
+  EXPECT_EQ(coordinator_->registrations(), 1u) << "it is the same run";
+}
+
 TEST_F(NodeDisksTest, ANodeStartsWithoutADiskThatIsNotTheOneItKnowsAndKeepsItsName) {
   caches_ = {"cache", "other"};
   StartNode();

@@ -68,7 +68,7 @@ NodeTest::~NodeTest() { StopNode(); }
 Result<std::unique_ptr<Node>> NodeTest::TryStart(std::stop_token stopping) {
   NodeOptions options;
   for (const std::string& name : caches_)
-    options.store.dirs.push_back(CacheDirOptions{dir_ / name, 256ULL << 20});
+    options.store.dirs.push_back(CacheDirOptions{dir_ / name, capacity_bytes_});
   options.store.segment_bytes = 16ULL << 20;
   options.state_dir = dir_ / "state";
   options.accept_new_disk = accept_new_disk_;

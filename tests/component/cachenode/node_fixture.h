@@ -76,6 +76,7 @@ class NodeTest : public ::testing::Test {
   fakes::ScriptedObjectStore s3_;
   Duration s3_timeout_ = std::chrono::seconds(20);  // of the nodes that are started from now on
   std::vector<std::string> caches_ = {"cache"};     // its directories, by their names
+  std::uint64_t capacity_bytes_ = 256ULL << 20;     // of each
   std::vector<std::string> accept_new_disk_;
   DiskKeeperOptions disks_;
   std::uint64_t verify_bytes_per_s_ = 0;

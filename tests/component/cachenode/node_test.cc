@@ -58,6 +58,30 @@ TEST_F(NodeTest, ServesFromDiskWithoutACoordinatorAfterARestart) {
   EXPECT_EQ(Read(RequestFor("data/cold", 10)), Tier::kS3) << "cold fills go on, too";
 }
 
+TEST_F(NodeTest, ItsShareOfAThrottledS3OutlivesARestartWithoutACoordinator) {
+  const std::string limit = "forebay_s3_request_limit{link=\"" + link_.name + "\"} ";
+  const auto limited_to = [&] {
+    const std::string text = metrics_.Render();
+    const std::size_t at = text.find(limit);
+    return at == std::string::npos ? -1 : std::stod(text.substr(at + limit.size()));
+  };
+  coordinator_->SetLease(link_.id, 200);
+  StartNode();
+  ASSERT_TRUE(Read(RequestFor("data/first", 10)).has_value());
+  ASSERT_TRUE(Eventually([&] { return limited_to() == 200; }));
+  const auto is_kept = [&] {
+    ClusterView view;
+    return view.KeepIn(dir_ / "cache/cluster_state") && !view.leases().empty();
+  };
+  ASSERT_TRUE(Eventually(is_kept));
+  StopNode();
+  coordinator_->Stop();
+  StartNode();
+  // It goes on from there, and up slowly, as S3 refuses nothing; without the lease it had no limit.
+  EXPECT_GE(limited_to(), 200);
+  EXPECT_EQ(Read(RequestFor("data/second", 10)), Tier::kS3);
+}
+
 TEST_F(NodeTest, AFirstStartWaitsForTheCoordinatorUntilItIsStopped) {
   coordinator_->Stop();
   std::stop_source stop;
@@ -316,9 +340,12 @@ TEST_F(NodeTest, APrefetchThatFindsS3BusyIsRefusedAndTheAnswerSaysSo) {
     return message;
   };
   std::uint64_t begun = 0;
-  while (begun < kFillsMost && answer(begun).started()) ++begun;
-  ASSERT_LT(begun, kFillsMost);
-  EXPECT_TRUE(answer(begun).refused());
+  proto::PrefetchBlockReply last;
+  for (; begun < kFillsMost; ++begun) {
+    last = answer(begun);
+    if (!last.started()) break;
+  }
+  EXPECT_TRUE(last.refused());
   EXPECT_FALSE(answer(0).refused()) << "it is on its way";
   s3_.Release();
   ASSERT_TRUE(FillsEnd());

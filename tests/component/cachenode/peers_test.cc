@@ -240,6 +240,43 @@ TEST_F(PeersTest, AReaderThatHasWaitedForASilentOwnerDoesNotWaitAgain) {
   EXPECT_EQ(Peer("n1").reads(), 0u) << "the probe alone is asked";
 }
 
+TEST_F(PeersTest, WhatAReaderHasWaitedIsNotWaitedForARestartOnceMore) {
+  StartNode();
+  Peer("n1").Stop();
+  const auto fresh = OwnedBy({"n1", "self"});
+  auto late = OwnedBy({"n1", "self"}, 1);
+  late.set_passed_over(true);
+  late.set_waited_ms(2000);
+  std::future<Result<Tier>> reader = std::async(std::launch::async, [&] { return Read(fresh); });
+  EXPECT_EQ(Read(late), Tier::kS3);
+  EXPECT_EQ(reader.wait_for(std::chrono::seconds(0)), std::future_status::timeout)
+      << "who has not waited yet waits for the restart";
+  EXPECT_EQ(reader.get(), Tier::kS3);
+}
+
+TEST_F(PeersTest, AnOwnerThatFallsSilentBetweenTwoQuestionsIsNotAskedAThirdTime) {
+  const auto request = OwnedBy({"n1", "self"});
+  std::atomic<int> asked = 0;
+  Peer("n1").OnRead([&](proto::ReadBlockRequest read) -> FakeNode::Answer {
+    if (read.key() != request.key()) return {FakeNode::RightAnswer(read)};
+    ++asked;
+    return {Fail(Code::kNotFound, "the block is not cached here")};
+  });
+  std::promise<void> thaw;
+  Peer("n1").OnPrefetch([stopped = thaw.get_future().share()](const proto::ReadBlockRequest&) {
+    stopped.wait();
+    return false;
+  });
+  StartNode();
+  EXPECT_EQ(Read(request), Tier::kS3);
+  EXPECT_EQ(s3_.gets(), 1u);
+  thaw.set_value();
+  int skip = 0;
+  // Over the same connection: whatever was asked before has come by then.
+  EXPECT_TRUE(Eventually([&] { return Read(OwnedBy({"n1", "self"}, ++skip)) == Tier::kPeer; }));
+  EXPECT_EQ(asked, 1);
+}
+
 TEST_F(PeersTest, AnOwnerThatReadersPassOverAndThatIsAliveIsStillTheFiller) {
   StartNode();
   auto request = OwnedBy({"n1", "self"});

@@ -40,6 +40,7 @@ TEST_F(NodeTest, EachMethodIsForItsRolesAlone) {
       {Method::kReadBlock, {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_ADMIN}},
       {Method::kPrefetchBlock, {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_ADMIN}},
       {Method::kOpenSegment, {proto::ROLE_CLIENT}},
+      {Method::kNoteReads, {proto::ROLE_CLIENT}},
       {Method::kCheckBlocks, {proto::ROLE_CLIENT, proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},
       {Method::kFillBlocks, {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},
       {Method::kCopyBlocks, {proto::ROLE_NODE, proto::ROLE_COORDINATOR, proto::ROLE_ADMIN}},
@@ -66,8 +67,9 @@ TEST_F(NodeTest, EachMethodIsForItsRolesAlone) {
       const std::string which = "method " + std::to_string(static_cast<int>(method)) + ", role " +
                                 std::to_string(static_cast<int>(role));
       if (roles.contains(role)) {
-        // Of no link, or for a file over TCP: a wrong request, which only who may make it is told.
-        const bool asks_wrongly = method == Method::kPinBlocks || method == Method::kOpenSegment;
+        // Of no link, or over TCP: a wrong request, which only who may make it is told.
+        const bool asks_wrongly = method == Method::kPinBlocks || method == Method::kOpenSegment ||
+                                  method == Method::kNoteReads;
         const bool wrong = asks_wrongly && !reply;
         EXPECT_TRUE(reply.has_value() || (wrong && reply.error().code != Code::kDenied))
             << which << ": " << reply.error().message;

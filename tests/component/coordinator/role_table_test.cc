@@ -39,6 +39,7 @@ constexpr Row kTable[] = {
     {Method::kFillBlocks, false, false, false},
     {Method::kReadBlock, false, false, false},
     {Method::kOpenSegment, false, false, false},
+    {Method::kNoteReads, false, false, false},
     {Method::kCheckBlocks, false, false, false},
     {Method::kReportJobs, true, false, false},
     {Method::kDescribeJob, false, false, true},

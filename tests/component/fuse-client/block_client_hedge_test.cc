@@ -59,6 +59,20 @@ class HedgeTest : public BlockClientTest {
   std::vector<FakeNode*> owners_;
 };
 
+TEST_F(BlockClientTest, TheNextOwnerHearsHowLongTheReaderHasWaited) {
+  const BlockRequest request = RequestFor({0, 4096});
+  const auto owners = OwnersOf(request);
+  std::atomic<std::uint32_t> waited_ms = 0;
+  owners[1]->OnRead([&waited_ms](proto::ReadBlockRequest asked) -> FakeNode::Answer {
+    waited_ms = asked.waited_ms();
+    return {FakeNode::RightAnswer(asked)};
+  });
+  owners[0]->Freeze();
+  ExpectRight(request, Read(request));
+  EXPECT_GE(waited_ms, 250u) << "the silence of the first one is 300 ms";
+  owners[0]->Thaw();
+}
+
 TEST_F(HedgeTest, ALateAnswerIsHadFromAnOwnerThatHasTheBlock) {
   std::atomic<int> asked = 0;
   std::atomic<int> hedged = 0;

@@ -267,6 +267,22 @@ TEST_F(BlockClientTest, ARefusalIsNotTriedElsewhere) {
   EXPECT_EQ(owners[1]->reads(), 0u);
 }
 
+// One whose clock is wrong takes certificates for ended or not begun that all others believe.
+TEST_F(BlockClientTest, AnOwnerThatTakesNoConnectionOfOursIsPassedOver) {
+  const BlockRequest request = RequestFor({0, 4096});
+  const std::string first = OwnersOf(request)[0]->Info().id;
+  nodes_.at(first) = std::make_unique<fakes::FakeNode>(first, "another secret");
+  Publish(table_);
+  ExpectRight(request, Read(request));
+  EXPECT_EQ(OwnersOf(request)[0]->reads(), 0u);
+}
+
+TEST_F(BlockClientTest, WhatAllOwnersRefuseIsRefused) {
+  for (auto& [id, node] : nodes_) node = std::make_unique<fakes::FakeNode>(id, "another secret");
+  Publish(table_);
+  EXPECT_EQ(Read(RequestFor({0, 4096})).error().code, Code::kDenied);
+}
+
 TEST_F(BlockClientTest, AnOverloadedOwnerIsAskedAgainAndNobodyElse) {
   const BlockRequest request = RequestFor({0, 4096});
   const auto owners = OwnersOf(request);

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 
+#include "common/base/executors.h"
 #include "common/base/files.h"
 #include "common/model/system_link.h"
 #include "common/wire/messages.h"
@@ -27,6 +29,12 @@ class FakeNodes final : public BlockSource {
   Task<Result<Cells>> Read(BlockRequest request, Deadline) override {
     ++reads;
     last = request;
+    ++running;
+    most_running = std::max(most_running, running);
+    const Deadline patience = Deadline::After(seconds(10));
+    while (most_running < awaited && patience.Remaining() > Duration::zero())
+      co_await SleepFor(milliseconds(1));
+    --running;
     if (fails) co_return Fail(Code::kTimeout, "no node answers");
     Cells cells;
     auto buffer = std::make_shared<Buffer>(request.block.length);
@@ -41,17 +49,24 @@ class FakeNodes final : public BlockSource {
   bool fails = false;
   bool lies = false;
   int reads = 0;
+  int running = 0;
+  int most_running = 0;
+  int awaited = 0;  ///< No read ends before so many have run at the same time.
   BlockRequest last;
 };
 
 class SnapshotFetcherTest : public ClientFixture {
  protected:
-  SnapshotFetcherTest() {
-    std::map<std::string, std::uint64_t> keys;
-    for (int i = 0; i < 20'000; ++i)
-      keys["d" + std::to_string(i % 7) + "/" + std::to_string(i)] = 1;
-    link_ = std::make_unique<fakes::SampleLink>("imagenet", std::move(keys));
+  /// Nobody is silent here, and a large listing takes its time on a busy machine.
+  SnapshotFetcherTest() : ClientFixture(seconds(10)) {
     coordinator_ = std::make_unique<fakes::FakeCoordinator>(kTestSecret);
+    Link(20'000);
+  }
+
+  void Link(int count) {
+    std::map<std::string, std::uint64_t> keys;
+    for (int i = 0; i < count; ++i) keys["d" + std::to_string(i % 7) + "/" + std::to_string(i)] = 1;
+    link_ = std::make_unique<fakes::SampleLink>("imagenet", std::move(keys));
     Publish(1);
   }
 
@@ -217,6 +232,39 @@ TEST_F(SnapshotFetcherTest, ALargeListingComesFromTheNodes) {
   EXPECT_EQ(nodes_.last.object.key, "1.fbs");
   EXPECT_EQ(VersionOf(system, nodes_.last.object.key, nodes_.last.object.etag, file_.size()),
             nodes_.last.block.version);
+}
+
+TEST_F(SnapshotFetcherTest, FourPiecesOfALargeListingAreOnTheirWayAtATime) {
+  Link(450'000);
+  ASSERT_GT(file_.size(), 4 * SystemLinkOf(LinkSpec{}).block_bytes);
+  with_nodes_ = true;
+  nodes_.awaited = 4;
+  ExpectTheNewest();
+  EXPECT_EQ(nodes_.most_running, 4);
+  EXPECT_EQ(counts_.node_bytes, file_.size());
+}
+
+TEST_F(SnapshotFetcherTest, ALargeListingComesWholeFromACoordinatorAndOfNodesThatGiveItUp) {
+  Link(450'000);
+  ExpectTheNewest();
+  EXPECT_EQ(counts_.coordinator_bytes, file_.size());
+  std::filesystem::remove_all(dir_ / "state");
+  with_nodes_ = true;
+  nodes_.fails = true;
+  ExpectTheNewest();
+  EXPECT_LE(nodes_.reads, 4);
+  EXPECT_EQ(counts_.coordinator_bytes, 2 * file_.size());
+}
+
+TEST_F(SnapshotFetcherTest, AFirstListingThatAPowerCutHasTakenIsFetchedAgain) {
+  ExpectTheNewest();
+  const std::string folder =
+      (dir_ / "state/") + coordinator_->cluster().ToString() + "/" + link_->id().ToString();
+  for (const std::uint64_t left : {file_.size() / 2, std::size_t{0}}) {
+    std::filesystem::resize_file(folder + "/1.fbs", left);
+    ExpectTheNewest();
+  }
+  EXPECT_EQ(Count(SnapshotWay::kFirst) + Count(SnapshotWay::kNotOffered), 3u);
 }
 
 TEST_F(SnapshotFetcherTest, ASmallDifferenceComesFromTheCoordinator) {

@@ -62,6 +62,28 @@ TEST_F(S3ClientNetworkTest, TheProxyOfTheEnvironmentLeadsToFarPlacesAlone) {
   EXPECT_EQ(server_.connections(), before);
 }
 
+TEST_F(S3ClientNetworkTest, ANameThatDoesNotResolveIsTriedAgainAndCountedByItself) {
+  S3Options options = FastOptions();
+  options.http.connect_timeout = 300ms;  // a name service that does not answer is one failure too
+  Restart(std::move(options));
+  ListRequest request = Listing("");
+  request.origin.endpoint = "http://s3.forebay.invalid:1";  // RFC 2606: no such name, ever
+  const Result<ListPage> page = List(request, 2s);
+  ASSERT_FALSE(page);
+  EXPECT_EQ(page.error().code, Code::kUnavailable) << "unknown is not absent";
+  EXPECT_THAT(page.error().message,
+              AllOf(HasSubstr("s3.forebay.invalid"), HasSubstr("the name service")));
+  EXPECT_GT(Retries(RetryReason::kDns), 0U);
+  EXPECT_EQ(Retries(RetryReason::kNetwork), 0U);
+
+  // A name that does, where nobody listens, is no fault of the name service.
+  const std::uint64_t unresolved = Retries(RetryReason::kDns);
+  request.origin.endpoint = "http://127.0.0.1:1";
+  EXPECT_FALSE(List(request, 1s));
+  EXPECT_GT(Retries(RetryReason::kNetwork), 0U);
+  EXPECT_EQ(Retries(RetryReason::kDns), unresolved);
+}
+
 TEST_F(S3ClientNetworkTest, ABundleThatCannotBeReadIsNamed) {
   S3Options options = FastOptions();
   options.http.ca_bundle = CaBundleOf("", AwsEnvironment({{"AWS_CA_BUNDLE", "/no/such/ca.pem"}}));

@@ -92,8 +92,8 @@ TEST_F(EvictionTest, AfterARestartTwoJobsHitAtOnceAsOftenAsTheStoreIsLargeAndSoo
   Workload workload = CleanWorkload(2, places * 2);
   workload.epochs = 8;
   Run(workload);
-  const std::uint64_t kept = (*store_)->BlockCount();
   ASSERT_TRUE((*store_)->Close(Patience()));
+  const std::uint64_t kept = (*store_)->BlockCount();  // what made room in the background has ended
   Open();
   EXPECT_EQ((*store_)->BlockCount(), kept);
   // What was learned is forgotten: until it is learned anew nothing is replaced that is wanted.

@@ -40,11 +40,11 @@ class ConnectionPair : public ::testing::Test {
  protected:
   using OnFrame = std::function<void(InFrame)>;
 
-  ConnectionPair() {
+  explicit ConnectionPair(ConnectionTimes client = {}, ConnectionTimes server = {}) {
     std::array<int, 2> ends{};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
-    client_ = Make(ends[0], Side::kClient);
-    server_ = Make(ends[1], Side::kServer);
+    client_ = Make(ends[0], Side::kClient, client);
+    server_ = Make(ends[1], Side::kServer, server);
   }
   ~ConnectionPair() override {
     client_->Close(Error{Code::kUnavailable, "the test is over"});
@@ -54,16 +54,20 @@ class ConnectionPair : public ::testing::Test {
     EXPECT_EQ(ended_, 2);
   }
 
-  std::shared_ptr<Connection> Make(int fd, Side side) {
+  std::shared_ptr<Connection> Make(int fd, Side side, ConnectionTimes times = {}) {
     auto socket =
         std::make_shared<StreamSocket>(context_, asio::generic::stream_protocol(AF_UNIX, 0), fd);
-    return std::make_shared<Connection>(std::make_unique<WireStream>(std::move(socket)), side);
+    return std::make_shared<Connection>(std::make_unique<WireStream>(std::move(socket)), side,
+                                        times);
   }
 
   void Start(Connection& connection, OnFrame on_frame) {
     Connection::Events events;
     events.on_frame = std::move(on_frame);
-    events.on_closed = [this](const Error&) { ++ended_; };
+    events.on_closed = [this](const Error& why) {
+      ++ended_;
+      ends_.push_back(why.message);
+    };
     events.on_tick = [](TimePoint) {};
     events.busy = [] { return true; };
     events.epoch = [] { return std::uint64_t{1}; };
@@ -84,6 +88,7 @@ class ConnectionPair : public ::testing::Test {
   std::shared_ptr<Connection> client_;
   std::shared_ptr<Connection> server_;
   std::vector<InFrame> answers_;
+  std::vector<std::string> ends_;
   int ended_ = 0;
 };
 
@@ -140,6 +145,58 @@ TEST_F(ConnectionPair, AnEndThatComesWithTheAnswersIsBehindThem) {
     if (++handled == kTogether) server_->Finish();
   });
   Ask(kTogether);
+}
+
+constexpr std::chrono::milliseconds kShort{300};
+constexpr std::chrono::hours kNever{1};
+
+/// Two ends over which nobody asks anything, for longer than `idle`.
+class QuietConnections : public ConnectionPair {
+ protected:
+  QuietConnections(Duration ping_every, Duration client_idle, Duration server_idle)
+      : ConnectionPair({.idle = client_idle, .ping_every = ping_every}, {.idle = server_idle}) {}
+
+  static void Ignore(const InFrame& /*frame*/) {}
+  void RunUntilOneHasEnded() {
+    const auto until = std::chrono::steady_clock::now() + kPatience;
+    while (ended_ == 0 && std::chrono::steady_clock::now() < until) context_.run_one_until(until);
+    ASSERT_GE(ended_, 1);
+    EXPECT_NE(ends_.front().find("nothing came over the connection"), std::string::npos)
+        << ends_.front();
+  }
+};
+
+class PingingClient : public QuietConnections {
+ protected:
+  PingingClient() : QuietConnections(kShort / 3, 2 * kShort, 2 * kShort) {}
+};
+TEST_F(PingingClient, KeepsAQuietConnectionOpenAtBothEnds) {
+  Start(*client_, Ignore);
+  Start(*server_, Ignore);
+  context_.run_for(8 * kShort);  // four times what either end would wait in silence
+  EXPECT_EQ(ended_, 0) << ends_.front();
+  EXPECT_GE(server_->writes(), 4u) << "it answers each";
+}
+
+class SilentClient : public QuietConnections {
+ protected:
+  SilentClient() : QuietConnections(kNever, kNever, kShort) {}
+};
+TEST_F(SilentClient, IsClosedByTheServer) {
+  Start(*client_, Ignore);
+  Start(*server_, Ignore);
+  RunUntilOneHasEnded();
+}
+
+class SilentServer : public QuietConnections {
+ protected:
+  SilentServer() : QuietConnections(kShort / 3, kShort, kNever) {}
+};
+TEST_F(SilentServer, IsGivenUpByAClientWhosePingsNobodyAnswers) {
+  Start(*client_, Ignore);  // the server's end is open, and nobody reads from it
+  RunUntilOneHasEnded();
+  EXPECT_GE(client_->writes(), 1u);
+  Start(*server_, Ignore);
 }
 
 }  // namespace

@@ -347,5 +347,28 @@ TEST(ProcessEnvironmentTest, HoldsWhatTheProcessWasStartedWith) {
   EXPECT_FALSE(environment.at("PATH").empty());
 }
 
+TEST(Config, TwoReadingsDifferInTheirValuesAlone) {
+  const auto read = [](SampleConfig& config, std::vector<std::string> arguments) {
+    std::vector<ConfigSection> own = {SampleSection(config)};
+    std::vector<ConfigSection> others;
+    ConfigSources sources;
+    sources.arguments = std::move(arguments);
+    sources.default_file = "/nowhere/forebay.toml";
+    EXPECT_THAT(LoadConfig(sources, own, others).faults, IsEmpty());
+    return own;
+  };
+  SampleConfig first;
+  SampleConfig second;
+  const auto before = read(first, {"--name", "a", "here", "--threads", "8"});
+  // A value that another source says is the same value.
+  const auto now = read(second, {"--threads=8", "--name", "b", "here", "--memory", "512MiB", "-l"});
+  EXPECT_THAT(ChangesBetween(before, before), IsEmpty());
+  const std::vector<ConfigChange> changes = ChangesBetween(before, now);
+  ASSERT_EQ(changes.size(), 2U);
+  EXPECT_EQ(changes[0].section + "." + changes[0].key, "sample.name");
+  EXPECT_EQ(changes[0].before + " " + changes[0].now, "\"a\" \"b\"");
+  EXPECT_EQ(changes[1].key + " " + changes[1].before + " " + changes[1].now, "loud false true");
+}
+
 }  // namespace
 }  // namespace forebay

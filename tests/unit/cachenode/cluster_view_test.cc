@@ -42,6 +42,7 @@ TEST_F(ClusterViewTest, ARestartKnowsWhatWasKnown) {
     view.SetLinks({link}, 5);
     view.OfferRing(TableOf(3));
     ASSERT_TRUE(view.Believe(newest));
+    view.SetLeases({{link.id, 12.5}});
     ASSERT_TRUE(view.Keep().has_value());
   }
   ClusterView view;
@@ -53,6 +54,7 @@ TEST_F(ClusterViewTest, ARestartKnowsWhatWasKnown) {
   EXPECT_EQ(view.ring_epoch(), 3u);
   EXPECT_EQ(view.ring()->nodes().size(), 1u);
   EXPECT_EQ(view.fence(), newest);
+  EXPECT_EQ(view.leases(), (std::vector<RequestLease>{{link.id, 12.5}}));
 }
 
 TEST_F(ClusterViewTest, TheNewestCoordinatorAloneIsBelieved) {

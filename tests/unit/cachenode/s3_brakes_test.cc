@@ -77,6 +77,18 @@ TEST_F(S3BrakesTest, WhoWaitsInVainHearsThatS3Throttles) {
   EXPECT_EQ(UseOf(slow_).waiting, 0U);
 }
 
+TEST_F(S3BrakesTest, WhatWasLeasedToTheRunBeforeHoldsUntilTheCoordinatorSpeaks) {
+  brakes_.Restore({{slow_, 0.1}});
+  ASSERT_TRUE(Pass(slow_).get()) << "nothing is owed yet";
+  std::future<Status> waits = Pass(slow_);
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(Pass(fast_).get());
+  EXPECT_EQ(waits.wait_for(0s), std::future_status::timeout);
+  EXPECT_DOUBLE_EQ(UseOf(slow_).limit, 0.1);
+  brakes_.SetLeases({});
+  EXPECT_TRUE(waits.get()) << "it knows of no throttling";
+  EXPECT_EQ(UseOf(slow_).limit, 0);
+}
+
 TEST_F(S3BrakesTest, APauseHoldsEveryLink) {
   brakes_.budget().Set(FillLimits{.paused_since_unix_s = 1});
   EXPECT_FALSE(Pass(fast_, 50ms).get());

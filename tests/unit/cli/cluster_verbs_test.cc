@@ -85,6 +85,15 @@ TEST(Nodes, PrintsOneRowANode) {
             "n2  10.0.0.2:7441  out, silent  3.00 GiB  10.0 GiB   2,500   900     100      100\n");
 }
 
+TEST(Nodes, AWrongClockIsInItsRow) {
+  ScriptedSession session;
+  proto::StatsReply stats = SampleStats();
+  stats.mutable_nodes(1)->set_clock_wrong_s(20);
+  stats.mutable_nodes(1)->set_slow_mounts(1);
+  session.Answer(Method::kStats, stats);
+  EXPECT_THAT(RunForebay(session, {"nodes"}).out, HasSubstr("  up, slow, wrong clock  "));
+}
+
 TEST(Nodes, ColoursOnlyWhereTheyAreWanted) {
   ScriptedSession session;
   session.Answer(Method::kStats, SampleStats());

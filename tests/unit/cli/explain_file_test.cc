@@ -118,6 +118,8 @@ TEST(ExplainFile, AnotherVersionInS3IsTheReasonBeforeAllOthers) {
   EXPECT_THAT(Printed(file),
               HasSubstr("in S3 now   gone; run `forebay refresh imagenet/train/a.jpg`\n"));
   file.set_immutable(true);
+  EXPECT_THAT(Short(file), HasSubstr("S3 has it no more: reads"));
+  EXPECT_THAT(Short(file), HasSubstr("get the listed version where the bucket keeps its versions"));
   EXPECT_THAT(Short(file), HasSubstr("unlink it and link it again"));
   file.set_archived(true);
   EXPECT_THAT(Short(file), HasSubstr("archived: reads of what is not cached fail until it is"));

@@ -50,6 +50,8 @@ void Fill(proto::LinkCounters& counters, std::uint64_t unit) {
 
 void AddNode(proto::StatsReply& stats, const std::string& id, std::uint32_t state) {
   proto::NodeStats& node = *stats.add_nodes();
+  node.set_clock_known(true);
+  node.set_clock_ahead_ms(4);
   node.mutable_info()->set_id(id);
   node.mutable_info()->set_address("10.0.0." + id.substr(1) + ":7441");
   node.mutable_info()->set_state(state);

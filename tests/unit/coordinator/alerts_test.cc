@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/model/disk_state.h"
 #include "coordinator/stats.h"
 
 namespace forebay {
@@ -30,7 +31,7 @@ TEST_F(AlertsTest, AHealthyNodeHasNone) {
 TEST_F(AlertsTest, ADiskThatTheNodeRunsWithoutComesWithBothWaysOut) {
   proto::DiskReport& disk = *node().add_disks();
   disk.set_path("/mnt/a");
-  disk.set_state(3);
+  disk.set_state(static_cast<std::uint32_t>(DiskState::kMissing));
   const std::vector<proto::Alert> alerts = Alerts();
   ASSERT_THAT(alerts, ElementsAre(Property(&proto::Alert::name, "disk_missing")));
   EXPECT_THAT(alerts[0].message(), HasSubstr("node n1 runs without its disk /mnt/a"));
@@ -57,6 +58,18 @@ TEST_F(AlertsTest, ASlowNodeIsNamedWithHowManyMountsFoundItSlow) {
   const std::vector<proto::Alert> alerts = Alerts();
   ASSERT_THAT(alerts, ElementsAre(Property(&proto::Alert::name, "node_slow")));
   EXPECT_THAT(alerts[0].message(), HasSubstr("node n1 answers 3 mounts several times slower"));
+}
+
+TEST_F(AlertsTest, AWrongClockIsNamedWithWhichWayAndSinceWhen) {
+  node().set_clock_known(true);
+  node().set_clock_ahead_ms(-3'600'000);
+  EXPECT_THAT(Alerts(), IsEmpty()) << "the coordinator's watch says when it is wrong";
+  node().set_clock_wrong_s(20);
+  const std::vector<proto::Alert> alerts = Alerts();
+  ASSERT_THAT(alerts, ElementsAre(Property(&proto::Alert::name, "clock_wrong")));
+  EXPECT_EQ(alerts[0].since_unix_s(), kNow - 20);
+  EXPECT_THAT(alerts[0].message(), HasSubstr("the clock of node n1 is 60 min behind the coord"));
+  EXPECT_THAT(alerts[0].action(), HasSubstr("set the clock of n1"));
 }
 
 TEST_F(AlertsTest, BlocksThatANodeCrashedOnAreToldAsLongAsTheyAreSetAside) {

@@ -137,6 +137,12 @@ TEST_F(TrustBookTest, TheCoordinatorsOwnIsRenewedInTime) {
   EXPECT_EQ(own_->reloads(), before + 1) << "connections are not opened anew for nothing";
 }
 
+TEST_F(TrustBookTest, WhatWasDoneByHandIsTakenForTheLogWithTheNextLook) {
+  ASSERT_TRUE(folder_.NoteAction("admin 'root': init rotate-ca=begun: done").has_value());
+  book_->KeepOwn(now_);
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/actions"));
+}
+
 TEST_F(TrustBookTest, WithoutTheAuthoritysKeyNothingIsRenewedAndThatAlarms) {
   std::filesystem::remove(folder_.path() + "/ca.key");
   Begin();

@@ -18,7 +18,7 @@ void Pass(PassedSegments& segments, const SegmentName& name, TimePoint now) {
 }
 
 TEST(PassedSegments, AskForEachFileOnce) {
-  PassedSegments segments(2);
+  PassedSegments segments(2, 0);
   const TimePoint now = Clock::now();
   EXPECT_FALSE(segments.Find({1, 1}, now));
   EXPECT_TRUE(segments.BeginOpen({1, 1}));
@@ -30,7 +30,7 @@ TEST(PassedSegments, AskForEachFileOnce) {
 }
 
 TEST(PassedSegments, CloseTheLeastRecentlyUsedWhenTheyAreTooMany) {
-  PassedSegments segments(2);
+  PassedSegments segments(2, 0);
   const TimePoint now = Clock::now();
   Pass(segments, {1, 1}, now);
   Pass(segments, {1, 2}, now);
@@ -47,7 +47,7 @@ TEST(PassedSegments, CloseTheLeastRecentlyUsedWhenTheyAreTooMany) {
 }
 
 TEST(PassedSegments, CloseWhatNobodyUses) {
-  PassedSegments segments(8);
+  PassedSegments segments(8, 0);
   const TimePoint now = Clock::now();
   Pass(segments, {1, 1}, now);
   Pass(segments, {1, 2}, now);
@@ -60,7 +60,7 @@ TEST(PassedSegments, CloseWhatNobodyUses) {
 }
 
 TEST(PassedSegments, AreNotAskedForAWhileAfterAFailure) {
-  PassedSegments segments(8);
+  PassedSegments segments(8, 0);
   const TimePoint now = Clock::now();
   EXPECT_TRUE(segments.Usable(now));
   ASSERT_TRUE(segments.BeginOpen({1, 1}));

@@ -48,7 +48,7 @@ TEST(IamPolicy, GivesBucketRightsOnBucketsAndObjectRightsOnObjects) {
   for (const json::value& statement : Statements()) {
     for (const std::string& action : TextsOf(statement.at("Action"))) {
       for (const std::string& resource : TextsOf(statement.at("Resource"))) {
-        EXPECT_EQ(resource.find('/') != std::string::npos, action == "s3:GetObject")
+        EXPECT_EQ(resource.find('/') != std::string::npos, action.starts_with("s3:GetObject"))
             << action << " on " << resource;
       }
     }

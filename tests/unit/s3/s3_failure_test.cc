@@ -57,6 +57,16 @@ TEST_F(S3FailureTest, AnotherVersionIsStale) {
   Expect(Answer(kGet, 416, "InvalidRange"), Code::kStale, NextStep::kGiveUp);
 }
 
+TEST_F(S3FailureTest, KeysThatExpiredAndClocksSayNothingAboutOlderVersions) {
+  for (const S3Operation old : {S3Operation::kGetVersion, S3Operation::kVersions}) {
+    Expect(Answer(old, 403, "ExpiredToken"), Code::kUnavailable, NextStep::kNewCredentials);
+    Expect(Answer(old, 403, "RequestTimeTooSkewed"), Code::kUnavailable, NextStep::kGiveUp);
+    Expect(Answer(old, 403, "AccessDenied"), Code::kDenied, NextStep::kGiveUp);
+  }
+  Expect(Answer(kGet, 403, "ExpiredToken"), Code::kDenied, NextStep::kNewCredentials);
+  Expect(Answer(kGet, 403, "RequestTimeTooSkewed"), Code::kDenied, NextStep::kGiveUp);
+}
+
 TEST_F(S3FailureTest, ThrottlingIsRetriedSlowly) {
   for (const Failure& failure : {Answer(kGet, 503), Answer(kGet, 503, "SlowDown"),
                                  Answer(kGet, 429), Answer(kList, 200, "SlowDown")}) {
@@ -81,6 +91,38 @@ TEST_F(S3FailureTest, RefusalsNameEverythingButTheSecret) {
               AllOf(HasSubstr("AKID"), HasSubstr("profile 'x'"), HasSubstr("home-1"),
                     HasSubstr("http://s3.lab"), HasSubstr("AccessDenied"), HasSubstr("a\\x0akey"),
                     Not(HasSubstr("hunter"))));
+}
+
+TEST_F(S3FailureTest, ARefusalSaysWhatMayBeWrongWithTheLink) {
+  EXPECT_THAT(Answer(kList, 403, "AccessDenied").error.message,
+              AllOf(HasSubstr("they allow s3:ListBucket; if its requesters pay, link with "
+                              "--requester-pays"),
+                    Not(HasSubstr("account"))));
+  origin_.requester_pays = true;
+  origin_.expected_owner = "123456789012";
+  EXPECT_THAT(Answer(kList, 403, "AccessDenied").error.message,
+              AllOf(HasSubstr("and that the bucket belongs to account 123456789012"),
+                    Not(HasSubstr("--requester-pays"))));
+  ResponseHead head;
+  head.status = 403;
+  EXPECT_THAT(FailureOfAnswer({kGet, origin_, "k", nullptr}, head, {}).error.message,
+              AllOf(HasSubstr("an anonymous request"), HasSubstr("without --no-sign-request"),
+                    Not(HasSubstr("check the keys"))));
+}
+
+TEST_F(S3FailureTest, ARefusedVersionNamesTheRightThatIsMissing) {
+  const Failure list = Answer(S3Operation::kVersions, 403, "AccessDenied");
+  Expect(list, Code::kDenied, NextStep::kGiveUp);
+  EXPECT_THAT(list.error.message, AllOf(HasSubstr("VERSIONS of s3://data/"),
+                                        HasSubstr("that they allow s3:ListBucketVersions")));
+  const Failure get = Answer(S3Operation::kGetVersion, 403, "AccessDenied");
+  EXPECT_THAT(get.error.message, HasSubstr("that they allow s3:GetObjectVersion"));
+  Expect(Answer(S3Operation::kGetVersion, 404, "NoSuchVersion"), Code::kNotFound,
+         NextStep::kGiveUp);
+}
+
+TEST_F(S3FailureTest, AStoreThatKnowsNoVersionsIsNotAskedAgain) {
+  Expect(Answer(S3Operation::kVersions, 501, "NotImplemented"), Code::kInvalid, NextStep::kGiveUp);
 }
 
 TEST_F(S3FailureTest, KeysThatMayBeOldAreLookedAtAgain) {
@@ -122,12 +164,15 @@ TEST_F(S3FailureTest, EveryBrokenTransportHasItsNextStep) {
   const auto of = [&](Kind kind) {
     return FailureOfTransport({kGet, origin_, "k", nullptr}, {kind, "detail"});
   };
-  for (const Kind kind : {Kind::kNoConnection, Kind::kBroken, Kind::kNoFirstByte, Kind::kStalled}) {
+  for (const Kind kind :
+       {Kind::kNoName, Kind::kNoConnection, Kind::kBroken, Kind::kNoFirstByte, Kind::kStalled}) {
     Expect(of(kind), Code::kUnavailable, NextStep::kRetry);
     EXPECT_THAT(of(kind).error.message, AllOf(HasSubstr("http://s3.lab"), HasSubstr("detail")));
   }
   EXPECT_THAT(of(Kind::kNoConnection).error.message, HasSubstr("check the endpoint"));
   EXPECT_EQ(of(Kind::kStalled).reason, RetryReason::kTimeout);
+  EXPECT_EQ(of(Kind::kNoName).reason, RetryReason::kDns);
+  EXPECT_THAT(of(Kind::kNoName).error.message, HasSubstr("the name service of this machine"));
   Expect(of(Kind::kUntrusted), Code::kInvalid, NextStep::kGiveUp);
   Expect(of(Kind::kUnusable), Code::kInvalid, NextStep::kGiveUp);
   Expect(of(Kind::kStopped), Code::kUnavailable, NextStep::kGiveUp);

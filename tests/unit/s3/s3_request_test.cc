@@ -93,6 +93,27 @@ TEST(S3Request, AListGoesOnFromItsTokenElseBehindAKey) {
             "encoding-type=url&list-type=2&max-keys=7&prefix=a%20b%2F");
 }
 
+TEST(S3Request, AVersionIsNamedInTheQuery) {
+  GetRequest request = Get(PathStyle(), "k");
+  request.version = "3/L4+x=";
+  const HttpRequest http = Sent(GetObjectRequest(request));
+  EXPECT_EQ(http.url, "http://127.0.0.1:7480/data/k?versionId=3%2FL4%2Bx%3D");
+  EXPECT_THAT(http.headers, Contains("if-match: \"abc-2\"")) << "it is compared all the same";
+}
+
+TEST(S3Request, AListOfVersionsGoesOnWithinItsKey) {
+  VersionsRequest request;
+  request.origin = PathStyle();
+  EXPECT_FALSE(ListVersionsRequest(request).has_value());
+  request.key = "a b";
+  EXPECT_EQ(Sent(ListVersionsRequest(request)).url,
+            "http://127.0.0.1:7480/data?encoding-type=url&prefix=a%20b&versions=");
+  request.continuation = "v/1";
+  EXPECT_EQ(Sent(ListVersionsRequest(request)).url,
+            "http://127.0.0.1:7480/data?encoding-type=url&key-marker=a%20b&prefix=a%20b&"
+            "version-id-marker=v%2F1&versions=");
+}
+
 TEST(S3Request, AnEndpointMayHaveAPath) {
   LinkOrigin origin = PathStyle();
   origin.endpoint = "https://store.example/storage/v1";

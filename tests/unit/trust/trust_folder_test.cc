@@ -27,10 +27,43 @@ class TrustFolderTest : public testing::Test {
     return info.st_mode & 0777;
   }
 
+  std::vector<std::string> TakeActions() const {
+    std::vector<std::string> lines;
+    EXPECT_TRUE(folder_.TellActions([&](const std::string& line) { lines.push_back(line); }));
+    return lines;
+  }
+
   const fakes::TempDir temp_;
   const TestCluster cluster_;
   const TrustFolder folder_{temp_ / "trust"};
 };
+
+TEST_F(TrustFolderTest, WhatWasDoneByHandIsTakenOnceInItsOrder) {
+  ASSERT_TRUE(folder_.Save(cluster_.Member(proto::ROLE_COORDINATOR, "c")).has_value());
+  EXPECT_THAT(TakeActions(), testing::IsEmpty());
+  ASSERT_TRUE(folder_.NoteAction("first").has_value());
+  ASSERT_TRUE(folder_.NoteAction("second").has_value());
+  EXPECT_EQ(ModeOf(At("actions")), 0600u);
+  {
+    const auto lock = folder_.Lock();
+    ASSERT_TRUE(lock);
+    EXPECT_THAT(TakeActions(), testing::IsEmpty()) << "another program writes";
+  }
+  EXPECT_THAT(TakeActions(), testing::ElementsAre("first", "second"));
+  EXPECT_THAT(TakeActions(), testing::IsEmpty());
+}
+
+TEST_F(TrustFolderTest, OfTooManyActionsTheOldestGo) {
+  ASSERT_TRUE(folder_.Save(cluster_.Member(proto::ROLE_COORDINATOR, "c")).has_value());
+  std::string text;
+  for (std::size_t i = 0; i < TrustFolder::kMostActions; ++i) text += std::to_string(i) + "\n";
+  std::ofstream(At("actions")) << text;
+  ASSERT_TRUE(folder_.NoteAction("newest").has_value());
+  const std::vector<std::string> actions = TakeActions();
+  ASSERT_EQ(actions.size(), TrustFolder::kMostActions);
+  EXPECT_EQ(actions.front(), "1");
+  EXPECT_EQ(actions.back(), "newest");
+}
 
 TEST_F(TrustFolderTest, KeepsAMemberAndItsAuthority) {
   EXPECT_EQ(folder_.Exists(), Result<bool>(false));

@@ -43,6 +43,7 @@ TEST(BlockMessages, AQuestionArrivesAsItWasAsked) {
     BlockRequest sent = Question();
     sent.peer_only = flag;
     sent.passed_over = !flag;
+    sent.waited = std::chrono::milliseconds(flag ? 0 : 1900);
     sent.by_place = flag;
     sent.counted = !flag;
     const BlockRequest got = FromProto(ToProto(sent));
@@ -56,6 +57,7 @@ TEST(BlockMessages, AQuestionArrivesAsItWasAsked) {
     EXPECT_EQ(got.job, sent.job);
     EXPECT_EQ(got.peer_only, sent.peer_only);
     EXPECT_EQ(got.passed_over, sent.passed_over);
+    EXPECT_EQ(got.waited, sent.waited);
     EXPECT_EQ(got.by_place, sent.by_place);
     EXPECT_EQ(got.counted, sent.counted);
   }

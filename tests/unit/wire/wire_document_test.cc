@@ -1,7 +1,13 @@
 // Builds a frame from docs/WIRE.md alone.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <xxhash.h>
 
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "common/model/limits.h"
 #include "common/wire/frame.h"
 
 namespace forebay {
@@ -38,6 +44,46 @@ TEST(WireDocument, AFrameBuiltFromItIsRead) {
   EXPECT_EQ(header->ring_epoch, 5u);
   EXPECT_EQ(header->deadline_ms, 1500u);
   EXPECT_EQ(header->payload_bytes, 0u);
+}
+
+/// The document with one space wherever it has any.
+std::string Document() {
+  std::ifstream file(std::string(FOREBAY_SOURCE_DIR) + "/docs/WIRE.md");
+  std::string text;
+  for (std::string word; file >> word;) text += word + " ";
+  return text;
+}
+
+std::string InKib(std::size_t bytes) { return fmt::format("{} KiB", bytes >> 10); }
+std::string InMib(std::size_t bytes) { return fmt::format("{} MiB", bytes >> 20); }
+
+// What a peer may make us spend (DESIGN section 10) is what the page says.
+TEST(WireDocument, ItsLimitsAreThoseOfTheCode) {
+  const std::string document = Document();
+  const std::vector<std::string> sentences = {
+      fmt::format("a message of a request or reply {}, of a handshake {},",
+                  InMib(kMaxControlFrameBytes), InKib(kMaxHandshakeBytes)),
+      fmt::format("a payload {} + {}, and only in replies", InMib(kMaxPayloadBytes),
+                  InKib(kMaxPayloadBytes % (1 << 20))),
+      fmt::format("nest deeper than {}, in which a field comes more than {} times",
+                  kMaxMessageNesting, kMaxRepeatedFields),
+      fmt::format("must end within {} s, and the first request must come within {} s of it",
+                  kHandshakeTimeout.count(), kFirstFrameTimeout.count()),
+      fmt::format("At most {} handshakes may be under way from one address",
+                  kMaxHalfOpenPerAddress),
+      fmt::format("holds at most {} connections, those whose handshake", kMaxConnections),
+      fmt::format("has not taken {} of its answers", InMib(kMaxInFlightBytesPerConnection)),
+      fmt::format("{} of a connection and {} of their messages ({} from a peer without a "
+                  "certificate), and {} of a program",
+                  kMaxCallsPerConnection, InMib(kMaxRequestBytesPerConnection),
+                  InKib(kMaxRequestBytesOfStranger), InMib(kMaxRequestBytes)),
+      fmt::format("A client pings after {} s in which it sent nothing; either end closes after {} "
+                  "s in which nothing came.",
+                  kPingInterval.count(), kIdleTimeout.count()),
+      fmt::format("no answer after {} ms sends `pending`", kPendingAfter.count()),
+  };
+  for (const std::string& sentence : sentences)
+    EXPECT_NE(document.find(sentence), std::string::npos) << "docs/WIRE.md lacks: " << sentence;
 }
 
 }  // namespace

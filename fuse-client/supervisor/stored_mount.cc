@@ -1,0 +1,222 @@
+#include "fuse-client/supervisor/stored_mount.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+namespace forebay {
+
+namespace {
+
+/// The name that the journal is kept under; every other descriptor's is a number.
+constexpr const char* kJournal = "journal";
+
+/// Entries of the supervisor's own; no worker sees them.
+constexpr std::string_view kOwn = "supervisor/";
+constexpr const char* kFormat = "supervisor/format";
+constexpr const char* kSource = "supervisor/source";
+constexpr const char* kAsked = "supervisor/asked";
+constexpr const char* kMountpoint = "supervisor/mountpoint";
+constexpr const char* kSlots = "supervisor/slots";
+
+std::string ValueOf(const KeptJournal& journal, const char* key) {
+  const auto found = journal.records().find(key);
+  return found == journal.records().end() ? "" : found->second.value;
+}
+
+/// The kernel's connection has ended: the mount is in no tree, or was forced out.
+bool HasEnded(int fuse) {
+  pollfd look{fuse, 0, 0};
+  return ::poll(&look, 1, 0) > 0 && (look.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0;
+}
+
+void Warn(const Status& done) {
+  if (!done) {
+    spdlog::warn("{}; a restart of the service would not find the mount as it is now",
+                 done.error().message);
+  }
+}
+
+}  // namespace
+
+Result<StoredMount> StoredMount::Open(DescriptorStore store, const Identity& identity) {
+  std::map<std::string, OwnedFd> left = store.TakeBack();
+  const bool any = !left.empty();
+  if (any) {
+    Result<KeptJournal> journal = KeptJournal::Open(std::move(left[kJournal]));
+    if (journal) {
+      StoredMount found(store, std::move(*journal));
+      if (found.TakeOver(std::move(left), identity)) return found;
+      // What it does not go on with is closed there, too.
+      found.Forget();
+      Result<KeptJournal> fresh = KeptJournal::Create();
+      if (!fresh) return Fail(fresh.error());
+      StoredMount made(std::move(store), std::move(*fresh));
+      made.identity_ = identity;
+      made.abandoned_ = found.abandoned_;
+      return made;
+    }
+    spdlog::error("{}; it is mounted anew", journal.error().message);
+    for (const auto& [name, fd] : left) store.Remove(name);
+  }
+  Result<KeptJournal> fresh = KeptJournal::Create();
+  if (!fresh) return Fail(fresh.error());
+  StoredMount made(std::move(store), std::move(*fresh));
+  made.identity_ = identity;
+  return made;
+}
+
+bool StoredMount::TakeOver(std::map<std::string, OwnedFd> left, const Identity& identity) {
+  identity_ = identity;
+  std::map<std::uint64_t, OwnedFd> numbered;
+  for (auto& [name, fd] : left) {
+    std::uint64_t number = 0;
+    std::from_chars(name.data(), name.data() + name.size(), number);
+    if (number == 0 || !fd) continue;
+    last_number_ = std::max(last_number_, number);
+    held_[number] = FileOf(fd.get());
+    numbered[number] = std::move(fd);
+  }
+  mountpoint_ = ValueOf(journal_, kMountpoint);
+  for (const auto& [key, record] : journal_.records()) {
+    last_number_ = std::max(last_number_, record.descriptor);
+    Kept entry{record.value, {}};
+    const auto fd = numbered.find(record.descriptor);
+    // Two entries may have one descriptor.
+    if (fd != numbered.end()) {
+      entry.fd = OwnedFd(::fcntl(fd->second.get(), F_DUPFD_CLOEXEC, 0));
+    }
+    kept_.emplace(key, std::move(entry));
+  }
+  if (ValueOf(journal_, kFormat) != std::to_string(kHandoverFormat) ||
+      ValueOf(journal_, kSource) != identity.source ||
+      ValueOf(journal_, kAsked) != identity.mountpoint) {
+    spdlog::warn("what was mounted at {} is another mount than {} at {}; it ends", mountpoint_,
+                 identity.source, identity.mountpoint);
+    abandoned_ = mountpoint_;
+    return false;
+  }
+  if (!DropDead()) return false;
+  Result<RequestSlots> slots = RequestSlots::Map(std::move(kept_[kSlots].fd));
+  if (!slots) {
+    spdlog::error("{}; {} is mounted anew", slots.error().message, mountpoint_);
+    abandoned_ = mountpoint_;
+    return false;
+  }
+  slots_ = std::move(*slots);
+  std::erase_if(kept_, [](const auto& entry) { return entry.first.starts_with(kOwn); });
+  std::set<std::uint64_t> referred;
+  for (const auto& [key, record] : journal_.records()) referred.insert(record.descriptor);
+  for (const auto& [number, fd] : numbered) {
+    // Stored, but not written down any more when the supervisor was killed.
+    if (!referred.contains(number)) Release(number);
+  }
+  return true;
+}
+
+/// False: no connection is left.
+bool StoredMount::DropDead() {
+  std::set<std::string> dead;
+  std::size_t alive = 0;
+  for (const auto& [key, entry] : kept_) {
+    if (ConnectionOfKey(key) == 0) continue;
+    if (entry.fd && !HasEnded(entry.fd.get())) {
+      ++alive;
+    } else {
+      dead.insert(key);
+    }
+  }
+  for (const std::string& key : dead) {
+    Drop(key);
+    std::erase_if(kept_, [&](const auto& entry) { return entry.first.starts_with(key); });
+  }
+  if (alive == 0) {
+    spdlog::warn("what was mounted at {} has been unmounted; it is mounted anew", mountpoint_);
+  }
+  return alive > 0;
+}
+
+void StoredMount::Begin(const std::string& mountpoint, const RequestSlots& slots) {
+  mountpoint_ = mountpoint;
+  // First of all: without it the others are descriptors that nobody can name.
+  Warn(store_.Put(kJournal, journal_.fd()));
+  Keep(kFormat, std::to_string(kHandoverFormat), -1);
+  Keep(kSource, identity_.source, -1);
+  Keep(kAsked, identity_.mountpoint, -1);
+  Keep(kMountpoint, mountpoint, -1);
+  Keep(kSlots, "", slots.fd());
+}
+
+// The descriptor is stored before it is written down and removed after: killed between the two, a
+// supervisor leaves one too many, never one too few.
+void StoredMount::Keep(const std::string& key, const std::string& value, int fd) {
+  const auto before = journal_.records().find(key);
+  const std::uint64_t replaced = before == journal_.records().end() ? 0 : before->second.descriptor;
+  Refer(key, value, fd < 0 ? 0 : NumberOf(key, fd));
+  if (replaced != 0) Release(replaced);
+}
+
+void StoredMount::Refer(const std::string& key, const std::string& value, std::uint64_t number) {
+  Warn(journal_.Keep(key, {value, number}));
+}
+
+void StoredMount::Drop(std::string_view prefix) {
+  std::set<std::uint64_t> dropped;
+  auto entry = journal_.records().lower_bound(std::string(prefix));
+  for (; entry != journal_.records().end() && entry->first.starts_with(prefix); ++entry) {
+    if (entry->second.descriptor != 0) dropped.insert(entry->second.descriptor);
+  }
+  Warn(journal_.Drop(prefix));
+  for (const std::uint64_t number : dropped) Release(number);
+}
+
+void StoredMount::Forget() {
+  for (const auto& [number, file] : held_) store_.Remove(std::to_string(number));
+  held_.clear();
+  store_.Remove(kJournal);
+}
+
+// systemd takes no open file twice, and would keep nothing under the second number. A worker says
+// again what it has inherited, so files are known by what they are; /dev/fuse, which is one file
+// for all connections, by its entry, whose name no other connection has.
+std::uint64_t StoredMount::NumberOf(const std::string& key, int fd) {
+  const File file = FileOf(fd);
+  if (file.special == 0) {
+    const auto same =
+        std::ranges::find_if(held_, [&](const auto& held) { return held.second == file; });
+    if (same != held_.end()) return same->first;
+  } else {
+    const auto before = journal_.records().find(key);
+    if (before != journal_.records().end() && held_.contains(before->second.descriptor)) {
+      return before->second.descriptor;
+    }
+  }
+  const std::uint64_t number = ++last_number_;
+  const Status put = store_.Put(std::to_string(number), fd);
+  Warn(put);
+  if (put) held_[number] = file;
+  return number;
+}
+
+/// Unless an entry still has it.
+void StoredMount::Release(std::uint64_t number) {
+  const auto& records = journal_.records();
+  const bool used = std::ranges::any_of(
+      records, [number](const auto& entry) { return entry.second.descriptor == number; });
+  if (used || held_.erase(number) == 0) return;
+  store_.Remove(std::to_string(number));
+}
+
+StoredMount::File StoredMount::FileOf(int fd) {
+  struct stat attributes{};
+  if (::fstat(fd, &attributes) != 0) return {};
+  return {attributes.st_dev, attributes.st_ino,
+          S_ISCHR(attributes.st_mode) ? attributes.st_rdev : dev_t{0}};
+}
+
+}  // namespace forebay

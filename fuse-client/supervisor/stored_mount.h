@@ -1,0 +1,85 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "common/base/result.h"
+#include "fuse-client/supervisor/descriptor_store.h"
+#include "fuse-client/supervisor/handover.h"
+#include "fuse-client/supervisor/kept_journal.h"
+#include "fuse-client/supervisor/request_slots.h"
+
+namespace forebay {
+
+/// What a mount leaves with systemd, so that it outlives its supervisor, too: all descriptors that
+/// workers keep with it, the slots of requests, and a journal of what is kept beside them. One
+/// thread.
+class StoredMount {
+ public:
+  /// What is mounted where, as it was asked for: another mount's store is of no use.
+  struct Identity {
+    std::string source;
+    std::string mountpoint;
+  };
+
+  /// Takes back what an earlier supervisor has left. What is of another mount or of another
+  /// hand-over format, or whose connection to the kernel has ended, is let go, and said. kInternal:
+  /// no memory.
+  static Result<StoredMount> Open(DescriptorStore store, const Identity& identity);
+
+  /// An earlier supervisor has left a mount that goes on.
+  bool inherited() const { return slots_.has_value(); }
+  /// Where that is mounted, without links: nobody serves it, so no one may look. "" = nowhere.
+  const std::string& mountpoint() const { return mountpoint_; }
+  /// Where a mount was that has been let go and is still in the tree.
+  const std::string& abandoned() const { return abandoned_; }
+  /// Of an inherited mount: how many threads its slots are for.
+  std::size_t arenas() const { return slots_->arenas(); }
+  /// Of an inherited mount; the caller's from now on, once.
+  RequestSlots TakeSlots() { return std::move(*slots_); }
+  KeptEntries TakeKept() { return std::move(kept_); }
+
+  /// Of a mount that begins: before anything is kept.
+  void Begin(const std::string& mountpoint, const RequestSlots& slots);
+  /// As the supervisor keeps it; `fd` stays the caller's.
+  void Keep(const std::string& key, const std::string& value, int fd);
+  void Drop(std::string_view prefix);
+  /// The mount has ended.
+  void Forget();
+
+ private:
+  struct File {
+    dev_t device = 0;
+    ino_t inode = 0;
+    dev_t special = 0;  // which device a device file is; 0 = no device file
+    bool operator==(const File&) const = default;
+  };
+
+  StoredMount(DescriptorStore store, KeptJournal journal)
+      : store_(std::move(store)), journal_(std::move(journal)) {}
+
+  bool TakeOver(std::map<std::string, OwnedFd> left, const Identity& identity);
+  bool DropDead();
+  void Refer(const std::string& key, const std::string& value, std::uint64_t number);
+  std::uint64_t NumberOf(const std::string& key, int fd);
+  void Release(std::uint64_t number);
+  static File FileOf(int fd);
+
+  DescriptorStore store_;
+  KeptJournal journal_;
+  Identity identity_;
+  std::map<std::uint64_t, File> held_;  // what systemd keeps, by number
+  std::uint64_t last_number_ = 0;
+  std::optional<RequestSlots> slots_;
+  KeptEntries kept_;
+  std::string mountpoint_;
+  std::string abandoned_;
+};
+
+}  // namespace forebay

@@ -1,0 +1,142 @@
+#!/usr/bin/python3
+"""A clock that is an hour wrong. A machine that joins with one is told so, and nothing is changed anywhere. One that is a
+member goes on: an hour is nothing to certificates of a month. Only a certificate that is younger than its clock believes
+is refused there, with both times in one sentence, and its readers take the blocks from the other owners."""
+
+import json
+import os
+import pathlib
+import struct
+import sys
+import time
+import unittest
+
+import netns
+from net_cluster import NODES, NetFaultTest, eventually, fault_made
+
+LIBRARY = pathlib.Path(os.environ.get("FOREBAY_TESTS", "")).resolve() / "shifted_clock.so"
+HOUR = 3600
+SECONDS = float(os.environ.get("FOREBAY_NET_FAULT_SECONDS", "4"))
+
+
+class WrongClock(NetFaultTest):
+    def setUp(self):
+        super().setUp()
+        self.clocks = {}
+
+    def give_clock(self, name):
+        """Programs that are started on this machine from now on have the clock of set_clock()."""
+        self.clocks[name] = self.folder / f"{name}.clock"
+        self.set_clock(name, 0)
+        own = {"LD_PRELOAD": str(LIBRARY), "FOREBAY_SHIFTED_CLOCK": str(self.clocks[name])}
+        before = self.cluster.env_of
+        self.cluster.env_of = lambda machine, server=True: {**before(machine, server), **(own if machine == name else {})}
+
+    def set_clock(self, name, seconds):
+        with open(self.clocks[name], "r+b" if self.clocks[name].exists() else "wb") as file:
+            file.write(struct.pack("=q", seconds))
+
+    def members(self):
+        """Who has joined, and until when it is believed."""
+        return {(row["role"], row["id"]): row["ends"] for row in self.cluster.json("member", "list")["members"]}
+
+    def states(self):
+        return {node["id"]: node["state"] for node in self.stats()["nodes"]}
+
+    def test_one_that_joins_is_refused_in_a_sentence_and_nothing_changes(self):
+        self.start(nodes=("n1",))
+        self.give_clock("m1")
+        uses = lambda: {row["id"]: row["uses_left"] for row in self.cluster.json("token", "list")["tokens"]}  # noqa: E731
+        token = self.cluster.json("token", "create", "--role", "client")["join"].split(" --token ")[1]
+        members, left = self.members(), uses()
+        trust = self.folder / "m1.trust"
+        for hours in (1, -1):
+            self.set_clock("m1", hours * HOUR)
+            refused = self.cluster.forebay("m1", "join", self.cluster.address, "--token", token, check=False)
+            self.assertIn(refused.returncode, (1, 2), refused.stderr)
+            # One that is behind does not believe a coordinator whose certificate is younger than that.
+            self.assertRegex(refused.stderr, r"this machine's clock says .* and the coordinator's .*: set the wrong one|"
+                             r"begins at .*, and this machine's clock says .*: set the clock")
+            self.assertEqual(refused.stderr.count("\n"), 1)
+            self.assertFalse(trust.exists() and any(trust.iterdir()), "something is left of it")
+            self.assertEqual((self.members(), uses()), (members, left))
+        self.set_clock("m1", 0)
+        self.cluster.forebay("m1", "join", self.cluster.address, "--token", token)
+
+    def test_one_that_runs_goes_on_and_nothing_changes(self):
+        mount = self.begin()
+        self.give_clock("n1")
+        self.assertEqual(self.cluster.nodes["n1"].stop(), 0)
+        self.cluster.start_node("n1", self.CACHE)
+        eventually(lambda: self.states() == dict.fromkeys(NODES, "up"), "all nodes are up")
+        self.wait_for_reads(mount)
+        members, fetched, load = self.members(), self.fetched(), self.load(mount)
+        for hours in (1, -1):
+            self.set_clock("n1", hours * HOUR)
+            before = self.answered("n1")
+            time.sleep(SECONDS)
+            self.assertGreater(self.answered("n1"), before + 50, "it serves readers all the while")
+            self.assertEqual(self.states(), dict.fromkeys(NODES, "up"))
+            self.check_told(hours)
+            self.set_clock("n1", 0)
+            eventually(lambda: not self.clock_alerts(), "the clock is right again")
+        self.finish(load, "a node's clock an hour ahead, then an hour behind")
+        # Once each time, and once that it was over.
+        told = self.log_lines("the clock of node n1")
+        self.assertEqual([line.split("node n1 ")[1].split()[0] for line in told], ["says", "is", "says", "is"], told)
+        rest = self.members()
+        self.assertEqual({who: rest[who] for who in members}, members, "a certificate was renewed for it")
+        self.assertEqual(self.fetched(), fetched)
+
+    def test_a_mount_that_comes_while_one_clock_is_behind_reads_from_the_others(self):
+        """Its certificate begins in what n1 takes for the future."""
+        self.begin()
+        self.give_clock("n1")
+        self.assertEqual(self.cluster.nodes["n1"].stop(), 0)
+        self.cluster.start_node("n1", self.CACHE)
+        eventually(lambda: self.states() == dict.fromkeys(NODES, "up"), "all nodes are up")
+        self.set_clock("n1", -HOUR)
+        path = self.cluster.mount("data", "m2")
+        newcomer = self.load(path)
+        log = self.cluster.nodes["n1"].log
+        line = fault_made(lambda: [line for line in log.read_text().splitlines() if "begins at" in line], "n1 refuses it")[0]
+        self.assertRegex(line, r"certificate of client m2 begins at .*, and this machine's clock says .*: set the clock")
+        print(f"\n    {line}", file=sys.stderr)
+        self.wait_for_switch(path, 0)
+        self.keep_reading(("n2", "n3"))
+        self.assertEqual(self.states(), dict.fromkeys(NODES, "up"))
+        self.set_clock("n1", 0)
+        self.wait_for_return("n1")
+        self.finish(newcomer, "a mount that came while a node's clock was an hour behind")
+
+    def clock_alerts(self):
+        status = self.cluster.cli("-o", "json", "status", check=False).stdout
+        return [alert["message"] for alert in json.loads(status)["alerts"] if alert["name"] == "clock_wrong"]
+
+    def log_lines(self, text):
+        return [line for line in self.cluster.coordinator.log.read_text().splitlines() if text in line]
+
+    def check_told(self, hours):
+        """By status, by the list of nodes and by the metric."""
+        eventually(self.clock_alerts, "status names the clock")
+        way = "ahead of" if hours > 0 else "behind"
+        self.assertRegex(self.clock_alerts()[0], f"^the clock of node n1 is 60 min {way} the coordinator's")
+        nodes = {node["id"]: node for node in self.cluster.json("nodes")["nodes"]}
+        self.assertEqual({name: node["wrong_clock"] for name, node in nodes.items()}, {"n1": True, "n2": False, "n3": False})
+        self.assertAlmostEqual(nodes["n1"]["clock_ahead_seconds"], hours * HOUR, delta=60)
+        self.assertIn("wrong clock", self.cluster.cli("nodes").stdout)
+        offset = self.metric(self.cluster.coordinator, "forebay_node_clock_offset_seconds", "n1")
+        self.assertAlmostEqual(offset, hours * HOUR, delta=60)
+
+    def wait_for_reads(self, mount):
+        load = self.load(mount)
+        self.wait_for_return("n1")
+        self.finish(load, "before", rate=0)
+
+
+if __name__ == "__main__":
+    if not LIBRARY.exists():
+        print(f"skipped: there is no {LIBRARY}: a sanitizer wants to be loaded first itself", file=sys.stderr)
+        sys.exit(netns.SKIPPED)
+    netns.skip_if_missing()
+    unittest.main(verbosity=2)

@@ -1,0 +1,127 @@
+#include "common/snapshot/same_listing.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/snapshot/difference.h"
+#include "tests/unit/snapshot/testing.h"
+
+namespace forebay {
+namespace {
+
+bool IsSame(const Snapshot& previous, const std::vector<TestObject>& objects,
+            std::string_view part = "") {
+  SameListing same(previous, part);
+  for (const TestObject& object : objects) {
+    const ListedKey key{.key = object.key,
+                        .size = object.size,
+                        .etag = object.etag,
+                        .mtime_unix_s = object.mtime,
+                        .archived = object.archived,
+                        .posix = object.posix ? &*object.posix : nullptr,
+                        .lines = object.lines};
+    if (!same.Take(key)) return false;
+  }
+  return same.IsSame();
+}
+
+const std::vector<TestObject> kFiles = {
+    {.key = "a"}, {.key = "d/b"}, {.key = "d/e/c"}, {.key = "f/g"}};
+
+TEST(SameListing, TellsThatNothingHasChanged) {
+  const TempDir dir;
+  const auto all = Build(TestOptions(), kFiles, dir.Path("s"));
+  EXPECT_TRUE(IsSame(*all, kFiles));
+  EXPECT_TRUE(IsSame(*all, {kFiles[1], kFiles[2]}, "d"));
+  EXPECT_TRUE(IsSame(*all, {kFiles[2]}, "d/e/c"));
+}
+
+TEST(SameListing, EveryChangeOfAnObjectTells) {
+  const TempDir dir;
+  const auto all = Build(TestOptions(), kFiles, dir.Path("s"));
+  const auto with = [](auto change) {
+    std::vector<TestObject> objects = kFiles;
+    change(objects);
+    return objects;
+  };
+  EXPECT_FALSE(IsSame(*all, with([](auto& o) { o[1].size = 2; })));
+  EXPECT_FALSE(IsSame(*all, with([](auto& o) { o[1].etag = "e41d8cd98f00b204e9800998ecf8427e"; })));
+  EXPECT_FALSE(IsSame(*all, with([](auto& o) { o[1].mtime += 1; })));
+  EXPECT_FALSE(IsSame(*all, with([](auto& o) { o[1].archived = true; })));
+  EXPECT_FALSE(IsSame(*all, with([](auto& o) { o.pop_back(); })));
+  EXPECT_FALSE(IsSame(*all, with([](auto& o) { o.push_back({.key = "h"}); })));
+  EXPECT_FALSE(IsSame(*all, with([](auto& o) { o[3].key = "f/h"; })));
+  EXPECT_FALSE(IsSame(*all, with([](auto& o) { o.push_back({.key = "f/"}); })));
+  EXPECT_FALSE(IsSame(*all, with([](auto& o) { o.push_back({.key = "f//"}); })));
+  EXPECT_FALSE(IsSame(*all, {}, "d"));
+  EXPECT_FALSE(IsSame(*all, {{.key = "n"}}, "n")) << "there was nothing before";
+}
+
+TEST(SameListing, AFolderThatWasThereByItsMarkerAloneIsMissed) {
+  const TempDir dir;
+  auto objects = kFiles;
+  objects.push_back({.key = "h/", .size = 0});
+  const auto all = Build(TestOptions(), objects, dir.Path("s"));
+  EXPECT_FALSE(IsSame(*all, kFiles));
+  EXPECT_TRUE(IsSame(*all, {kFiles[1], kFiles[2]}, "d"));
+}
+
+TEST(SameListing, HiddenKeysOfThePartLeaveItOpen) {
+  const TempDir dir;
+  auto objects = kFiles;
+  objects.push_back({.key = "d//x"});
+  const auto all = Build(TestOptions(), objects, dir.Path("s"));
+  EXPECT_FALSE(IsSame(*all, kFiles));
+  EXPECT_FALSE(IsSame(*all, {kFiles[1], kFiles[2]}, "d"));
+  EXPECT_TRUE(IsSame(*all, {kFiles[3]}, "f"));
+}
+
+TEST(SameListing, TheLinksOwnFolderAndSingleObjectsAreUnderstood) {
+  const TempDir dir;
+  const std::vector<TestObject> below = {{.key = "p/", .size = 0}, {.key = "p/a"}};
+  const auto all = Build(TestOptions("p/"), below, dir.Path("s"));
+  EXPECT_TRUE(IsSame(*all, below));
+  const std::vector<TestObject> one = {{.key = "p/a"}};
+  const auto single = Build(TestOptions("p/a"), one, dir.Path("t"));
+  EXPECT_TRUE(IsSame(*single, one));
+}
+
+// Whatever the keys: it says "the same" only where a comparison of what is built says so.
+TEST(SameListing, NeverSaysSoWhereABuiltSnapshotDiffers) {
+  std::mt19937_64 random(TestSeed());
+  static constexpr std::string_view kParts[] = {"a", "b", "c/", "/", "."};
+  const auto some = [&random] {
+    std::vector<TestObject> objects;
+    for (int i = 0; i < 3; ++i) {
+      std::string key;
+      for (auto n = random() % 4 + 1; n > 0; --n) key += kParts[random() % std::size(kParts)];
+      objects.push_back({.key = key, .size = random() % 2});
+    }
+    std::ranges::sort(objects, {}, &TestObject::key);
+    const auto again = std::ranges::unique(objects, {}, &TestObject::key);
+    objects.erase(again.begin(), again.end());
+    return objects;
+  };
+  int same = 0;
+  for (int round = 0; round < 400; ++round) {
+    const TempDir dir;
+    const std::vector<TestObject> before = some();
+    const std::vector<TestObject> after = random() % 4 == 0 ? before : some();
+    const auto then = Build(TestOptions(), before, dir.Path("1"));
+    if (!IsSame(*then, after)) continue;
+    ++same;
+    SnapshotOptions options = TestOptions();
+    options.id.generation += 1;
+    options.previous = then;
+    const auto now = Build(options, after, dir.Path("2"));
+    EXPECT_TRUE(Compare(*then, *now)->same);
+  }
+  EXPECT_GT(same, 0);
+}
+
+}  // namespace
+}  // namespace forebay
