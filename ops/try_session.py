@@ -29,6 +29,7 @@ SMALL_FILES, SHARDS = 5000, 4
 NODES = ("n1", "n2", "n3")
 READERS = 4
 READ_BYTES = 1 << 20
+SILENT_SHARE = 0.002  # of the blocks: GETs that nodes on a busy machine, silent for seconds, may cost
 
 
 def make_files(folder):
@@ -176,10 +177,14 @@ def compare(trial):
 def judge(trial, results, blocks):
     """What must hold whatever the machine's speed; one line for each thing that does not."""
     failures = [line for result in results for line in result["failed"][:3]]
-    expected = [blocks, 0, 0] if results[0]["bytes"] <= trial.capacity() else None
-    if expected:
-        failures += [f"{result['title']}: {result['gets']} GETs instead of {want}"
-                     for result, want in zip(results, expected) if result["gets"] != want]
+    expected = [blocks, 0, 0] if results[0]["bytes"] <= trial.capacity() else []
+    for result, want in zip(results, expected):
+        more = result["gets"] - want
+        if 0 < more <= want * SILENT_SHARE:
+            say(f"{result['title']}: {more} more GETs than blocks. A reader asks the next node when one has said nothing for two "
+                f"seconds, and that one asks S3; was this machine busy?")
+        elif more:
+            failures.append(f"{result['title']}: {result['gets']} GETs instead of {want}")
     if not compare(trial):
         failures.append("the mount does not show what was uploaded")
     return failures
