@@ -75,7 +75,8 @@ Duration BlockClient::RandomPart(Duration most) {
 // come: it is probed like one that was silent to us.
 void BlockClient::ProbeSuspectsOf(const RingTable& table) {
   for (const NodeInfo& node : table.nodes()) {
-    if (node.state == NodeState::kSuspect) ReportSilent(node.id, node.address);
+    if (node.state == NodeState::kSuspect)
+      ReportSilent(node.id, node.address, "the coordinator did not hear of it either");
   }
 }
 
@@ -265,14 +266,14 @@ Task<Result<Cells>> BlockClient::AskOnce(Question* question, Route route) {
   question->message.set_waited_ms(static_cast<std::uint32_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(waited).count()));
   Result<Cells> cells = co_await AskInRace(question, route);
-  if (!cells && cells.error().code == Code::kUnavailable) NoteSilent(route);
+  if (!cells && cells.error().code == Code::kUnavailable) NoteSilent(route, cells.error());
   co_return cells;
 }
 
-void BlockClient::NoteSilent(const Route& route) {
+void BlockClient::NoteSilent(const Route& route, const Error& why) {
   const NodeInfo& node = *route.node;
   if (*route.address != node.address) AvoidSocketOf(node.id);
-  ReportSilent(node.id, node.address);
+  ReportSilent(node.id, node.address, why.message);
 }
 
 // kCorrupt is asked again once, kOverloaded until the deadline.
@@ -364,10 +365,11 @@ Task<Result<Cells>> BlockClient::Read(BlockRequest request, Deadline deadline) {
   }
 }
 
-void BlockClient::ReportSilent(const std::string& node_id, const std::string& address) {
+void BlockClient::ReportSilent(const std::string& node_id, const std::string& address,
+                               std::string_view why) {
   if (stopped_ || !parts_.health.Failed(node_id)) return;
-  spdlog::warn("cache node {} at {} does not answer; reads go to the next owners", node_id,
-               address);
+  spdlog::warn("cache node {} at {} does not answer, so reads go to the next owners: {}", node_id,
+               address, why);
   Spawn(parts_.context, Probe(node_id, address));
 }
 
@@ -408,7 +410,7 @@ Task<Status> BlockClient::AskAhead(const BlockRequest* request) {
   const Result<RpcReply> reply =
       co_await parts_.pool.Call(*route.address, Method::kPrefetchBlock, message, deadline);
   if (!reply) {
-    if (reply.error().code == Code::kUnavailable) NoteSilent(route);
+    if (reply.error().code == Code::kUnavailable) NoteSilent(route, reply.error());
     co_return Fail(reply.error().Within("node " + route.node->id));
   }
   proto::PrefetchBlockReply answer;

@@ -8,6 +8,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -135,8 +136,8 @@ class BlockClient final : public BlockSource, public BlockPrefetcher {
   Task<void> Hedge(std::uint64_t race, BlockRequest request,
                    std::shared_ptr<const Directory> directory, std::string instead_of);
   Routes OthersFor(const Directory& directory, const BlockId& block, const std::string& node);
-  void NoteSilent(const Route& route);
-  void ReportSilent(const std::string& node_id, const std::string& address);
+  void NoteSilent(const Route& route, const Error& why);
+  void ReportSilent(const std::string& node_id, const std::string& address, std::string_view why);
   Task<void> Probe(std::string node_id, std::string address);
   Task<Status> AskAhead(const BlockRequest* request);
   Duration RandomPart(Duration most);

@@ -12,12 +12,13 @@ import re
 import selectors
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
+
+from free_port import free_port
 
 READY_SECONDS = 60
 STOP_SECONDS = 20
@@ -168,11 +169,9 @@ class Daemon:
         return code
 
 
-def free_port():
-    """One that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def loopback():
+    """To listen at, again and again."""
+    return f"127.0.0.1:{free_port()}"
 
 
 class Etcd(Daemon):
@@ -211,7 +210,7 @@ class Cluster:
         self.etcd, self.coordinators = None, {}  # of a cluster whose coordinators stand in for one another
 
     def start_coordinator(self, *options, wait=True):
-        listen = self.coordinator.addresses["listen"] if self.coordinator else "127.0.0.1:0"
+        listen = self.coordinator.addresses["listen"] if self.coordinator else loopback()
         self.coordinator = Daemon("coordinator", [
             self.programs / "forebay-coordinator", "--state-dir", self.folder / "coordinator", "--listen", listen,
             "--metrics-listen", "127.0.0.1:0", *options], self.server_env, self.folder / "coordinator.log")
@@ -224,7 +223,7 @@ class Cluster:
     def start_standby(self, name, *options, wait=True):
         """One of several coordinators. One that is started again keeps its port."""
         known = self.coordinators.get(name)
-        listen = known.addresses["listen"] if known else "127.0.0.1:0"
+        listen = known.addresses["listen"] if known else loopback()
         self.coordinators[name] = Daemon(name, [
             self.programs / "forebay-coordinator", "--state-dir", self.folder / name, "--listen", listen,
             "--metrics-listen", "127.0.0.1:0", "--etcd", self.etcd.url, *options],
@@ -234,7 +233,7 @@ class Cluster:
     def start_node(self, name, size="2GiB", *options, wait=True, directories=None):
         """A node that is started again keeps its port, as on a machine of its own.
         `directories`: (path, size) of each of its disks."""
-        listen = self.nodes[name].addresses.get("listen", "127.0.0.1:0") if name in self.nodes else "127.0.0.1:0"
+        listen = (name in self.nodes and self.nodes[name].addresses.get("listen")) or loopback()
         self.nodes[name] = Daemon(name, [
             self.programs / "forebay-node", "--node-id", name,
             *(word for path, bound in directories or [(self.folder / name, size)]

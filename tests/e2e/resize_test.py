@@ -8,6 +8,7 @@ import signal
 
 import verified_reader
 from e2e import PROGRAMS, Daemon, eventually, main
+from local_cluster import loopback
 from verified_load import VerifiedTest
 
 MIB = 1 << 20
@@ -31,7 +32,7 @@ class Resize(VerifiedTest):
         # The directory and its size are the file's: a flag would win over it.
         self.cluster.nodes["n1"] = Daemon("n1", [
             PROGRAMS / "forebay-node", "--config", self.file, "--node-id", "n1", "--coordinator", self.cluster.address,
-            "--state-dir", self.folder / "nodes", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"],
+            "--state-dir", self.folder / "nodes", "--listen", loopback(), "--metrics-listen", "127.0.0.1:0"],
             self.cluster.server_env, self.folder / "n1.log").start()
         self.link("data", "", "--no-background-fill")
         self.cluster.cli("preload", "data")
