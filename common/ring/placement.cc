@@ -104,11 +104,11 @@ void Placement::ShedSurplus() {
     auto& mine = offers[node];
     if (mine.empty()) continue;
     const std::size_t surplus = held_[0][node] - seats_[0][node];
-    std::ranges::partial_sort(mine, mine.begin() + static_cast<std::ptrdiff_t>(surplus),
-                              [](const Offer& a, const Offer& b) {
-                                return std::tie(b.wanted, b.cost, a.partition) <
-                                       std::tie(a.wanted, a.cost, b.partition);
-                              });
+    std::ranges::nth_element(mine, mine.begin() + static_cast<std::ptrdiff_t>(surplus),
+                             [](const Offer& a, const Offer& b) {
+                               return std::tie(b.wanted, b.cost, a.partition) <
+                                      std::tie(a.wanted, a.cost, b.partition);
+                             });
     for (std::size_t i = 0; i < surplus; ++i) Owner(mine[i].partition, 0) = kNoOwner;
     held_[0][node] = seats_[0][node];
   }
@@ -194,16 +194,12 @@ void Placement::SpreadOverZones(std::size_t rank) {
 }
 
 void Placement::FillByRendezvous(std::size_t ranks) {
-  std::vector<std::uint64_t> costs(nodes_.size());
   for (std::size_t p = 0; p < kPartitions; ++p) {
     const auto row = std::span(owners_).subspan(p * kOwnersPerPartition, ranks);
     if (std::ranges::find(row, kNoOwner) == row.end()) continue;
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      costs[i] = rendezvous_.Cost(static_cast<std::uint32_t>(p), i);
-    }
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       if (Owner(p, rank) != kNoOwner) continue;
-      const std::uint16_t node = Choose(p, rank, costs);
+      const std::uint16_t node = Choose(p, rank);
       if (node == kNoOwner) {  // fewer nodes than ranks
         CloseGaps(p);
         break;
@@ -228,15 +224,18 @@ void Placement::CloseGaps(std::size_t partition) {
 // Among the nodes that do not own the partition yet: the cheapest with a free seat. Where all seats
 // are taken (the last ones belong to nodes that own the partition already), the one that a further
 // partition overloads least.
-std::uint16_t Placement::Choose(std::size_t partition, std::size_t rank,
-                                std::span<const std::uint64_t> costs) const {
+std::uint16_t Placement::Choose(std::size_t partition, std::size_t rank) const {
   std::uint16_t cheapest = kNoOwner;
+  std::uint64_t least = 0;
   std::uint16_t lightest = kNoOwner;
   const auto nodes = static_cast<std::uint16_t>(nodes_.size());  // at most kMaxRingNodes
   for (std::uint16_t node = 0; node < nodes; ++node) {
     if (weights_[node] == 0 || Owns(partition, node)) continue;
     if (HasSeat(rank, node)) {
-      if (cheapest == kNoOwner || costs[node] < costs[cheapest]) cheapest = node;
+      const std::uint64_t cost = rendezvous_.Cost(static_cast<std::uint32_t>(partition), node);
+      if (cheapest != kNoOwner && cost >= least) continue;
+      cheapest = node;
+      least = cost;
     } else if (cheapest == kNoOwner) {
       if (lightest == kNoOwner || IsLighter(rank, node, lightest)) lightest = node;
     }

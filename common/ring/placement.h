@@ -55,8 +55,7 @@ class Placement {
   void SpreadOverZones(std::size_t rank);
   void FillByRendezvous(std::size_t ranks);
   void CloseGaps(std::size_t partition);
-  std::uint16_t Choose(std::size_t partition, std::size_t rank,
-                       std::span<const std::uint64_t> costs) const;
+  std::uint16_t Choose(std::size_t partition, std::size_t rank) const;
   bool IsLighter(std::size_t rank, std::uint16_t a, std::uint16_t b) const;
 
   std::span<const NodeInfo> nodes_;

@@ -40,7 +40,7 @@ std::vector<std::uint64_t> Log2Table() {
 }
 
 // -log2(hash / 2^64) with kLogBits of fraction.
-std::uint64_t NegativeLog2(std::uint64_t hash, const std::vector<std::uint64_t>& table) {
+std::uint64_t NegativeLog2(std::uint64_t hash, std::span<const std::uint64_t> table) {
   hash |= 1;
   const int zeros = std::countl_zero(hash);
   const std::uint64_t mantissa = hash << zeros;  // 1.xxx, the point after the top bit
@@ -52,8 +52,9 @@ std::uint64_t NegativeLog2(std::uint64_t hash, const std::vector<std::uint64_t>&
 
 }  // namespace
 
-Rendezvous::Rendezvous(std::span<const NodeInfo> nodes, std::span<const std::uint64_t> weights)
-    : log2_(Log2Table()) {
+Rendezvous::Rendezvous(std::span<const NodeInfo> nodes, std::span<const std::uint64_t> weights) {
+  static const std::vector<std::uint64_t> kLog2 = Log2Table();
+  log2_ = kLog2;
   const Wide largest = weights.empty() ? 0 : *std::ranges::max_element(weights);
   entries_.reserve(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {

@@ -26,7 +26,7 @@ class Rendezvous {
     std::uint64_t inverse_weight;  // the largest weight / this weight, times 2^20
   };
   std::vector<Entry> entries_;
-  std::vector<std::uint64_t> log2_;  // see NegativeLog2
+  std::span<const std::uint64_t> log2_;  // see NegativeLog2
 };
 
 }  // namespace forebay

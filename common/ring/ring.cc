@@ -1,10 +1,10 @@
 #include "common/ring/ring.h"
 
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 #include "common/model/link.h"
+#include "common/ring/numbering.h"
 #include "common/ring/placement.h"
 
 namespace forebay {
@@ -51,9 +51,9 @@ std::vector<std::uint16_t> PlacesIn(const std::vector<NodeInfo>& nodes,
 
 // What a partition remembers after its first owner was `old_owner` and now is `new_owner` (either
 // may be "").
-std::vector<PreviousOwner> Remember(std::span<const PreviousOwner> before,
-                                    std::string_view old_owner, std::string_view new_owner,
-                                    std::uint64_t epoch, std::int64_t now_unix_s) {
+std::vector<PreviousOwner> Remembered(std::span<const PreviousOwner> before,
+                                      std::string_view old_owner, std::string_view new_owner,
+                                      std::uint64_t epoch, std::int64_t now_unix_s) {
   std::vector<PreviousOwner> after;
   if (!old_owner.empty() && old_owner != new_owner) {
     after.push_back(PreviousOwner{std::string(old_owner), epoch, now_unix_s});
@@ -69,14 +69,21 @@ std::vector<PreviousOwner> Remember(std::span<const PreviousOwner> before,
 
 }  // namespace
 
+const std::shared_ptr<const RingTable::Assigned>& RingTable::Nothing() {
+  static const auto kNothing = std::make_shared<const Assigned>();
+  return kNothing;
+}
+
 std::vector<PartitionHistory> RingTable::BroughtTo(const std::vector<NodeInfo>& nodes) const {
+  const std::vector<History>& histories = assigned_->histories;
+  const std::vector<std::uint32_t>& history_of = assigned_->history_of;
   PartitionHistory nothing;
   nothing.owners.fill(kNoOwner);
   nothing.former.fill(kNoOwner);
-  std::vector<PartitionHistory> formers(std::max<std::size_t>(histories_.size(), 1), nothing);
-  for (std::size_t i = 0; i < histories_.size(); ++i) {
+  std::vector<PartitionHistory> formers(std::max<std::size_t>(histories.size(), 1), nothing);
+  for (std::size_t i = 0; i < histories.size(); ++i) {
     std::size_t age = 0;
-    for (const PreviousOwner& owner : histories_[i]) {
+    for (const PreviousOwner& owner : histories[i]) {
       const auto it = std::ranges::lower_bound(nodes, owner.node_id, {}, &NodeInfo::id);
       const bool found = it != nodes.end() && it->id == owner.node_id;
       formers[i].former[age++] = found ? static_cast<std::uint16_t>(it - nodes.begin()) : kNoOwner;
@@ -85,7 +92,7 @@ std::vector<PartitionHistory> RingTable::BroughtTo(const std::vector<NodeInfo>& 
   const std::vector<std::uint16_t> places = PlacesIn(nodes, nodes_);
   std::vector<PartitionHistory> brought(kPartitions);
   for (std::uint32_t p = 0; p < kPartitions; ++p) {
-    brought[p] = formers[history_of_.empty() ? 0 : history_of_[p]];
+    brought[p] = formers[history_of.empty() ? 0 : history_of[p]];
     std::size_t rank = 0;
     for (const std::uint16_t owner : OwnersOf(p)) brought[p].owners[rank++] = places[owner];
   }
@@ -94,30 +101,31 @@ std::vector<PartitionHistory> RingTable::BroughtTo(const std::vector<NodeInfo>& 
 
 // The partitions that remembered the same and go from the same first owner to the same remember the
 // same: few of 65,536 are worked out.
-void RingTable::RememberFrom(const RingTable& old, std::int64_t now_unix_s) {
-  const auto first_owner = [](const RingTable& table, std::uint32_t partition) {
-    return table.owners_.empty() ? kNoOwner : table.owners_[partition * kOwnersPerPartition];
+void RingTable::Remember(const RingTable& old, std::int64_t now_unix_s, Assigned& assigned) const {
+  const auto first_owner = [](const Assigned& of, std::uint32_t partition) {
+    return of.owners.empty() ? kNoOwner : of.owners[partition * kOwnersPerPartition];
   };
   const auto name_of = [](const RingTable& table, std::uint16_t node) {
     return node == kNoOwner ? std::string_view() : std::string_view(table.nodes_[node].id);
   };
-  std::unordered_map<std::uint64_t, std::uint32_t> numbers;
-  history_of_.resize(kPartitions);
+  Numbering<1> numbering;
+  const Assigned& before = *old.assigned_;
+  assigned.history_of.resize(kPartitions);
   for (std::uint32_t p = 0; p < kPartitions; ++p) {
-    const std::uint32_t before = old.history_of_.empty() ? 0 : old.history_of_[p];
-    const std::uint16_t from = first_owner(old, p);
-    const std::uint16_t to = first_owner(*this, p);
-    const std::uint64_t key = std::uint64_t{before} << 32U | std::uint32_t{from} << 16U | to;
-    const auto next = static_cast<std::uint32_t>(histories_.size());
-    const auto [number, is_new] = numbers.try_emplace(key, next);
-    history_of_[p] = number->second;
+    const std::uint32_t remembered = before.history_of.empty() ? 0 : before.history_of[p];
+    const std::uint16_t from = first_owner(before, p);
+    const std::uint16_t to = first_owner(assigned, p);
+    const std::uint64_t key = std::uint64_t{remembered} << 32U | std::uint32_t{from} << 16U | to;
+    const auto [number, is_new] = numbering.Of({key});
+    assigned.history_of[p] = number;
     if (!is_new) continue;
-    histories_.push_back(Remember(old.PreviousOwnersOf(p), name_of(old, from), name_of(*this, to),
-                                  epoch_, now_unix_s));
+    assigned.histories.push_back(Remembered(old.PreviousOwnersOf(p), name_of(old, from),
+                                            name_of(*this, to), epoch_, now_unix_s));
   }
-  if (std::ranges::all_of(histories_, [](const History& history) { return history.empty(); })) {
-    histories_.clear();
-    history_of_.clear();
+  const auto is_empty = [](const History& history) { return history.empty(); };
+  if (std::ranges::all_of(assigned.histories, is_empty)) {
+    assigned.histories.clear();
+    assigned.history_of.clear();
   }
 }
 
@@ -126,12 +134,14 @@ RingTable RingTable::Next(const RingTable& old, std::vector<NodeInfo> members,
   RingTable next;
   next.epoch_ = old.epoch_ + 1;
   next.nodes_ = InTableOrder(std::move(members));
+  Assigned assigned;
   const std::vector<std::uint64_t> weights = Weights(next.nodes_);
   if (std::ranges::any_of(weights, [](std::uint64_t weight) { return weight > 0; })) {
     const std::vector<PartitionHistory> history = old.BroughtTo(next.nodes_);
-    next.owners_ = Placement(next.nodes_, weights, history).Run();
+    assigned.owners = Placement(next.nodes_, weights, history).Run();
   }
-  next.RememberFrom(old, now_unix_s);
+  next.Remember(old, now_unix_s, assigned);
+  next.assigned_ = std::make_shared<const Assigned>(std::move(assigned));
   return next;
 }
 
@@ -154,9 +164,9 @@ RingTable RingTable::WithNodeDetails(const std::vector<NodeInfo>& nodes) const {
 }
 
 std::span<const std::uint16_t> RingTable::OwnersOf(std::uint32_t partition) const {
-  if (owners_.empty()) return {};
+  if (empty()) return {};
   const std::span<const std::uint16_t> row =
-      std::span(owners_).subspan(partition * kOwnersPerPartition, kOwnersPerPartition);
+      std::span(assigned_->owners).subspan(partition * kOwnersPerPartition, kOwnersPerPartition);
   return row.first(static_cast<std::size_t>(std::ranges::find(row, kNoOwner) - row.begin()));
 }
 
@@ -170,8 +180,8 @@ std::optional<std::size_t> RingTable::RankOf(std::uint32_t partition,
 }
 
 std::span<const PreviousOwner> RingTable::PreviousOwnersOf(std::uint32_t partition) const {
-  if (history_of_.empty()) return {};
-  return histories_[history_of_[partition]];
+  if (assigned_->history_of.empty()) return {};
+  return assigned_->histories[assigned_->history_of[partition]];
 }
 
 const NodeInfo* RingTable::Find(std::string_view node_id) const {

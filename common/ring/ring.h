@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -39,7 +40,7 @@ inline constexpr std::int64_t kPreviousOwnerMemory = 24LL * 3600;
 inline constexpr std::size_t kMaxRingNodes = 4096;
 
 /// The table of one ring epoch: partition -> ordered owners. Immutable once made; pure, no clocks,
-/// no I/O.
+/// no I/O. A copy shares the owners and what is remembered of them, and costs its nodes alone.
 class RingTable {
  public:
   /// An empty table of epoch 0: no owners at all.
@@ -64,7 +65,7 @@ class RingTable {
   std::uint64_t epoch() const { return epoch_; }
   const std::vector<NodeInfo>& nodes() const { return nodes_; }
   /// True when nobody owns anything: no members, or all of them are draining.
-  bool empty() const { return owners_.empty(); }
+  bool empty() const { return assigned_->owners.empty(); }
 
   /// Up to kOwnersPerPartition distinct indexes into nodes(), first owner first. Empty only when
   /// the table is. `partition` is below kPartitions.
@@ -84,17 +85,22 @@ class RingTable {
   static Result<RingTable> Parse(std::string_view bytes);
 
  private:
+  using History = std::vector<PreviousOwner>;
+  struct Assigned {
+    std::vector<std::uint16_t>
+        owners;  // empty, or kPartitions x kOwnersPerPartition; kNoOwner pads
+    // Many partitions have lost the same owners: each such history is here once, newest first, and
+    // said by its number. Empty, or kPartitions numbers.
+    std::vector<History> histories;
+    std::vector<std::uint32_t> history_of;
+  };
+  static const std::shared_ptr<const Assigned>& Nothing();
   std::vector<PartitionHistory> BroughtTo(const std::vector<NodeInfo>& nodes) const;
-  void RememberFrom(const RingTable& old, std::int64_t now_unix_s);
+  void Remember(const RingTable& old, std::int64_t now_unix_s, Assigned& assigned) const;
 
   std::uint64_t epoch_ = 0;
-  std::vector<NodeInfo> nodes_;        // ascending by id
-  std::vector<std::uint16_t> owners_;  // empty, or kPartitions x kOwnersPerPartition, kNoOwner pads
-  // Many partitions have lost the same owners: each such history is here once, newest first, and
-  // said by its number. Empty, or kPartitions numbers.
-  using History = std::vector<PreviousOwner>;
-  std::vector<History> histories_;
-  std::vector<std::uint32_t> history_of_;
+  std::vector<NodeInfo> nodes_;  // ascending by id
+  std::shared_ptr<const Assigned> assigned_ = Nothing();
 };
 
 }  // namespace forebay

@@ -14,15 +14,20 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
+#include <bit>
+#include <cstring>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
+#include "common/ring/numbering.h"
 #include "common/ring/placement.h"
 #include "common/ring/ring.h"
 
 namespace forebay {
+
+static_assert(std::endian::native == std::endian::little, "what is stored is copied as it lies");
+
 namespace {
 
 constexpr std::string_view kMagic{"FBRING\0\0", 8};
@@ -34,12 +39,12 @@ class Writer {
  public:
   template <typename T>
   void Number(T value) {
-    const auto bits = static_cast<std::make_unsigned_t<T>>(value);
-    std::array<char, sizeof(T)> field;
-    for (std::size_t i = 0; i < sizeof(T); ++i) {
-      field[i] = static_cast<char>(static_cast<unsigned char>(bits >> (8 * i)));
-    }
-    bytes_.append(field.data(), field.size());
+    All(std::span<const T>(&value, 1));
+  }
+  template <typename T>
+  void All(std::span<const T> values) {
+    static_assert(std::is_integral_v<T>);
+    bytes_.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
   }
   // Ids, host names and socket paths are bounded far below 64 KiB where they come in.
   void String(std::string_view text) {
@@ -60,14 +65,16 @@ class Reader {
 
   template <typename T>
   T Number() {
-    const std::string_view field = Take(sizeof(T));
-    std::make_unsigned_t<T> bits = 0;
-    for (std::size_t i = 0; i < field.size(); ++i) {
-      const auto byte = static_cast<unsigned char>(field[i]);
-      bits = static_cast<std::make_unsigned_t<T>>(
-          bits | (static_cast<std::make_unsigned_t<T>>(byte) << (8 * i)));
-    }
-    return static_cast<T>(bits);
+    T value = 0;
+    Fill(std::span<T>(&value, 1));
+    return value;
+  }
+  // As they are, where there are not so many.
+  template <typename T>
+  void Fill(std::span<T> values) {
+    static_assert(std::is_integral_v<T>);
+    const std::string_view field = Take(values.size_bytes());
+    if (!field.empty()) std::memcpy(values.data(), field.data(), field.size());
   }
   std::string String() { return std::string(Take(Number<std::uint16_t>())); }
 
@@ -147,7 +154,7 @@ std::vector<std::uint16_t> ReadOwners(Reader& in, std::size_t nodes) {
   in.Require(present <= 1);
   if (!in.ok() || present == 0) return {};
   std::vector<std::uint16_t> owners(std::size_t{kPartitions} * kOwnersPerPartition);
-  for (auto& owner : owners) owner = in.Number<std::uint16_t>();
+  in.Fill(std::span(owners));
   for (std::size_t p = 0; in.ok() && p < kPartitions; ++p) {
     const std::span row(owners);
     in.Require(IsOwnerRow(row.subspan(p * kOwnersPerPartition, kOwnersPerPartition), nodes));
@@ -203,28 +210,27 @@ Histories ReadHistories(Reader& in) {
   }
   Histories read;
   if (!in.ok() || departures.empty()) return read;
-  // By the numbers of its departures, padded with one that none has.
-  using Key = std::array<std::uint32_t, kPreviousOwners>;
-  std::map<Key, std::uint32_t> known;
+  // By the numbers of its departures and one, since 0 is none.
+  static_assert(kPreviousOwners == 4);
+  Numbering<2> numbering;
   read.of.resize(kPartitions);
   for (std::uint32_t& history_of : read.of) {
     const auto count = in.Number<std::uint8_t>();
     in.Require(count <= kPreviousOwners);
     if (!in.ok()) return {};
-    Key key;
-    key.fill(UINT32_MAX);
-    for (std::uint8_t i = 0; i < count; ++i) {
-      key[i] = in.Number<std::uint32_t>();
-      in.Require(key[i] < departures.size());
-    }
+    std::array<std::uint32_t, kPreviousOwners> key{};
+    const auto numbers = std::span(key).first(count);
+    in.Fill(numbers);
+    for (const std::uint32_t number : numbers) in.Require(number < departures.size());
     if (!in.ok()) return {};
+    for (std::uint32_t& number : numbers) ++number;
     const auto [number, is_new] =
-        known.try_emplace(key, static_cast<std::uint32_t>(read.all.size()));
-    history_of = number->second;
+        numbering.Of(std::bit_cast<std::array<std::uint64_t, kPreviousOwners / 2>>(key));
+    history_of = number;
     if (!is_new) continue;
     History& history = read.all.emplace_back();
     for (std::uint8_t i = 0; i < count; ++i) {
-      const PreviousOwner& owner = departures[key[i]];
+      const PreviousOwner& owner = departures[key[i] - 1];
       in.Require(std::ranges::find(history, owner.node_id, &PreviousOwner::node_id) ==
                  history.end());
       history.push_back(owner);
@@ -244,15 +250,17 @@ std::unexpected<Error> Unreadable(std::string_view why) {
 std::string RingTable::Serialize() const {
   Writer out;
   // A count and a departure for each partition, and some for names.
-  out.bytes().reserve(owners_.size() * sizeof(std::uint16_t) + history_of_.size() * 5 + 4096);
+  const Assigned& assigned = *assigned_;
+  out.bytes().reserve(assigned.owners.size() * sizeof(std::uint16_t) +
+                      assigned.history_of.size() * 5 + 4096);
   out.bytes().append(kMagic);
   out.Number(kFormat);
   out.Number(epoch_);
   out.Number(static_cast<std::uint32_t>(nodes_.size()));
   for (const NodeInfo& node : nodes_) WriteNode(out, node);
-  out.Number(static_cast<std::uint8_t>(owners_.empty() ? 0 : 1));
-  for (const std::uint16_t owner : owners_) out.Number(owner);
-  WriteHistories(out, histories_, history_of_);
+  out.Number(static_cast<std::uint8_t>(empty() ? 0 : 1));
+  out.All(std::span(assigned.owners));
+  WriteHistories(out, assigned.histories, assigned.history_of);
   out.Number(std::uint64_t{XXH3_64bits(out.bytes().data(), out.bytes().size())});
   return std::move(out.bytes());
 }
@@ -274,10 +282,12 @@ Result<RingTable> RingTable::Parse(std::string_view bytes) {
   RingTable table;
   table.epoch_ = in.Number<std::uint64_t>();
   table.nodes_ = ReadNodes(in);
-  table.owners_ = ReadOwners(in, table.nodes_.size());
+  auto assigned = std::make_shared<Assigned>();
+  assigned->owners = ReadOwners(in, table.nodes_.size());
   Histories histories = ReadHistories(in);
-  table.histories_ = std::move(histories.all);
-  table.history_of_ = std::move(histories.of);
+  assigned->histories = std::move(histories.all);
+  assigned->history_of = std::move(histories.of);
+  table.assigned_ = std::move(assigned);
   if (!in.done()) return Unreadable("breaks the format's rules");
   return table;
 }

@@ -65,7 +65,7 @@ void Network::HealAll() {
 std::optional<TimePoint> Network::CutSince(const std::string& from, const std::string& to) const {
   std::optional<TimePoint> since;
   const auto take = [&since](TimePoint at) { since = since ? std::min(*since, at) : at; };
-  if (from == to) return since;
+  if (from == to || (cuts_.empty() && isolated_.empty())) return since;
   if (const auto cut = cuts_.find({from, to}); cut != cuts_.end()) take(cut->second);
   if (const auto cut = isolated_.find(from); cut != isolated_.end()) take(cut->second);
   if (const auto cut = isolated_.find(to); cut != isolated_.end()) take(cut->second);
@@ -78,9 +78,9 @@ bool Network::Passes(const std::string& from, const std::string& to) const {
 
 Duration Network::Latency(const std::string& from, const std::string& to) {
   Duration latency = world_.Between(kShortest, kUsual);
-  for (const std::string& end : {from, to}) {
-    const auto slow = slow_.find(end);
-    if (slow != slow_.end()) latency += slow->second;
+  for (const auto& [machine, by] : slow_) {
+    if (machine == from) latency += by;
+    if (machine == to) latency += by;
   }
   if (world_.Chance(faults_.late)) {
     ++late_;
@@ -181,16 +181,16 @@ void Network::Carry(RpcReply& reply) {
 }
 
 void Network::Return(const Held& exchange, Result<RpcReply> reply) {
-  auto held = std::make_shared<Result<RpcReply>>(std::move(reply));
-  world_.After(Latency(exchange->machine, exchange->from), [this, exchange, held] {
+  const Duration latency = Latency(exchange->machine, exchange->from);
+  world_.After(latency, [this, exchange, reply = std::move(reply)]() mutable {
     if (exchange->client == nullptr || exchange->answer) return;
     if (!Passes(exchange->machine, exchange->from)) {
       ++lost_;
       return;
     }
-    exchange->client->Deliver([exchange, held] {
+    exchange->client->Deliver([exchange, reply = std::move(reply)]() mutable {
       if (exchange->waiting == nullptr || exchange->answer) return;
-      exchange->answer = std::move(*held);
+      exchange->answer = std::move(reply);
       exchange->waiting->Cancel();
     });
   });
@@ -252,10 +252,10 @@ class ClientPool::Impl {
 struct ClientPool::Impl::Waiting {
   Waiting(std::list<Waiting*>& list, const asio::any_io_executor& executor)
       : all(list), alarm(executor) {
-    all.push_back(this);
+    place = all.insert(all.end(), this);
   }
   ~Waiting() {
-    all.remove(this);
+    all.erase(place);
     if (handle != nullptr) handle->Set({});
     if (exchange) sim::network->GiveUp(exchange);
   }
@@ -268,6 +268,7 @@ struct ClientPool::Impl::Waiting {
   }
 
   std::list<Waiting*>& all;
+  std::list<Waiting*>::iterator place;
   Alarm alarm;
   std::shared_ptr<sim::Network::Exchange> exchange;
   CallHandle* handle = nullptr;

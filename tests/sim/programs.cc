@@ -15,10 +15,10 @@ namespace {
 
 constexpr std::chrono::seconds kTickEvery{1};
 
-Slice SliceOf(const std::string& bytes) {
+std::shared_ptr<const Buffer> BufferOf(const std::string& bytes) {
   auto buffer = std::make_shared<Buffer>(bytes.size());
   std::memcpy(buffer->data(), bytes.data(), bytes.size());
-  return Slice::Of(std::shared_ptr<const Buffer>(std::move(buffer)));
+  return buffer;
 }
 
 }  // namespace
@@ -89,10 +89,7 @@ void SimCoordinator::Commit(const std::vector<Member>& changed, bool new_table) 
 Slice SimCoordinator::Table() {
   std::vector<NodeInfo> nodes = Nodes();
   if (!serialized_ || serialized_epoch_ != table().epoch() || serialized_nodes_ != nodes) {
-    const Slice bytes = SliceOf(table().WithNodeDetails(nodes).Serialize());
-    auto buffer = std::make_shared<Buffer>(bytes.bytes.size());
-    std::memcpy(buffer->data(), bytes.bytes.data(), bytes.bytes.size());
-    serialized_ = std::move(buffer);
+    serialized_ = BufferOf(table().WithNodeDetails(nodes).Serialize());
     serialized_nodes_ = std::move(nodes);
     serialized_epoch_ = table().epoch();
   }

@@ -123,7 +123,7 @@ World::Event World::Take(const Key& key) {
   return event;
 }
 
-void World::At(TimePoint at, std::function<void()> event) {
+void World::At(TimePoint at, std::move_only_function<void()> event) {
   Event entry;
   entry.happens = std::move(event);
   (void)Add(at, std::move(entry));
@@ -264,10 +264,14 @@ asio::io_context& IoPool::Next() { return At(next_.fetch_add(1, std::memory_orde
 
 }  // namespace forebay
 
-// The linker puts these in the place of the clocks and of the machine's own randomness
-// (tests/sim/CMakeLists.txt). Both clocks are the time of the world: it is 2084 there.
+// The linker puts these in the place of the clocks and of the machine's own randomness, which takes
+// long to begin (tests/sim/CMakeLists.txt). Both clocks are the time of the world: it is 2084
+// there.
 extern "C" {
 // NOLINTBEGIN(bugprone-reserved-identifier): the linker's --wrap asks for these names
+void __wrap__ZNSt13random_device7_M_initERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE(
+    void*, const void*) {}
+void __wrap__ZNSt13random_device7_M_finiEv(void*) {}
 unsigned __wrap__ZNSt13random_device9_M_getvalEv(void*) {
   forebay::sim::World* world = forebay::sim::World::Current();
   return world == nullptr ? 4 : static_cast<unsigned>(world->Random(1ULL << 32U));

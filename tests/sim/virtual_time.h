@@ -73,8 +73,10 @@ class World {
   Duration Between(Duration least, Duration most);
 
   /// Calls `event` at `at`, or now when that has passed.
-  void At(TimePoint at, std::function<void()> event);
-  void After(Duration wait, std::function<void()> event) { At(now_ + wait, std::move(event)); }
+  void At(TimePoint at, std::move_only_function<void()> event);
+  void After(Duration wait, std::move_only_function<void()> event) {
+    At(now_ + wait, std::move(event));
+  }
 
   /// Lets everything happen that happens until `end`.
   void RunUntil(TimePoint end);
@@ -103,7 +105,7 @@ class World {
     Process* process = nullptr;  // of a wait
     asio::io_context* loop = nullptr;
     Ended ended;
-    std::function<void()> happens;  // of anything else
+    std::move_only_function<void()> happens;  // of anything else
   };
   // What has been ended meanwhile stays here until its time, and is nothing then.
   struct Due {
