@@ -267,15 +267,23 @@ def restart(machine):
 
 
 def remove(machine, files, listeners):
-    step("remove and purge")
-    machine.run("dpkg -r forebay-client")
-    check(machine.run("mountpoint -q /mnt/imagenet && echo mounted || true"), "", "after the removal")
+    step("remove and purge the servers, and the mount stays")
+    trust = machine.root / "etc/forebay/trust"
     machine.run("dpkg -r forebay")
     check([line for line in machine.listeners() if line not in listeners], [], "what listens after the removal")
-    check(machine.run("pgrep -l forebay || true"), "", "processes after the removal")
-    if not (machine.root / "etc/forebay/trust/ca.key").exists():
+    if not (trust / "ca.key").exists():
         fail("the removal took the key of the authority")
-    machine.run("dpkg -P forebay-client forebay; rm -f /etc/default/forebay; rmdir /mnt/imagenet")
+    (machine.root / "etc/forebay/mounts/imagenet.env").write_text(INSTANCE + "FOREBAY_MOUNT_COORDINATOR=cache-1:7440\n")
+    machine.run("dpkg -P forebay")
+    check(sorted(path.name for path in trust.glob("*.key")), ["client.key"], "private keys after the purge")
+    machine.run(f"systemctl restart {MOUNT}")
+    check(machine.run("ls /mnt/imagenet | wc -l"), str(FILES), "files in a mount that was restarted without any server")
+
+    step("remove and purge the mount")
+    machine.run("dpkg -r forebay-client")
+    check(machine.run("mountpoint -q /mnt/imagenet && echo mounted || true"), "", "after the removal")
+    check(machine.run("pgrep -l forebay || true"), "", "processes after the removal")
+    machine.run("dpkg -P forebay-client; rm -f /etc/default/forebay; rmdir /mnt/imagenet")
     check(sorted(machine.files() - files), [], "what is left of it")
     check(machine.run("systemctl --failed --no-legend"), "", "services that failed")
 

@@ -121,6 +121,24 @@ class Packages(unittest.TestCase):
                 self.assertEqual(path in removed, goes, (action, path))
             self.assertEqual("rmdir --ignore-fail-on-non-empty /etc/forebay" in said.read_text(), goes)
 
+    def test_a_purge_leaves_a_mount_its_certificate_and_no_other_key(self):
+        script = (self.scripts_of("forebay") / "postrm").read_text()
+        self.assertIn("[ -e /usr/sbin/forebay-mount ]", script)
+        trust = self.folder / "trust"
+        trust.mkdir()
+        for name in ("ca", "ca.next", "coordinator", "node", "admin", "client"):
+            (trust / f"{name}.key").touch()
+        tools = self.folder / "quiet"
+        tools.mkdir()
+        for tool in ("rmdir", "systemctl"):
+            (tools / tool).write_text("#!/bin/sh\n")
+            (tools / tool).chmod(0o755)
+        moved = self.folder / "postrm"
+        moved.write_text(re.sub(r"(/var|/run|/etc)/", rf"{self.folder}\1/", script)
+                         .replace(f"{self.folder}/etc/forebay/trust", str(trust)).replace("/usr/sbin/forebay-mount", "/bin/sh"))
+        run("/bin/sh", moved, "purge", env={"PATH": f"{tools}:/bin:/usr/bin"})
+        self.assertEqual([path.name for path in trust.iterdir()], ["client.key"])
+
     def test_the_programs_accept_it(self):
         root = self.roots["forebay"]
         for program in ("forebay-coordinator", "forebay-node"):
