@@ -148,12 +148,16 @@ Task<Result<std::vector<Slice>>> FileReader::ReadObject(ObjectRead* read, std::u
     boost::system::error_code cancelled;
     co_await flight->all_in.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
   }
+  bool fetched = false;
   for (std::size_t i = 0; i < spans.size(); ++i) {
     Result<Cells>& result = *flight->results[i];
+    if (result) fetched = fetched || result->fetched;
     if (!result) co_return Fail(std::move(result.error()));
     Account(*result, spans[i].range, read->outcome);
     slices.push_back(Slice{result->bytes.owner, result->Part(spans[i].range)});
   }
+  if (fetched && content.object.size > options_.block_bytes)
+    parts_.streams.Waited(read->nodeid, offset, end);
   slices.front() = Holding(std::move(slices.front()), std::move(*memory));
   co_return slices;
 }

@@ -4,13 +4,33 @@
 
 namespace forebay {
 
+bool StreamTable::Stream::IsNear(std::uint64_t file, std::uint64_t offset) const {
+  return nodeid == file && offset <= end + kSlackBytes && offset + kSlackBytes >= end;
+}
+
+// It opens to the usual window whatever the reader meets, and goes beyond for who has waited.
+void StreamTable::Stream::EnterBlock(std::uint64_t block_bytes) {
+  const std::uint32_t most = std::clamp(static_cast<std::uint32_t>(kMaxWindowBytes / block_bytes),
+                                        kUsualWindow, kMaxWindow);
+  calm = waited ? 0 : calm + 1;
+  if (window < kUsualWindow) {
+    window = std::min(window * 2, kUsualWindow);
+    judged_from = ahead_until * block_bytes;
+  } else if (waited && window < most) {
+    least = window + 1;
+    window = std::min(window * 2, most);
+    judged_from = ahead_until * block_bytes;
+  } else if (window > least && calm >= kCalmBlocks) {
+    --window;
+    calm = 0;
+  }
+  waited = false;
+}
+
 StreamTable::Stream& StreamTable::FindOrReplace(std::uint64_t nodeid, std::uint64_t offset) {
   Stream* oldest = &streams_[0];
   for (Stream& stream : streams_) {
-    if (stream.nodeid == nodeid && offset <= stream.end + kSlackBytes &&
-        offset + kSlackBytes >= stream.end) {
-      return stream;
-    }
+    if (stream.IsNear(nodeid, offset)) return stream;
     if (stream.last_use < oldest->last_use) oldest = &stream;
   }
   *oldest = Stream{};
@@ -33,7 +53,7 @@ BlocksAhead StreamTable::Note(std::uint64_t nodeid, std::uint64_t offset, std::u
   if (stream.window == 0) {
     stream.window = 1;
   } else if (block > stream.block) {
-    stream.window = std::min(stream.window * 2, kMaxWindow);
+    stream.EnterBlock(block_bytes);
   }
   stream.block = block;
   if (stream.end < stream.ask_from) return {};
@@ -43,6 +63,14 @@ BlocksAhead StreamTable::Note(std::uint64_t nodeid, std::uint64_t offset, std::u
   if (first >= until) return {};
   stream.ahead_until = until;
   return {first, static_cast<std::uint32_t>(until - first)};
+}
+
+void StreamTable::Waited(std::uint64_t nodeid, std::uint64_t offset, std::uint64_t end) {
+  std::scoped_lock lock(mutex_);
+  for (Stream& stream : streams_) {
+    const bool counts = end <= stream.end && offset >= stream.judged_from;
+    if (counts && stream.IsNear(nodeid, end)) stream.waited = true;
+  }
 }
 
 void StreamTable::NotBegun(std::uint64_t nodeid, std::uint64_t block) {

@@ -194,7 +194,7 @@ def layers(workload):
             return statistics.median(value(run) / max(run["cpu_seconds_of_reader"] + run["cpu_seconds_of_daemons"], 1e-9)
                                      for run in runs)
 
-        times = CHECKSUM_TIMES.get(subject["key"].removeprefix("forebay_").removeprefix("tls_"))
+        times = CHECKSUM_TIMES.get(subject["key"].removeprefix("forebay_").removeprefix("tls_").removesuffix("_aligned"))
         found.append({"subject": subject["key"], "title": subject["title"],
                       "reader": part(lambda run: run["cpu_seconds_of_reader"]),
                       "daemons": part(lambda run: run["cpu_seconds_of_daemons"]),

@@ -34,13 +34,14 @@ class Subject:
     direct: typing.Callable | None = None
     slow: bool = False   # it is read with the greatest number of readers only, or a run would take too long
     peer: str = "s3fs_warm_dropped"      # what it is compared with
+    words: tuple = ()    # for read_files
 
     def reading(self, programs, listed):
         """The command that reads the files of a list out of it, and its environment."""
         if self.direct:
             words, environment = self.direct()
             return [programs / "read_blocks", listed, *words], environment
-        return [programs / "read_files", listed, self.root], without_settings(os.environ)
+        return [programs / "read_files", listed, self.root, *self.words], without_settings(os.environ)
 
     def walk(self):
         """As a training script does before it reads."""
@@ -94,6 +95,7 @@ def native(source):
 
 SMALL_MODE = ("--mode", "small")
 LARGE_MODE = ("--mode", "large")
+PAGE_ALIGNED = ("--page-aligned",)
 BY_SOCKET = ("--local-reads", "socket")
 FROM_FILES = ("--local-reads", "files")
 NO_FUSE = "the same, without FUSE"
@@ -133,7 +135,10 @@ class Forebay:
         if "large" in self.rows:
             found += [
                 self._new_mount("forebay_large", "forebay, large mode, new mount", *LARGE_MODE),
-                self._new_mount("forebay_large_local", "the same, nodes on this machine", *LARGE_MODE, *FROM_FILES),
+                self._new_mount("forebay_large_aligned", "the same, buffers that begin at a page", *LARGE_MODE, words=PAGE_ALIGNED),
+                self._new_mount("forebay_large_local", "large mode, nodes on this machine", *LARGE_MODE, *FROM_FILES),
+                self._new_mount("forebay_large_local_aligned", "the same, buffers that begin at a page", *LARGE_MODE, *FROM_FILES,
+                                words=PAGE_ALIGNED),
                 *self._local_copies("forebay_local_copy", "forebay, large mode, local copies")]
         return found + [self._subject("forebay_hot", "forebay, page cache warm", self.stays, nothing, warm=True,
                                       peer="s3fs_warm_allowed")]

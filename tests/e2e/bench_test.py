@@ -15,7 +15,7 @@ from bench_run import PROGRAMS, REPOSITORY, SECONDS, leftovers
 FILES = 200
 OF_ALL = {"forebay_epoch1", "forebay_dropped", "forebay_new_mount", "forebay_hot"}
 OURS = OF_ALL | {"forebay_local", "forebay_local_again", "forebay_by_socket"}
-LARGE = {"forebay_large", "forebay_large_local"}
+LARGE = {"forebay_large", "forebay_large_aligned", "forebay_large_local", "forebay_large_local_aligned"}
 OVER_TLS = {"forebay_tls_dropped", "forebay_tls_new_mount"}
 EVERY = {"native_hot", "native_cold", *OURS} - {"forebay_epoch1"}  # read with each number of readers
 

@@ -86,6 +86,90 @@ TEST(StreamTable, TheWindowGrowsBlockByBlock) {
   EXPECT_EQ(furthest, (std::vector<std::uint64_t>{1, 3, 6, 7, 8, 9}));
 }
 
+// A reader of one block a second, and blocks that take `fill` seconds to come. How far ahead of it
+// blocks are asked for in the end, and how many of the last 20 it had to wait for.
+struct Pace {
+  std::uint64_t ahead = 0;
+  int waited = 0;
+};
+Pace ReadAt(StreamTable& table, std::uint64_t blocks, double fill) {
+  std::vector<double> here(blocks, -1);  // when it is, by block
+  const auto read = [&](std::uint64_t block, double now) {
+    const BlocksAhead ahead =
+        table.Note(7, block * kBlock, (block + 1) * kBlock, blocks * kBlock, kBlock);
+    for (std::uint64_t i = ahead.first; i < ahead.first + ahead.count; ++i) here[i] = now + fill;
+    return ahead.count > 0 ? ahead.first + ahead.count - 1 - block : 0;
+  };
+  Pace pace;
+  double now = 0;
+  for (std::uint64_t block = 0; block < blocks; ++block) {
+    const std::uint64_t ahead = read(block, now);
+    if (block + 20 < blocks) pace.ahead = std::max(pace.ahead, ahead);
+    if (here[block] < 0) here[block] = now + fill;
+    if (here[block] > now) {
+      table.Waited(7, block * kBlock, (block + 1) * kBlock);
+      if (block + 20 >= blocks) ++pace.waited;
+      now = here[block];
+    }
+    now += 1;
+  }
+  return pace;
+}
+
+TEST(StreamTable, TheWindowIsAsWideAsItsReaderNeeds) {
+  for (const double fill : {0.5, 2.0, 3.5, 6.0, 11.0}) {
+    StreamTable table;
+    const Pace pace = ReadAt(table, 200, fill);
+    SCOPED_TRACE(fill);
+    EXPECT_EQ(pace.waited, 0);
+    EXPECT_GE(pace.ahead, StreamTable::kUsualWindow);
+    EXPECT_LE(pace.ahead, fill < 4 ? StreamTable::kUsualWindow : 16);
+  }
+}
+
+TEST(StreamTable, AWindowHasABoundInBlocksAndInBytes) {
+  StreamTable table;
+  EXPECT_EQ(ReadAt(table, 200, 1000).ahead, StreamTable::kMaxWindow);
+  StreamTable large;
+  constexpr std::uint64_t kLarge = 32 << 20;
+  std::uint32_t most = 0;
+  for (std::uint64_t block = 0; block < 40; ++block) {
+    const auto ahead = large.Note(7, block * kLarge, (block + 1) * kLarge, 40 * kLarge, kLarge);
+    large.Waited(7, block * kLarge, (block + 1) * kLarge);
+    most = std::max(most, ahead.count);
+  }
+  EXPECT_LE(most, StreamTable::kUsualWindow);
+}
+
+TEST(StreamTable, AWindowThatIsWideEnoughGetsNarrowerAgain) {
+  StreamTable table;
+  constexpr std::uint64_t kBlocks = 400;
+  std::uint64_t until = 0;
+  std::uint64_t widest = 0;
+  for (std::uint64_t block = 0; block < kBlocks - 20; ++block) {
+    const auto ahead =
+        table.Note(7, block * kBlock, (block + 1) * kBlock, kBlocks * kBlock, kBlock);
+    until = std::max(until, ahead.first + ahead.count);
+    widest = std::max(widest, until - block - 1);
+    if (block < 20) table.Waited(7, block * kBlock, (block + 1) * kBlock);
+  }
+  EXPECT_EQ(widest, StreamTable::kMaxWindow);
+  // Of a window of eight blocks it had to wait.
+  EXPECT_EQ(until - (kBlocks - 21) - 1, 9u);
+}
+
+TEST(StreamTable, OfAnotherPlaceNobodyWaits) {
+  StreamTable table;
+  std::uint64_t until = 0;
+  for (std::uint64_t block = 0; block < 60; ++block) {
+    const auto ahead = table.Note(7, block * kBlock, (block + 1) * kBlock, 100 * kBlock, kBlock);
+    until = std::max(until, ahead.first + ahead.count);
+    table.Waited(8, block * kBlock, (block + 1) * kBlock);
+    table.Waited(7, 90 * kBlock, 91 * kBlock);
+  }
+  EXPECT_EQ(until - 60, StreamTable::kUsualWindow);
+}
+
 TEST(StreamTable, ReadsOfOneWindowMayComeInAnyOrder) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(seed);
