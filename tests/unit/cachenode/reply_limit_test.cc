@@ -66,8 +66,10 @@ TEST_F(ReplyLimit, WhoWaitsForS3TakesNoRoomFromHits) {
   s3_.OnGet([](const GetRequest&) { return GetScript{.hold_after = 0}; });
   std::vector<std::future<Result<Cells>>> waiting;
   waiting.reserve(20);
-  for (int i = 0; i < 20; ++i) waiting.push_back(Start(CellOf("data/cold" + std::to_string(i), 1)));
-  ASSERT_TRUE(s3_.WaitForHeld(20));
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    waiting.push_back(Start(CellOf("data/cold" + std::to_string(i), 1)));
+    ASSERT_TRUE(s3_.WaitForHeld(i + 1));
+  }
   Settle();
   EXPECT_EQ(replies_.taken(), 0u);
   EXPECT_TRUE(AreRight(Read(CellOf("data/a", 1)), CellOf("data/a", 1)));
