@@ -5,6 +5,13 @@
 #include <utility>
 
 namespace forebay {
+namespace {
+
+Error NoRoom() {
+  return Error{Code::kOverloaded, "the answers of this node take all the memory that they may"};
+}
+
+}  // namespace
 
 /// Counts one read as it ends, however it ends: also when its reader has gone away. A miss is a
 /// read that began a fill which did not come from another node's cache; everything else cost no GET
@@ -64,7 +71,8 @@ class BlockReader::Tally {
 };
 
 // THE decision: hit | recent | join the running fill | other nodes, S3, then admit.
-Task<Result<Cells>> BlockReader::Decide(const CheckedRead& read, Tally& tally, Deadline deadline) {
+Task<Result<Cells>> BlockReader::Decide(const CheckedRead& read, Tally& tally,
+                                        ReplyRoom::Place* place, Deadline deadline) {
   const BlockRequest& request = read.request;
   // A block that is listed and cannot be read (its disk has just failed) is fetched, not looked for
   // for ever; at once if the disk let us wait in vain.
@@ -78,6 +86,9 @@ Task<Result<Cells>> BlockReader::Decide(const CheckedRead& read, Tally& tally, D
     // 2. It was filled a moment ago, and the store has no room for it.
     std::optional<Cells> recent = filler_.recent().Read(request.block, request.range);
     if (recent) co_return std::move(*recent);
+
+    // What is filled has memory of its own, and hits have theirs while S3 does not answer.
+    place->Leave();
 
     // 3. Another node may not make us ask S3: it joins a GET of ours or goes away.
     if (request.peer_only) {
@@ -95,19 +106,34 @@ Task<Result<Cells>> BlockReader::Decide(const CheckedRead& read, Tally& tally, D
     cold.waited = request.waited;
     cold.wanted = request.range;
     const Filler::Seat seat = filler_.JoinOrStart(cold, look < kLooks && !hangs);
-    if (!seat.fill) continue;
+    if (!seat.fill) {
+      *place = TakePlace(read);
+      if (!place->taken()) co_return Fail(NoRoom());
+      continue;
+    }
     if (seat.leads) tally.Began(seat.fill);
     Result<Cells> filled = co_await seat.fill->Wait(request.range, deadline);
     co_return filled;
   }
 }
 
+ReplyRoom::Place BlockReader::TakePlace(const CheckedRead& read) {
+  return room_.Take(read.payer,
+                    EnclosingCells(read.request.range, read.request.block.length).size());
+}
+
 Task<Result<Cells>> BlockReader::Read(CheckedRead read, Deadline deadline) {
+  ReplyRoom::Place place = TakePlace(read);
+  if (!place.taken()) co_return Fail(NoRoom());
   Tally tally(counters_, history_, read);
   if (!read.request.peer_only && !read.request.counted)
     store_.NoteRead(read.link->id, read.request.block, read.request.job);
-  Result<Cells> cells = co_await Decide(read, tally, deadline);
-  if (cells) tally.Answer(*cells);
+  Result<Cells> cells = co_await Decide(read, tally, &place, deadline);
+  if (!cells) co_return cells;
+  if (!place.taken()) place = TakePlace(read);
+  if (!place.taken()) co_return Fail(NoRoom());
+  cells->bytes = ReplyRoom::Keep(std::move(cells->bytes), std::move(place));
+  tally.Answer(*cells);
   co_return cells;
 }
 

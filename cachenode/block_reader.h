@@ -11,6 +11,7 @@
 #include "cachenode/store/block_store.h"
 #include "common/model/block_source.h"
 #include "common/model/link.h"
+#include "common/wire/reply_room.h"
 
 namespace forebay {
 
@@ -19,6 +20,7 @@ namespace forebay {
 struct CheckedRead {
   std::shared_ptr<const LinkSpec> link;
   BlockRequest request;
+  ReplyRoom::Payer payer = 0;  ///< Who gets the bytes.
 };
 
 /// What came of a wish for a block that nobody waits for yet.
@@ -32,11 +34,14 @@ enum class Prefetched : std::uint8_t {
 /// 7).
 class BlockReader {
  public:
-  BlockReader(BlockStore& store, Filler& filler, NodeCounters& counters, BlockHistory& history)
-      : store_(store), filler_(filler), counters_(counters), history_(history) {}
+  BlockReader(BlockStore& store, Filler& filler, ReplyRoom& room, NodeCounters& counters,
+              BlockHistory& history)
+      : store_(store), filler_(filler), room_(room), counters_(counters), history_(history) {}
 
   /// Cells with their checksums, verified or just taken. Errors: as the fill's; kNotFound only for
-  /// `peer_only`; kTimeout when the fill outlasts `deadline` (it goes on).
+  /// `peer_only`; kTimeout when the fill outlasts `deadline` (it goes on); kOverloaded when there
+  /// is no room for the reply. The cells keep their place in the room. A reader that waits for a
+  /// fill has none: hits go on while S3 does not answer.
   Task<Result<Cells>> Read(CheckedRead read, Deadline deadline);
 
   /// Where the cells lie in a file of the store, for a reader that can open it: a hit, counted as
@@ -52,10 +57,14 @@ class BlockReader {
 
  private:
   class Tally;
-  Task<Result<Cells>> Decide(const CheckedRead& read, Tally& tally, Deadline deadline);
+  /// Leaves `place` before it waits for a fill.
+  Task<Result<Cells>> Decide(const CheckedRead& read, Tally& tally, ReplyRoom::Place* place,
+                             Deadline deadline);
+  ReplyRoom::Place TakePlace(const CheckedRead& read);
 
   BlockStore& store_;
   Filler& filler_;
+  ReplyRoom& room_;
   NodeCounters& counters_;
   BlockHistory& history_;
 };

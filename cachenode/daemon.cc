@@ -55,7 +55,7 @@ NodeOptions NodeOptionsOf(const NodeConfig& config, const S3Config& s3) {
   options.program = std::string(kProgram) + " " + std::string(Version());
   options.threads = config.threads;
   options.filler.s3_timeout = config.s3_timeout;
-  options.filler.memory_limit = config.memory_limit;
+  options.memory_limit = config.memory_limit;
   options.disks.scrub_bytes_per_s = config.scrub_rate;
   options.verify_bytes_per_s = config.verify_rate;
   options.copy_bytes_per_s = config.copy_limit;

@@ -47,7 +47,7 @@ Filler::Filler(FillerOptions options, IoPool& pool, BlockStore& store, BlockPeer
       peer_slots_(options.max_fills, options.max_fills, kMostWaiting),
       memory_(options.memory_limit),
       background_memory_(options.memory_limit / 2),
-      recent_(options.memory_limit / 4) {}
+      recent_(options.recent_bytes > 0 ? options.recent_bytes : options.memory_limit / 4) {}
 
 Filler::Seat Filler::JoinOrStart(const ColdBlock& cold, bool unless_kept) {
   const auto want = [&](Fill& fill) {

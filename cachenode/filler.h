@@ -30,9 +30,10 @@ struct FillerOptions {
   /// A fill gives up after this; its readers get S3's reason as kTimeout, so that they do not make
   /// another node ask S3 again. kUnavailable is only said by a node that is stopping.
   Duration s3_timeout = kS3Patience;
-  /// For fills in flight and the answers made of them; a quarter of it may hold recent blocks, half
-  /// of it fills in the background.
+  /// For fills in flight and the answers made of them; half of it for fills in the background.
   std::uint64_t memory_limit = 1ULL << 30;
+  /// Of blocks that were filled a moment ago and not kept; 0 = a quarter of `memory_limit`.
+  std::uint64_t recent_bytes = 0;
   /// Fills in flight from S3, and as many from other nodes. Twice the connections to S3, so that
   /// the next request is there when a connection becomes free.
   std::size_t max_fills = 512;

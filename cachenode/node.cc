@@ -70,6 +70,7 @@ Node::Node(NodeOptions options, NodeOrigin origin, Metrics& metrics)
           [this](proto::ReadSnapshotRequest request, Deadline) {
             return heartbeat_->ReadListing(std::move(request));
           }),
+      replies_(options_.memory_limit / 8 * 3),
       verify_pace_(options_.verify_bytes_per_s),
       copy_pace_(options_.copy_bytes_per_s),
       send_pace_(options_.max_bandwidth),
@@ -163,7 +164,7 @@ Status Node::RememberDirectories() {
     spdlog::warn(
         "this node was probably killed by the kernel for want of memory: give it less "
         "with --memory-limit, now {} bytes, or the machine or its control group more",
-        options_.filler.memory_limit);
+        options_.memory_limit);
   } else if (last_end_ == RunEnd::kKilled) {
     spdlog::warn(
         "this node ended last without being stopped: it crashed or was killed, or the "
@@ -234,8 +235,10 @@ Status Node::Serve(bool restarted) {
   peers.credentials = OwnCredentials();
   peers.zone = options_.zone;
   peers_ = std::make_unique<PeerSource>(std::move(peers), cluster_);
-  filler_ = std::make_unique<Filler>(options_.filler, io_, *store_, *peers_, origin_, counters_,
-                                     history_);
+  FillerOptions fills = options_.filler;
+  fills.memory_limit = options_.memory_limit / 8 * 3;
+  fills.recent_bytes = options_.memory_limit / 4;
+  filler_ = std::make_unique<Filler>(fills, io_, *store_, *peers_, origin_, counters_, history_);
   CopySenderOptions copies;
   copies.self = id_;
   copies.credentials = OwnCredentials();
@@ -247,7 +250,7 @@ Status Node::Serve(bool restarted) {
   filler_->brakes().OnNews([this] { heartbeat_->Hurry(); });
   cluster_.OnChange([this] { ApplyDecisions(); });
   ApplyDecisions();
-  reader_ = std::make_unique<BlockReader>(*store_, *filler_, counters_, history_);
+  reader_ = std::make_unique<BlockReader>(*store_, *filler_, replies_, counters_, history_);
   batches_ = std::make_unique<BatchFiller>(*store_, *filler_);
   Service::Parts parts{.cluster = cluster_,
                        .reader = *reader_,
@@ -404,6 +407,7 @@ void Node::Observe() {
     ReportRpc(server_->counters(), samples);
     samples.Set(metric::kRpcRefused, {"coordinator"},
                 static_cast<double>(service_->refused_coordinators()));
+    samples.Set(metric::kRpcRefused, {"memory"}, static_cast<double>(replies_.refused()));
     ReportTrust(options_.trust.get(), samples);
     const BlockStore::Counters& counters = store_->counters();
     samples.Set(metric::kEvictedBytes, {"capacity"},

@@ -31,6 +31,7 @@
 #include "common/base/metrics.h"
 #include "common/base/offload.h"
 #include "common/s3/object_store.h"
+#include "common/wire/reply_room.h"
 #include "common/wire/server.h"
 
 namespace forebay {
@@ -51,7 +52,10 @@ struct NodeOptions {
   Secret secret;
   std::shared_ptr<Trust> trust = nullptr;  ///< Null: no certificates.
   std::size_t threads = 1;
-  FillerOptions filler;
+  /// Of data on its way: a quarter for blocks that were filled a moment ago and not kept; of the
+  /// rest, half for fills and half for replies.
+  std::uint64_t memory_limit = 2ULL << 30;
+  FillerOptions filler;  ///< Its bytes follow from `memory_limit`.
   DiskKeeperOptions disks;
   std::uint64_t max_bandwidth = 0;       ///< Bytes a second each way; 0 = no bound.
   std::uint64_t verify_bytes_per_s = 0;  ///< For `check --verify`; 0 = no bound.
@@ -135,6 +139,7 @@ class Node {
   std::unique_ptr<Filler> filler_;
   std::unique_ptr<BlockReader> reader_;
   std::unique_ptr<BatchFiller> batches_;
+  ReplyRoom replies_;  // its places are in replies, which end with io_
   BytePace verify_pace_;
   BytePace copy_pace_;
   SendPace send_pace_;

@@ -127,6 +127,7 @@ Task<Result<CheckedRead>> Service::Checked(const std::string& message, const Pee
   read.link = std::move(*link);
   if (!MayRead(peer, read.link->name, read.link->set))
     co_return Fail(NotGranted(peer, read.link->name));
+  read.payer = ReplyRoom::PayerOf(peer);
   co_return read;
 }
 

@@ -91,7 +91,8 @@ Task<Result<RpcReply>> ClientService::ReadSnapshot(RpcCall call) {
                    "the current one");
   }
   const bool whole = request.before() == 0;
-  Result<RpcReply> reply = co_await ReadPublished(index_, offload_, std::move(request));
+  Result<RpcReply> reply = co_await ReadPublished(
+      index_, offload_, replies_, ReplyRoom::PayerOf(call.peer), std::move(request));
   if (reply) {
     std::atomic<std::uint64_t>& sent = whole ? sent_.whole_bytes : sent_.difference_bytes;
     sent.fetch_add(reply->payload.bytes.size(), std::memory_order_relaxed);

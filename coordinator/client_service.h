@@ -8,6 +8,7 @@
 #include "common/base/asio.h"
 #include "common/base/offload.h"
 #include "common/model/object_version.h"
+#include "common/wire/reply_room.h"
 #include "common/wire/server.h"
 #include "coordinator/link_registry.h"
 #include "coordinator/membership.h"
@@ -19,12 +20,13 @@ namespace forebay {
 class ClientService {
  public:
   ClientService(Uuid cluster, ClusterMembers& membership, LinkRegistry& links,
-                NamespaceIndex& index, Offload& offload)
+                NamespaceIndex& index, Offload& offload, ReplyRoom& replies)
       : cluster_(cluster),
         membership_(membership),
         links_(links),
         index_(index),
-        offload_(offload) {}
+        offload_(offload),
+        replies_(replies) {}
 
   std::vector<MethodEntry> Methods();
 
@@ -45,6 +47,7 @@ class ClientService {
   LinkRegistry& links_;
   NamespaceIndex& index_;
   Offload& offload_;
+  ReplyRoom& replies_;
   Sent sent_;
 };
 

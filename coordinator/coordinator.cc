@@ -76,6 +76,7 @@ Coordinator::Coordinator(CoordinatorOptions options, CoordinatorOrigin origin)
     : options_(std::move(options)),
       origin_(std::move(origin)),
       offload_(kOffloadThreads, kOffloadQueue),
+      replies_(options_.reply_bytes),
       // One event loop: a thousand heartbeats a second keep it a few per cent busy.
       io_("coord", 1),
       listing_("listing", kListingThreads) {}
@@ -396,6 +397,7 @@ Metrics::Registration Coordinator::Observe(Metrics& metrics) const {
                 static_cast<double>(sent.difference_bytes.load()));
     ReportTrust(options_.trust.get(), samples);
     ReportRpc(server_->counters(), samples);
+    samples.Set(metric::kRpcRefused, {"memory"}, static_cast<double>(replies_.refused()));
     std::map<NodeState, double> states = {{NodeState::kUp, 0},
                                           {NodeState::kSuspect, 0},
                                           {NodeState::kDraining, 0},

@@ -16,6 +16,7 @@
 #include "common/base/result.h"
 #include "common/s3/object_store.h"
 #include "common/wire/client_pool.h"
+#include "common/wire/reply_room.h"
 #include "common/wire/server.h"
 #include "coordinator/admin_service.h"
 #include "coordinator/background_fills.h"
@@ -77,6 +78,7 @@ struct CoordinatorOptions {
   bool background_fill = true;
   std::uint64_t fill_bytes_per_second = 0;   ///< Of each background fill; 0 = no limit.
   std::uint64_t drain_bytes_per_second = 0;  ///< Of each drain; 0 = no limit.
+  std::uint64_t reply_bytes = 1ULL << 30;    ///< Of listings on their way to who reads them.
   /// Null: a coordinator that is alone, with its state in `state_dir`.
   std::optional<Leadership> leadership = std::nullopt;
   /// The state is another one now: this coordinator must be stopped, and a new one started. Called
@@ -163,6 +165,7 @@ class Coordinator {
   std::atomic<bool> replaced_{false};  // its state was, by a backup
   Uuid cluster_;
   Offload offload_;
+  ReplyRoom replies_;  // its places are in replies, which end with io_
   IoPool io_;
   IoPool listing_;  // fetches and parses what linker_ lists
   std::unique_ptr<ClusterMembers> membership_;

@@ -10,6 +10,7 @@
 #include "common/base/version.h"
 #include "common/config/coordinator_config.h"
 #include "common/config/log_config.h"
+#include "common/config/machine.h"
 #include "common/config/programs.h"
 #include "common/config/s3_config.h"
 #include "common/config/sections.h"
@@ -114,6 +115,7 @@ class CoordinatorDaemon final : public Daemon {
     options.fill_bytes_per_second = config_.fill_limit;
     options.drain_bytes_per_second = config_.drain_limit;
     options.listing.wait.patience = config_.s3_timeout;
+    options.reply_bytes = UsableMemory() / 4;
     options.secret = std::move(*secret);
     options.trust = proof_;
     if (proof_) options.first_token_file = trust_.dir + "/" + kFirstTokenFile;

@@ -79,6 +79,7 @@ StandbyOptions RoleKeeper::OptionsOfStandby() const {
   options.reach = parts_.options.reach;
   options.credentials = CoordinatorCredentials(parts_.options, cluster_);
   options.state_dir = parts_.options.state_dir;
+  options.reply_bytes = parts_.options.reply_bytes;
   options.leader = [this] { return election_.Leader(); };
   options.trouble = [this] { return election_.Trouble(); };
   return options;

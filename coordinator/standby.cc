@@ -37,6 +37,7 @@ Result<std::unique_ptr<Standby>> Standby::Start(StandbyOptions options) {
 Standby::Standby(StandbyOptions options)
     : options_(std::move(options)),
       offload_(2, 64),
+      replies_(options_.reply_bytes),
       io_("standby", 1),
       index_(options_.state_dir + "/snapshots") {
   ClientPoolOptions client_options;
@@ -98,7 +99,8 @@ Task<Result<RpcReply>> Standby::ReadSnapshot(RpcCall call) {
   proto::ReadSnapshotRequest request;
   Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
-  Result<RpcReply> reply = co_await ReadPublished(index_, offload_, std::move(request));
+  Result<RpcReply> reply = co_await ReadPublished(
+      index_, offload_, replies_, ReplyRoom::PayerOf(call.peer), std::move(request));
   co_return reply;
 }
 

@@ -14,6 +14,7 @@
 #include "common/base/offload.h"
 #include "common/base/result.h"
 #include "common/wire/client_pool.h"
+#include "common/wire/reply_room.h"
 #include "common/wire/server.h"
 #include "coordinator/generation_copier.h"
 #include "coordinator/namespace_index.h"
@@ -25,6 +26,7 @@ struct StandbyOptions {
   Reach reach = Reach::kThisMachine;
   Credentials credentials;
   std::string state_dir;
+  std::uint64_t reply_bytes = 1ULL << 30;  ///< Of listings on their way to others.
   /// The address of the coordinator that leads; "" = it is not known.
   std::function<std::string()> leader;
   /// Why it is not known.
@@ -60,6 +62,7 @@ class Standby {
 
   const StandbyOptions options_;
   Offload offload_;
+  ReplyRoom replies_;
   IoPool io_;
   NamespaceIndex index_;
   std::unique_ptr<ClientPool> pool_;

@@ -342,8 +342,9 @@ const CounterMetric kRpcRefused{{
     .labels = {"what"},
     .programs = "coordinator, node",
     .help = "What peers were refused: a handshake (wrong secret, cluster or version), a request "
-            "(unknown, or not for that role), one beyond what may wait for answers (overload), a "
-            "connection because of a malformed frame, or what a coordinator asks that was replaced "
+            "(unknown, or not for that role), one beyond what may wait for answers (overload), an "
+            "answer beyond the memory for them (memory), a connection because of a malformed "
+            "frame, or what a coordinator asks that was replaced "
             "(at nodes).",
     .stability = MetricStability::kEvolving,
 }};

@@ -76,9 +76,12 @@ void AddCache(ConfigSection& section, NodeConfig& config) {
               "and that is right as it is now: the disk was replaced, or its contents were removed "
               "on purpose. For one start; without it the node leaves such a directory alone.");
   section
-      .Add("memory_limit", Size(config.memory_limit, kMinMemory),
-           "The most memory for data on its way: blocks that are being filled and replies that are "
-           "being sent. At the limit readers wait.")
+      .Add(
+          "memory_limit", Size(config.memory_limit, kMinMemory),
+          "The most memory for data on its way: three eighths of it for replies until their last "
+          "byte has left, of which one reader's machine gets half at most; as much for blocks that "
+          "are being filled; the rest for blocks that were filled a moment ago and found no room. "
+          "At the limit readers wait: who finds no room for the reply is told so and asks again.")
       .Default("a quarter of the machine's memory");
   section
       .Add("threads", Number(config.threads, 1, kMaxThreads),

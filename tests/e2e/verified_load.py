@@ -64,6 +64,7 @@ class Load:
         total = {"reads": sum(report["reads"] for report in reports),
                  "seconds": max(report["seconds"] for report in reports),
                  "longest_seconds": max(report["longest_seconds"] for report in reports),
+                 "p99_seconds": max(report["p99_seconds"] for report in reports),
                  "errors": [error for report in reports for error in report["errors"]],
                  "wrong": [name for report in reports for name in report["wrong"]]}
         total["rate"] = total["reads"] / total["seconds"]

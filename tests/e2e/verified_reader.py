@@ -78,11 +78,32 @@ class Files:
         return data, seconds
 
 
+class Times:
+    """How long reads took, to 10 us; longer ones than a second count as that."""
+
+    TICKS_PER_SECOND = 100_000
+
+    def __init__(self):
+        self.counts = [0] * (self.TICKS_PER_SECOND + 1)
+
+    def add(self, seconds):
+        self.counts[min(int(seconds * self.TICKS_PER_SECOND), self.TICKS_PER_SECOND)] += 1
+
+    def p99(self):
+        left = sum(self.counts) // 100
+        for tick in range(self.TICKS_PER_SECOND, -1, -1):
+            left -= self.counts[tick]
+            if left < 0:
+                return tick / self.TICKS_PER_SECOND
+        return 0.0
+
+
 def main(folder, files, seed, passes):
     data = contents(files)
     job = Files(folder, files)
     order = list(range(files))
     rng = random.Random(seed)
+    took = Times()
     result = {"reads": 0, "errors": [], "wrong": [], "longest_seconds": 0.0}
     begin = time.monotonic()
     done = 0
@@ -94,6 +115,7 @@ def main(folder, files, seed, passes):
                 got, seconds = job.read(i)
                 if not is_right(got, i, data):
                     result["wrong"].append(name_of(i))
+                took.add(seconds)
                 result["longest_seconds"] = max(result["longest_seconds"], seconds)
             except OSError as error:
                 result["errors"].append(f"{name_of(i)}: {error}")
@@ -104,6 +126,7 @@ def main(folder, files, seed, passes):
         done += 1
         stop = stop or done == passes
     result["seconds"] = time.monotonic() - begin
+    result["p99_seconds"] = took.p99()
     print(json.dumps(result))
 
 

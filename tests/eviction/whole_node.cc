@@ -48,7 +48,7 @@ struct WholeNode::Parts {
     store = std::move(*opened);
     filler =
         std::make_unique<Filler>(FillerOptions(), pool, *store, peers, origin, counters, history);
-    reader = std::make_unique<BlockReader>(*store, *filler, counters, history);
+    reader = std::make_unique<BlockReader>(*store, *filler, replies, counters, history);
     for (std::uint32_t link = 0; link < kLinks; ++link)
       links.push_back(std::make_shared<const LinkSpec>(LinkOf(link)));
     pool.Start();
@@ -63,6 +63,7 @@ struct WholeNode::Parts {
   BlockHistory history;
   ChangedObjects changed;
   Origin origin{s3, changed, [] {}};
+  ReplyRoom replies{1ULL << 30};
   std::unique_ptr<BlockStore> store;
   std::unique_ptr<Filler> filler;
   std::unique_ptr<BlockReader> reader;

@@ -238,7 +238,9 @@ SimNode::SimNode(World& world, Network& network, FarS3& s3, const Dataset& data,
                                      shared.history);
   filler_->NotifyKept(
       [this](const ColdBlock& cold, bool from_peer) { copies_->Add(cold, from_peer); });
-  reader_ = std::make_unique<BlockReader>(*disk.blocks, *filler_, counters_, shared.history);
+  static ReplyRoom replies(1ULL << 40);  // replies on their way outlive a node that dies
+  reader_ =
+      std::make_unique<BlockReader>(*disk.blocks, *filler_, replies, counters_, shared.history);
   batches_ = std::make_unique<BatchFiller>(*disk.blocks, *filler_);
   service_ = std::make_unique<Service>(Service::Parts{.cluster = cluster_,
                                                       .reader = *reader_,

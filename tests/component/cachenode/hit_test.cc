@@ -37,7 +37,8 @@ TEST_F(NodeHit, FromTheLinkToTheTallyTakesNoLock) {
   ClusterView cluster;
   cluster.SetLinks({*link_}, 1);
   BucketCounts durations(metric::kReadDuration);
-  BlockReader reader(*disk_, filler_, counters_, history_);
+  ReplyRoom replies(1 << 20);
+  BlockReader reader(*disk_, filler_, replies, counters_, history_);
   CheckedRead read = ReadOf(TestObject("data/a", kBlock), 0, {0, kBlock});
   read.request.job = "a job whose name is longer than a short string";
   ASSERT_TRUE(disk_.Admit(link_->id, read.request.block).has_value());

@@ -84,6 +84,7 @@ Result<std::unique_ptr<Node>> NodeTest::TryStart(std::stop_token stopping) {
   options.disks = disks_;
   options.verify_bytes_per_s = verify_bytes_per_s_;
   options.max_bandwidth = max_bandwidth_;
+  options.memory_limit = memory_limit_;
   NodeOrigin origin{.store = s3_, .interrupt = [this] { s3_.Interrupt(); }};
   return Node::Start(std::move(options), std::move(origin), metrics_, std::move(stopping));
 }

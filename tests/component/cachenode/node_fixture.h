@@ -81,6 +81,7 @@ class NodeTest : public ::testing::Test {
   DiskKeeperOptions disks_;
   std::uint64_t verify_bytes_per_s_ = 0;
   std::uint64_t max_bandwidth_ = 0;
+  std::uint64_t memory_limit_ = 1ULL << 30;
   std::string node_id_;  // "" = the node makes one
   Metrics metrics_;
   std::unique_ptr<Node> node_;

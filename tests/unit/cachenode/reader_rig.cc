@@ -53,10 +53,12 @@ bool Eventually(const std::function<bool()>& condition) {
   return ::testing::AssertionSuccess();
 }
 
-ReaderRig::ReaderRig(FillerOptions options, std::size_t threads, std::uint64_t block_bytes)
+ReaderRig::ReaderRig(FillerOptions options, std::size_t threads, std::uint64_t block_bytes,
+                     std::uint64_t reply_bytes)
     : link_(std::make_shared<const LinkSpec>(TestLink(block_bytes))),
       filler_(options, pool_, store_, peers_, origin_, counters_, history_),
-      reader_(store_, filler_, counters_, history_),
+      replies_(reply_bytes),
+      reader_(store_, filler_, replies_, counters_, history_),
       pool_("rig", threads) {
   pool_.Start();
 }
@@ -66,6 +68,7 @@ ReaderRig::~ReaderRig() {
   EXPECT_TRUE(filler_.Stop(Deadline::After(std::chrono::seconds(20))));
   EXPECT_TRUE(Eventually([this] { return filler_.memory_in_use() == 0; }))
       << "memory stays reserved";
+  EXPECT_TRUE(Eventually([this] { return replies_.taken() == 0; })) << "replies keep their room";
   EXPECT_EQ(filler_.in_flight(), 0u);
   EXPECT_EQ(count().hits + count().misses, count().reads);
   pool_.Stop();

@@ -37,7 +37,7 @@ class ReaderRig : public ::testing::Test {
   static constexpr std::uint32_t kBlock = 256 * 1024;
 
   explicit ReaderRig(FillerOptions options = {}, std::size_t threads = 2,
-                     std::uint64_t block_bytes = kBlock);
+                     std::uint64_t block_bytes = kBlock, std::uint64_t reply_bytes = 1ULL << 30);
   ~ReaderRig() override;
 
   /// The read of `range` in the block of `object` at `offset`.
@@ -60,6 +60,7 @@ class ReaderRig : public ::testing::Test {
   ChangedObjects changed_;
   Origin origin_{s3_, changed_, [] {}};
   Filler filler_;
+  ReplyRoom replies_;
   BlockReader reader_;
   IoPool pool_;
 };

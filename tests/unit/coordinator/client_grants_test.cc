@@ -57,7 +57,8 @@ class ClientGrants : public testing::Test {
   Offload offload_{1, 16};
   ClusterMembers membership_{store_, fence_, offload_};
   NamespaceIndex index_{dir_.Path("snapshots")};
-  ClientService service_{Uuid::Random(), membership_, links_, index_, offload_};
+  ReplyRoom replies_{1ULL << 30};
+  ClientService service_{Uuid::Random(), membership_, links_, index_, offload_, replies_};
   const PeerIdentity restricted_ = Client(std::vector<std::string>{"mine"});
   const PeerIdentity free_ = Client(std::nullopt);
 };
