@@ -33,7 +33,7 @@ def running(pid):
 class Reading(Semantics):
     """Through the page cache."""
 
-    MOUNT_OPTIONS = ("--mode", "small")
+    MODE = "small"
     FILES = {"a/small": made_bytes(1, SMALL), "large": made_bytes(2, LARGE), "empty": b"",
              **{f"many/f{i:03d}": b"%d" % i for i in range(MANY)}}
 
@@ -202,7 +202,7 @@ class Reading(Semantics):
 class ReadingLarge(Reading):
     """The same past the page cache."""
 
-    MOUNT_OPTIONS = ("--mode", "large")
+    MODE = "large"
 
     test_page_cache = None  # the one that differs
 
@@ -246,6 +246,7 @@ class Modes(Semantics):
 
 
 class Errors(Semantics):
+    MODE = "small"
     FILES = {"stays": made_bytes(1, SMALL), "warm": made_bytes(2, SMALL), "changes": b"before" * 1000,
              "goes": b"going" * 1000, **{f"cold{i}": made_bytes(i, SMALL) for i in range(8)}}
     LINK_OPTIONS = ("--refresh", "immutable")  # any other would be listed again where an object has changed
@@ -336,7 +337,14 @@ class Errors(Semantics):
         self.assert_errno(errno.ENOENT, os.stat, self.mount / "cold9")
 
 
+class ErrorsLarge(Errors):
+    """The same past the page cache."""
+
+    MODE = "large"
+
+
 class Mounts(Semantics):
+    MODE = "small"
     FILES = {"file": b"hello", "dir/file": b"below"}
 
     def linked_anew(self, files):
@@ -402,6 +410,7 @@ class Mounts(Semantics):
 
     def test_restart(self):
         mount = self.another_mount("data", "restarted")
+        self.assertEqual(self.direct_reads("restarted"), self.MODE == "large")
         supervisor = self.cluster.mounts["restarted"].pid
         children = pathlib.Path(f"/proc/{supervisor}/task/{supervisor}/children")
         inode = os.stat(mount / "dir/file").st_ino
@@ -465,6 +474,12 @@ class Mounts(Semantics):
         self.assertEqual(sizes, {path: len(body) for path, body in self.files.items()})
         below = self.another_mount("data/dir", "below")
         self.assertEqual((below / ".forebay/manifest").read_bytes(), b"5\tfile\n")
+
+
+class MountsLarge(Mounts):
+    """The same past the page cache."""
+
+    MODE = "large"
 
 
 if __name__ == "__main__":
