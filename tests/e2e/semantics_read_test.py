@@ -18,6 +18,8 @@ import subprocess
 import sys
 import threading
 
+import numpy
+
 from e2e import drop_page_cache, eventually, held_in_page_cache, is_dead, main
 from semantics import LARGE, MANY, SMALL, Semantics, made_bytes
 
@@ -63,7 +65,8 @@ class Reading(Semantics):
             self.assertEqual(os.pread(file.fileno(), 5, 0), self.files["large"][:5])
 
     def test_arrays_in_maps(self):
-        """As numpy.memmap and Arrow do it: mapped by name, shared, and looked at here and there by element."""
+        """Mapped by name, shared, and looked at here and there by element: first as Arrow does it, whose Python is no package of
+        Debian; then numpy.memmap itself."""
         words = array.array("q", self.files["large"][:LARGE // 8 * 8])
         drop_page_cache()
         generator = random.Random(9)
@@ -78,10 +81,6 @@ class Reading(Semantics):
                 self.assertEqual(view[at:at + 1000].tolist(), words[at:at + 1000].tolist())
             with self.assertRaises(TypeError):
                 view[0] = 1
-        try:
-            import numpy
-        except ImportError:
-            return
         by_name = numpy.memmap(self.mount / "large", dtype="<i8", mode="r", shape=(len(words),))
         self.assertEqual(by_name[::4099].tolist(), list(words[::4099]))
         self.assertEqual(int(by_name.max()), max(words))
