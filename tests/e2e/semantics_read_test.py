@@ -20,7 +20,7 @@ import threading
 
 import numpy
 
-from e2e import drop_page_cache, eventually, held_in_page_cache, is_dead, main
+from e2e import drop_page_cache, eventually, held_in_page_cache, is_dead, main, pages_in_page_cache
 from semantics import LARGE, MANY, SMALL, Semantics, made_bytes
 
 TESTS = pathlib.Path(os.environ.get("FOREBAY_TESTS", "build/release/tests")).resolve()
@@ -122,11 +122,15 @@ class Reading(Semantics):
 
     def test_direct_io(self):
         drop_page_cache()
+        before, times = self.fuse_ops("m").get("read", 0), 3
         fd = os.open(self.mount / "large", os.O_RDONLY | os.O_DIRECT)
         with mmap.mmap(-1, 1 << 20) as buffer:
-            got = os.preadv(fd, [buffer], 4 << 20)
-            self.assertEqual(buffer[:got], self.files["large"][4 << 20:5 << 20])
+            for _ in range(times):
+                got = os.preadv(fd, [buffer], 4 << 20)
+                self.assertEqual(buffer[:got], self.files["large"][4 << 20:5 << 20])
         os.close(fd)
+        self.assertEqual(self.fuse_ops("m")["read"] - before, times, "each time the mount is asked, for the MiB")
+        self.assertEqual(pages_in_page_cache(self.mount / "large"), 0)
 
     def test_page_cache(self):
         self.assertFalse(self.direct_reads("m"))
@@ -135,6 +139,7 @@ class Reading(Semantics):
             for _ in range(10):
                 (self.mount / "a/small").read_bytes()
             self.assertEqual(self.fuse_ops("m")["read"], before)
+            self.assertEqual(pages_in_page_cache(self.mount / "a/small"), -(-SMALL // mmap.PAGESIZE))
 
     def test_fork(self):
         with open(self.mount / "large", "rb", buffering=0) as file:
@@ -207,17 +212,19 @@ class ReadingLarge(Reading):
 
     def test_large_mode(self):
         self.assertTrue(self.direct_reads("m"), "this kernel has no FUSE_DIRECT_IO_ALLOW_MMAP (Linux 6.6)")
-        before = self.fuse_ops("m")
+        drop_page_cache()
+        before, times = self.fuse_ops("m"), 2
         size = len(self.files["large"])
         with open(self.mount / "large", "rb", buffering=0) as file:
             self.assertEqual(os.fstat(file.fileno()).st_blksize, 1 << 20)
             with mmap.mmap(-1, 1 << 20) as buffer:  # on a page's boundary
-                for offset in range(0, size, 1 << 20):
+                for offset in [*range(0, size, 1 << 20)] * times:
                     got = os.preadv(file.fileno(), [buffer], offset)
                     self.assertEqual(buffer[:got], self.files["large"][offset:offset + got])
         after = self.fuse_ops("m")
-        self.assertEqual(after["read"] - before["read"], -(-size // (1 << 20)), "one message for each MiB")
+        self.assertEqual(after["read"] - before["read"], times * -(-size // (1 << 20)), "one message for each MiB, each time")
         self.assertEqual(after["open"] - before["open"], 1)
+        self.assertEqual(pages_in_page_cache(self.mount / "large"), 0, "nothing of it is kept by the kernel")
         # A second time the mount is asked again, also with the pages in memory.
         with held_in_page_cache([self.mount / "a/small"]):
             before = self.fuse_ops("m")["read"]
