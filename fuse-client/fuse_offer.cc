@@ -1,9 +1,11 @@
 #include "fuse-client/fuse_offer.h"
 
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -64,6 +66,11 @@ bool LacksFeature(std::string_view name) {
   bool lacks = false;
   EachLacking([&](std::string_view lacking) { lacks = lacks || lacking == name; });
   return lacks;
+}
+
+bool KnowsCachestat() {
+  constexpr long kCachestat = 451;  // on every machine; headers before 6.5 lack it
+  return ::syscall(kCachestat, -1, nullptr, nullptr, 0) != 0 && errno == EBADF;
 }
 
 void TakeOffOffer(std::span<std::byte> first_message, std::uint64_t flags) {

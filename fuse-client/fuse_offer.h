@@ -17,6 +17,10 @@ namespace forebay {
 std::uint64_t LackingFlags();
 bool LacksFeature(std::string_view name);
 
+/// The kernel says which pages of a file are in memory (cachestat(2), Linux 6.5; a service's filter
+/// of system calls may forbid it). Without it a disk may be asked where the node would know better.
+bool KnowsCachestat();
+
 /// The kernel's first message without the offer of `flags`; nothing else of it changes.
 void TakeOffOffer(std::span<std::byte> first_message, std::uint64_t flags);
 

@@ -6,6 +6,7 @@
 #include <boost/asio/io_context.hpp>
 #include <cerrno>
 #include <chrono>
+#include <list>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -17,8 +18,29 @@
 #include "fuse-client/errno_map.h"
 #include "fuse-client/fuse_api.h"
 #include "fuse-client/fuse_kernel.h"
+#include "fuse-client/process_files.h"
 
 namespace forebay {
+
+namespace {
+
+/// A READ that has no answer yet, or whose reader has ended.
+struct WaitingRead {
+  fuse_req_t request;
+  HeldRequest held;
+  WorkerStats* stats;
+  pid_t thread;
+  bool has_waited = false;
+  bool reader_ended = false;
+};
+
+/// Of one thread.
+struct WaitingReads {
+  std::list<WaitingRead> reads;
+  bool watched = false;
+};
+
+}  // namespace
 
 struct FuseServer::Impl {
   FuseSession* session;
@@ -34,6 +56,7 @@ struct FuseServer::Impl {
   std::vector<char> directory;  // reply being packed, reused
   // Shared with the coroutines, which may outlive this object while their context ends.
   std::shared_ptr<std::size_t> reads = std::make_shared<std::size_t>(0);
+  std::shared_ptr<WaitingReads> waiting = std::make_shared<WaitingReads>();
 };
 
 namespace {
@@ -52,6 +75,9 @@ constexpr std::string_view kCachedXattr = "user.forebay.cached";
 
 /// How long the owners of a file are asked what they hold of it.
 constexpr Duration kCachedPatience = std::chrono::seconds(2);
+
+/// How often is looked whether who waits for data has been killed.
+constexpr Duration kLookAtReadersEvery = std::chrono::milliseconds(500);
 
 /// libfuse hands no context of ours to its callbacks but the session's, and every worker serves the
 /// same session: the worker that is draining on this thread.
@@ -324,11 +350,39 @@ void ReplySlices(fuse_req_t request, const std::vector<Slice>& slices) {
   fuse_reply_iov(request, pieces.data(), static_cast<int>(pieces.size()));
 }
 
+/// Who reads past the page cache waits in the kernel for the answer itself, and once the request
+/// has been taken not even SIGKILL ends that (fs/fuse/dev.c, request_wait_answer): the kernel tells
+/// of the signal, once, and waits on. A reader that is to end is therefore told EINTR, which it
+/// does not live to see; one whose signal has a handler is left to wait.
+Task<void> WatchReaders(std::shared_ptr<WaitingReads> waiting) {
+  const ProcessFiles processes;
+  do {
+    co_await SleepFor(kLookAtReadersEvery);
+    for (WaitingRead& read : waiting->reads) {
+      const bool old = std::exchange(read.has_waited, true) && !read.reader_ended;
+      if (!old || fuse_req_interrupted(read.request) == 0 || !processes.IsDying(read.thread)) {
+        continue;
+      }
+      read.reader_ended = true;
+      read.stats->CountOp(FuseOp::kRead, EINTR);
+      fuse_reply_err(read.request, EINTR);
+      read.held.Answered();
+    }
+  } while (!waiting->reads.empty());
+  waiting->watched = false;
+}
+
 Task<void> ServeRead(fuse_req_t request, FileReader* reader, WorkerStats* stats,
-                     std::shared_ptr<std::size_t> reads, HeldRequest held, std::uint64_t inode,
-                     std::uint64_t offset, std::size_t size, pid_t thread) {
+                     std::shared_ptr<std::size_t> reads, std::shared_ptr<WaitingReads> waiting,
+                     HeldRequest held, std::uint64_t inode, std::uint64_t offset, std::size_t size,
+                     pid_t thread) {
+  const auto place = waiting->reads.insert(
+      waiting->reads.end(), {.request = request, .held = held, .stats = stats, .thread = thread});
   const Result<std::vector<Slice>> slices = co_await reader->Read(inode, offset, size, thread);
   --*reads;
+  const bool reader_ended = place->reader_ended;
+  waiting->reads.erase(place);
+  if (reader_ended) co_return;
   if (!slices) {
     const int number = ErrnoOf(slices.error().code);
     stats->CountOp(FuseOp::kRead, number);
@@ -346,8 +400,12 @@ void OnRead(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset
   FuseServer::Impl& server = Server();
   ++*server.reads;
   Spawn(*server.context,
-        ServeRead(request, server.reader, server.stats, server.reads, server.slots->Hold(), inode,
-                  static_cast<std::uint64_t>(offset), size, fuse_req_ctx(request)->pid));
+        ServeRead(request, server.reader, server.stats, server.reads, server.waiting,
+                  server.slots->Hold(), inode, static_cast<std::uint64_t>(offset), size,
+                  fuse_req_ctx(request)->pid));
+  if (!std::exchange(server.waiting->watched, true)) {
+    Spawn(*server.context, WatchReaders(server.waiting));
+  }
 }
 
 struct fuse_lowlevel_ops MakeOperations() {

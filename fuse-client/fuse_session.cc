@@ -44,6 +44,8 @@ struct Userdata {
   // Known before the first message is processed.
   bool large = false;
   bool can_resend = false;
+  bool offers_max_pages = false;
+  bool offers_direct_mmap = false;
   bool wants_passthrough = false;
   bool offers_passthrough = false;
   std::atomic<bool> direct_reads{false};
@@ -109,13 +111,17 @@ void OnInit(void* userdata, struct fuse_conn_info* connection) {
   connection->congestion_threshold = kMaxBackground * 3 / 4;
   const auto* session = static_cast<Userdata*>(userdata);
   std::string features;
+  const auto add = [&features](bool offered, std::string_view name) {
+    if (offered) features.append(features.empty() ? "" : " ").append(name);
+  };
   for (const FeatureName& feature : kFeatures) {
-    if ((connection->capable & feature.flag) == 0) continue;
-    features.append(features.empty() ? "" : " ").append(feature.name);
+    add((connection->capable & feature.flag) != 0, feature.name);
   }
-  if (session->can_resend) features.append(" resend");
-  if (session->direct_reads) features.append(" direct_io_allow_mmap");
-  if (session->offers_passthrough) features.append(" passthrough");
+  add(session->offers_max_pages, "max_pages");
+  add(session->can_resend, "resend");
+  add(session->offers_direct_mmap, "direct_io_allow_mmap");
+  add(session->offers_passthrough, "passthrough");
+  add(KnowsCachestat(), "cachestat");
   spdlog::info("kernel FUSE {}.{}: {}", connection->proto_major, connection->proto_minor, features);
   GrantedFeatures& granted = static_cast<Userdata*>(userdata)->features;
   std::scoped_lock lock(granted.mutex);
@@ -199,7 +205,9 @@ void ReadOffer(std::string_view first_message, Userdata& userdata) {
               std::min(sizeof init, first_message.size() - kThere));
   const std::uint64_t flags = FlagsOf(init);
   userdata.can_resend = (flags & kFuseHasResend) != 0;
-  userdata.direct_reads = userdata.large && (flags & kFuseDirectIoAllowMmap) != 0;
+  userdata.offers_max_pages = (flags & FUSE_MAX_PAGES) != 0;
+  userdata.offers_direct_mmap = (flags & kFuseDirectIoAllowMmap) != 0;
+  userdata.direct_reads = userdata.large && userdata.offers_direct_mmap;
   userdata.offers_passthrough = (flags & kFusePassthrough) != 0;
   userdata.passthrough =
       userdata.wants_passthrough && userdata.direct_reads && userdata.offers_passthrough;

@@ -259,6 +259,7 @@ Status LinkMount::Start() {
   if (status && !inherited_)
     status = ProbeMount(place_.mountpoint, large_ ? kLargeReadAheadKb : kReadAheadKb);
   if (!status) return status;
+  read_ahead_kb_ = ReadAheadKb(place_.mountpoint).value_or(0);
   shares_.metrics.Add(stats_, name_);
   BeginOrders();
   BeginCopies();

@@ -168,9 +168,10 @@ class LinkMount {
   StreamTable streams_;
   std::optional<InheritedMount> inherited_;  // until Start
   std::shared_ptr<const GenerationView> unannounced_;
-  bool large_ = false;            // for the life of the mount
-  std::uint32_t connection_ = 0;  // 0 = not mounted
-  OwnedFd fd_;                    // until the session has it
+  bool large_ = false;                      // for the life of the mount
+  std::uint32_t connection_ = 0;            // 0 = not mounted
+  std::atomic<unsigned> read_ahead_kb_{0};  // 0: not known
+  OwnedFd fd_;                              // until the session has it
   std::string kept_stats_;
   std::shared_ptr<KernelInodes> kernel_inodes_;
   std::unique_ptr<FileSystem> files_;

@@ -58,6 +58,9 @@ std::string LinkMount::RenderConfig() const {
   all["mode"] = large_ ? "large" : "small";
   all["direct_reads"] = session_ && session_->DirectReads();
   all["kernel_features"] = session_ ? session_->Features() : "";
+  const unsigned read_ahead_kb = read_ahead_kb_;
+  all["read_ahead_kb"] =
+      read_ahead_kb == 0 ? boost::json::value() : boost::json::value(read_ahead_kb);
   all["local_copy"] = copies_ ? copies_->Config() : boost::json::value();
   all["threads"] = shares_.threads.size();
   const std::string& socket = shares_.local_socket.path();

@@ -42,23 +42,34 @@ std::string Unescaped(const std::string& text) {
 /// As the mount table shows ours.
 constexpr std::string_view kMountType = "fuse.forebay";
 
-/// The file system type mounted exactly at `path` (the topmost one), or "".
-std::string MountedTypeAt(const std::string& path) {
+struct Mounted {
+  std::string type;    // "fuse.forebay"
+  std::string device;  // "0:56"
+};
+
+/// What is mounted exactly at `path` (the topmost one); empty where nothing is.
+Mounted MountedAt(const std::string& path) {
   std::ifstream table("/proc/self/mountinfo");
   std::string line;
-  std::string type;
+  Mounted found;
   while (std::getline(table, line)) {
     // ID parent major:minor root MOUNTPOINT options [fields…] - TYPE source …
     std::istringstream fields(line);
     std::string skipped;
+    std::string device;
     std::string place;
-    fields >> skipped >> skipped >> skipped >> skipped >> place;
+    fields >> skipped >> skipped >> device >> skipped >> place;
     if (Unescaped(place) != path) continue;
     while (fields >> skipped && skipped != "-") {
     }
-    fields >> type;
+    fields >> found.type;
+    found.device = device;
   }
-  return type;
+  return found;
+}
+
+std::string ReadAheadFile(const std::string& device) {
+  return "/sys/class/bdi/" + device + "/read_ahead_kb";
 }
 
 Status CheckFuse() {
@@ -140,7 +151,7 @@ void ClearDeadMount(const std::string& mountpoint) {
   const std::string place = (folder / path.filename()).string();
   // Attributes the kernel may still remember; this it asks the mount for.
   struct statvfs totals{};
-  if (MountedTypeAt(place) != kMountType || ::statvfs(place.c_str(), &totals) == 0 ||
+  if (MountedAt(place).type != kMountType || ::statvfs(place.c_str(), &totals) == 0 ||
       errno != ENOTCONN) {
     return;
   }
@@ -181,7 +192,7 @@ Status CheckMountpoint(const std::string& mountpoint) {
   if (!S_ISDIR(attributes.st_mode)) {
     return Fail(Code::kInvalid, "the mount point " + *path + " is not a directory");
   }
-  const std::string type = MountedTypeAt(*path);
+  const std::string type = MountedAt(*path).type;
   if (!type.empty()) {
     return Fail(Code::kInvalid, *path + " is in use: a " + type +
                                     " file system is mounted there; unmount it or choose another "
@@ -193,7 +204,7 @@ Status CheckMountpoint(const std::string& mountpoint) {
 Unmounted TryUnmount(const std::string& mountpoint) {
   if (::geteuid() != 0) {
     if (RunFusermount("-u", mountpoint) == 0) return Unmounted::kDone;
-    return MountedTypeAt(mountpoint).empty() ? Unmounted::kDone : Unmounted::kBusy;
+    return MountedAt(mountpoint).type.empty() ? Unmounted::kDone : Unmounted::kBusy;
   }
   if (::umount2(mountpoint.c_str(), UMOUNT_NOFOLLOW) == 0) return Unmounted::kDone;
   switch (errno) {
@@ -223,14 +234,21 @@ Status ProbeMount(const std::string& mountpoint, unsigned read_ahead_kb) {
     return Fail(Code::kInternal,
                 "the mount at " + mountpoint + " does not answer: " + SystemMessage(errno));
   }
-  const std::string file = "/sys/class/bdi/" + std::to_string(major(attributes.st_dev)) + ":" +
-                           std::to_string(minor(attributes.st_dev)) + "/read_ahead_kb";
+  const std::string file = ReadAheadFile(std::to_string(major(attributes.st_dev)) + ":" +
+                                         std::to_string(minor(attributes.st_dev)));
   std::ofstream out(file);
   out << read_ahead_kb << std::flush;
   if (!out) {
     spdlog::info("big files are read in pieces of 128 KiB, since {} is for root only", file);
   }
   return {};
+}
+
+std::optional<unsigned> ReadAheadKb(const std::string& mountpoint) {
+  std::ifstream in(ReadAheadFile(MountedAt(mountpoint).device));
+  unsigned read_ahead_kb = 0;
+  if (!(in >> read_ahead_kb)) return std::nullopt;
+  return read_ahead_kb;
 }
 
 }  // namespace forebay

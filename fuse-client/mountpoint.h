@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "common/base/result.h"
@@ -39,5 +40,9 @@ void DetachLazily(const std::string& mountpoint);
 /// Asks the mount for its root's attributes and raises the kernel's read-ahead for it where we may.
 /// The error is the mount's own answer.
 Status ProbeMount(const std::string& mountpoint, unsigned read_ahead_kb);
+
+/// How far the kernel reads ahead in what is mounted there, in KiB; nothing where it does not say.
+/// Does not ask the mount.
+std::optional<unsigned> ReadAheadKb(const std::string& mountpoint);
 
 }  // namespace forebay

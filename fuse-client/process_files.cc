@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <csignal>
 #include <string_view>
 #include <utility>
 
@@ -67,6 +68,20 @@ std::optional<pid_t> ProcessFiles::ProcessOf(pid_t thread) const {
   const std::size_t line = text->find(kLine);
   if (line == std::string::npos) return std::nullopt;
   return NumberAt<pid_t>(std::string_view(*text).substr(line + kLine.size()));
+}
+
+bool ProcessFiles::IsDying(pid_t thread) const {
+  const std::optional<std::string> text = Read(thread, "status");
+  if (!text) return false;
+  // Signals of the thread's own that wait, in hexadecimal: a signal that ends the process becomes
+  // a SIGKILL of each of its threads (kernel/signal.c, complete_signal).
+  constexpr std::string_view kLine = "\nSigPnd:\t";
+  const std::size_t line = text->find(kLine);
+  if (line == std::string::npos) return false;
+  const char* const begin = text->data() + line + kLine.size();
+  std::uint64_t pending = 0;
+  std::from_chars(begin, text->data() + text->size(), pending, 16);
+  return (pending & 1ULL << (SIGKILL - 1)) != 0;
 }
 
 std::optional<std::string> ProcessFiles::CgroupsOf(pid_t pid) const { return Read(pid, "cgroup"); }

@@ -19,6 +19,9 @@ class ProcessFiles {
   std::optional<std::uint64_t> StartOf(pid_t pid) const;
   /// The process of a thread: a file system is told of readers by their threads' numbers.
   std::optional<pid_t> ProcessOf(pid_t thread) const;
+  /// Whether the thread ends as soon as it leaves the kernel: it was killed, by SIGKILL or by any
+  /// signal that ends its process without a core. False when it is hidden from this user.
+  bool IsDying(pid_t thread) const;
   /// The text of its cgroup file.
   std::optional<std::string> CgroupsOf(pid_t pid) const;
 

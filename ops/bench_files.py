@@ -65,6 +65,7 @@ def kinds(wanted, options, free_memory, free_disk):
         big = not options.shard_mb and free_memory >= BIG_MEMORY and free_disk >= BIG_DISK
         if big:
             found.append(Kind("big", "shards", BIG_SHARDS, BIG_BYTES, "big"))
+            found.append(Kind("big-random", "shards", BIG_SHARDS, BIG_BYTES, "big", ("--piece-bytes", PIECE)))
         found.append(Kind("sparse", "shards", *((BIG_SHARDS, BIG_BYTES, "big") if big else (SHARDS, size, "shards")),
                           ("--piece-bytes", PIECE, "--share", SPARSE_SHARE), same=True))
     return found

@@ -323,6 +323,7 @@ def to_hold(figures):
     median, mounts, walks = statistics.median, figures["mount_seconds"], figures["walks"]
     yield hold("objects/s until the link is ready", median(figures["rates"]["forebay link"]), at_least, 400_000, whole)
     yield hold("lookups/s of one core", figures["snapshot"]["lookups_per_second"], at_least, 1_500_000, whole)
+    yield hold("ms to open a snapshot", figures["snapshot"]["open_seconds"] * 1000, at_most, 1, digits)
     for key, what in (("first", "s to mount, its snapshot to fetch"), ("again", "s to mount, its snapshot on the disk")):
         yield hold(what, mounts[key], at_most, 0.2, lambda value: f"{value:.2f}")
     for walk, least in (("first", 0.35), ("second", 0.95)):

@@ -55,16 +55,18 @@ CHECKSUM_TIMES = {"new_mount": 2, "by_socket": 2, "large": 2, "no_fuse": 2, "loc
 CHECKED = ("forebay_new_mount", "forebay_local", "forebay_large", "forebay_large_local")
 
 
-def document(workloads, cold, training, folder, without=(), preload=None):
+def document(workloads, cold, training, folder, without=(), apart=None):
+    """`apart`: {part: figures} of what has a cluster of its own."""
+    apart = apart or {}
     for workload in workloads:
         workload["layers"] = layers(workload)
         workload["medians"] = [medians(workload, subject, readers) for subject in workload["subjects"]
                                for readers in workload["readers"] if runs_of(workload, subject["key"], readers)]
     lines = [*(line for workload in workloads for line in to_hold(workload)), *(bench_cold.to_hold(cold) if cold else []),
-             *(line for part in training for line in bench_epochs.to_hold(part)), *(preload.pop("to_hold") if preload else [])]
+             *(line for part in training for line in bench_epochs.to_hold(part)), *(line for figures in apart.values() for line in figures.pop("to_hold"))]
     return {"schema_version": 2, "time": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "machine": machine(folder), "versions": versions(), "workloads": workloads, "cold": cold,
-            "training": training, **({"preload": preload} if preload else {}), "without": list(without), "to_hold": lines}
+            "training": training, **apart, "without": list(without), "to_hold": lines}
 
 
 def alone_document(what, measured, folder, without=()):
@@ -182,7 +184,7 @@ def spoken(key):
 def layers(workload):
     """What reader, daemons and checksums take of each warm read of Forebay's, as parts of its CPU time. The checksums are what
     they cost one core by themselves, twice for what a node sends (it looks at them, and so does the mount: adr/0023), once for
-    what a mount reads out of a node's files."""
+    what a mount reads out of a node's files. TLS is what a row over it takes beyond the same row without, for each GB."""
     checksum = workload.get("checksum_seconds_per_byte")
     found = []
     for subject in workload["subjects"]:
@@ -194,10 +196,14 @@ def layers(workload):
             return statistics.median(value(run) / max(run["cpu_seconds_of_reader"] + run["cpu_seconds_of_daemons"], 1e-9)
                                      for run in runs)
 
+        plain = runs_of(workload, subject["key"].replace("forebay_tls_", "forebay_"), workload["readers"][-1])
+        tls = [1 - cpu_per_gb(plain[run["round"]]) / max(cpu_per_gb(run), 1e-9) for run in runs
+               if subject["key"].startswith("forebay_tls_") and run["round"] in plain]
         times = CHECKSUM_TIMES.get(subject["key"].removeprefix("forebay_").removeprefix("tls_").removesuffix("_aligned"))
         found.append({"subject": subject["key"], "title": subject["title"],
                       "reader": part(lambda run: run["cpu_seconds_of_reader"]),
                       "daemons": part(lambda run: run["cpu_seconds_of_daemons"]),
+                      "tls": statistics.median(tls) if tls else None,
                       "checksums": None if times is None or checksum is None
                       else part(lambda run, times=times: times * checksum * run["bytes"])})
     return found
@@ -338,10 +344,11 @@ def print_workload(workload, say):
 
 
 def print_layers(workload, say):
-    say(f"\n{'parts of the CPU time of warm reads:':42}{'reader':>9}{'daemons':>9}{'checksums':>11}")
+    say(f"\n{'parts of the CPU time of warm reads:':42}{'reader':>9}{'daemons':>9}{'checksums':>11}{'TLS':>9}")
     for row in workload["layers"]:
         checksums = "-" if row["checksums"] is None else f"{row['checksums']:.1%}"
-        say(f"{row['title']:42}{row['reader']:>9.1%}{row['daemons']:>9.1%}{checksums:>11}")
+        tls = "-" if row["tls"] is None else f"{row['tls']:.1%}"
+        say(f"{row['title']:42}{row['reader']:>9.1%}{row['daemons']:>9.1%}{checksums:>11}{tls:>9}")
 
 
 def rate_text(row, unit):

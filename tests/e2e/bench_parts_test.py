@@ -47,6 +47,7 @@ class BenchPartsTest(unittest.TestCase):
         self.assertEqual(set(namespace["walks"]), {"native", "forebay", "without FUSE"})
         self.assertTrue(all(ops.get("lookup", 0) == 0 for ops in namespace["walk_ops"]["first"]), namespace["walk_ops"])
         self.assertLessEqual({9, 3}, {line["figure"] for line in document["to_hold"]})
+        self.assertIn(("ms to open a snapshot", 9), {(line["what"], line["figure"]) for line in document["to_hold"]})
 
     def test_a_preload_is_beside_its_disk_and_its_s3(self):
         document = run_bench(self, "preload", "--rounds", "2", "--shard-mb", "9")

@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 """The page that ops/bench makes of a run: whole, well-formed and safe, whatever the JSON says. Nothing is measured."""
 
+import argparse
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,7 @@ sys.path.insert(0, str(REPOSITORY / "ops"))
 import bench_charts  # noqa: E402
 import bench_cluster  # noqa: E402
 import bench_epochs  # noqa: E402
+import bench_files  # noqa: E402
 import bench_hold  # noqa: E402
 import bench_html  # noqa: E402
 import bench_peers  # noqa: E402
@@ -129,6 +132,30 @@ class PageTest(unittest.TestCase):
         root = check_page(self, page, NAMESPACE)
         self.assertEqual([chart.attrib["aria-label"] for chart in root.iter("{http://www.w3.org/2000/svg}svg")],
                          ["keys listed a second", "files met by find a second"])
+
+    def test_parts_with_clusters_of_their_own_are_in_a_run_of_all(self):
+        line = bench_hold.at_most("namespace", "bytes of snapshot an object", 60.0, 56, decides=True)
+        document = bench_report.document([workload()], None, [training()], self.folder, (),
+                                         {"namespace": {**NAMESPACE, "to_hold": [line]}})
+        self.assertEqual((document["to_hold"][-1], document["namespace"]["keys"]), (line, 2000))
+        self.assertFalse(bench_report.counts_hold(document))
+        result, page = self.report(document)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        check_page(self, page, document)
+
+    def test_all_is_every_part_that_its_help_names(self):
+        text = subprocess.run([REPOSITORY / "ops" / "bench", "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+        parts = re.findall(r"^  ops/bench (\w+)", text, re.MULTILINE)
+        self.assertEqual(set(parts[:parts.index("all")]), {"small", "shards", "cold", "epochs", "scale", "preload", "namespace"})
+        # What is said there is what the program does.
+        named = re.search(r"^ALL = \((.*)\)$", (REPOSITORY / "ops" / "bench").read_text(), re.MULTILINE)[1]
+        self.assertEqual(re.findall(r'"(\w+)"', named), parts[:parts.index("all")])
+
+    def test_big_shards_are_read_at_random_too_where_there_is_room(self):
+        options = argparse.Namespace(file_kb=None, files=10, shard_mb=None)
+        kinds = {name: [kind.name for kind in bench_files.kinds(["shards"], options, memory, 1 << 40)]
+                 for name, memory in (("room", 1 << 40), ("none", 1 << 30))}
+        self.assertEqual(kinds, {"room": ["shards", "random", "big", "big-random", "sparse"], "none": ["shards", "random", "sparse"]})
 
     def test_a_key_that_is_not_drawn_is_in_the_tables(self):
         document = {"schema_version": 9, "later": [{"a": 1.5, "b": {"c": [1, 2.25]}}, {"d": None}], "workloads": []}

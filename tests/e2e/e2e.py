@@ -96,6 +96,27 @@ def held_in_page_cache(paths):
             libc.munmap(address, size)
 
 
+def pages_in_page_cache(path):
+    """How many pages of a file the kernel holds (mincore(2)); to ask reads none."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
+    libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
+    libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        address = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), 0)
+    if address == ctypes.c_void_p(-1).value:
+        raise OSError(ctypes.get_errno(), f"mmap of {path}")
+    states = ctypes.create_string_buffer(-(-size // mmap.PAGESIZE))
+    try:
+        if libc.mincore(address, size, states) != 0:
+            raise OSError(ctypes.get_errno(), f"mincore of {path}")
+    finally:
+        libc.munmap(address, size)
+    return sum(state & 1 for state in states.raw)
+
+
 class E2eTest(unittest.TestCase):
     """One RGW and one folder for each class, one cluster for each test."""
 
@@ -187,5 +208,5 @@ def main():
 
 
 __all__ = ["BLOCK", "Cluster", "ClusterError", "Daemon", "E2eTest", "PROGRAMS", "blocks_of", "drop_page_cache", "eventually",
-           "held_in_page_cache", "is_dead", "main", "read_all",
+           "held_in_page_cache", "is_dead", "main", "pages_in_page_cache", "read_all",
            "shutil", "tree_of"]

@@ -2,11 +2,16 @@
 """What a kernel lacks costs speed, never correctness: the mount takes one feature after the other for missing and shows the
 same bytes, maps and names. (FOREBAY_KERNEL_LACKS, fuse-client/fuse_offer.h; a real older kernel is another matter.)"""
 
+import ctypes
+import errno
 import hashlib
 import json
 import mmap
 import os
+import pathlib
 import random
+import re
+import subprocess
 
 from e2e import E2eTest, drop_page_cache, main
 
@@ -16,8 +21,21 @@ DIRECTORIES, PER_DIRECTORY = 5, 40
 LACKING = ("resend", "async_read", "parallel_dirops", "readdirplus", "no_open", "no_opendir", "explicit_inval_data", "max_pages",
            "direct_io_allow_mmap", "no_opendir,cache_dir", "no_open,no_opendir",
            "resend,async_read,parallel_dirops,readdirplus,no_open,no_opendir,explicit_inval_data,max_pages,direct_io_allow_mmap,cache_dir")
-# No features of their own in `kernel_features`.
-UNNAMED = {"max_pages", "cache_dir"}
+# No feature of its own in `kernel_features`.
+UNNAMED = {"cache_dir"}
+# Read-ahead in KiB: the kernel's own, and what mounts of either mode raise it to (fuse-client/link_mount.cc).
+READ_AHEAD, RAISED = 128, {"small": 1024, "large": 4096}
+
+
+def knows_cachestat():
+    libc = ctypes.CDLL(None, use_errno=True)
+    return libc.syscall(451, -1, None, None, 0) != 0 and ctypes.get_errno() == errno.EBADF
+
+
+def read_ahead_of(mount):
+    """The kernel's own file of it."""
+    device = os.stat(mount).st_dev
+    return pathlib.Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb")
 
 
 def digest(data):
@@ -65,6 +83,8 @@ class Features(E2eTest):
 
     def mount_without(self, lacking, mode):
         self.cluster.client_env["FOREBAY_KERNEL_LACKS"] = lacking
+        log = self.folder / "m.log"
+        logged = log.stat().st_size if log.exists() else 0
         mount = self.cluster.mount("data", "m", "--mode", mode)
         config = json.loads((mount / ".forebay/config").read_text())
         missing = set(lacking.split(",")) - {""}
@@ -72,6 +92,9 @@ class Features(E2eTest):
         self.assertEqual(set(config["kernel_features"].split()) & missing, set())
         if "direct_io_allow_mmap" in missing:
             self.assertFalse(config["direct_reads"])
+        # One line of the log says the same.
+        lines = re.findall(r"kernel FUSE \d+\.\d+: (.*)$", log.read_text()[logged:], re.MULTILINE)
+        self.assertEqual(lines, [config["kernel_features"]])
         return mount, set(config["kernel_features"].split())
 
     def check_all(self, mode):
@@ -107,6 +130,48 @@ class Features(E2eTest):
 
     def test_large_mode_lives_without_each(self):
         self.check_all("large")
+
+    def test_both_modes_list_what_the_kernel_has(self):
+        listed = {}
+        for mode in ("small", "large"):
+            mount, listed[mode] = self.mount_without("", mode)
+            self.assertEqual(json.loads((mount / ".forebay/config").read_text())["read_ahead_kb"], RAISED[mode])
+            self.assertEqual(read_ahead_of(mount).read_text(), f"{RAISED[mode]}\n")
+            self.assertEqual(self.cluster.unmount("m"), 0)
+        self.assertEqual(listed["small"], listed["large"])
+        self.assertIn("max_pages", listed["small"])
+        self.assertEqual("cachestat" in listed["small"], knows_cachestat())
+
+    def reads_of_large(self, mount):
+        """How many READs a reader from front to back costs, a page at a time."""
+        drop_page_cache()
+        before, size = self.ops(mount).get("read", 0), len(self.files["large.bin"])
+        with open(mount / "large.bin", "rb", buffering=0) as file:
+            for at in range(0, size, 4096):
+                self.assertEqual(os.pread(file.fileno(), 4096, at), self.files["large.bin"][at:at + 4096])
+        return self.ops(mount)["read"] - before
+
+    def test_without_direct_reads_that_can_be_mapped_the_kernel_reads_further_ahead(self):
+        size = len(self.files["large.bin"])
+        mount, _ = self.mount_without("direct_io_allow_mmap", "large")
+        self.assertEqual(json.loads((mount / ".forebay/config").read_text())["read_ahead_kb"], RAISED["large"])
+        self.assertEqual(read_ahead_of(mount).read_text(), f"{RAISED['large']}\n")
+        raised = self.reads_of_large(mount)
+        read_ahead_of(mount).write_text(str(READ_AHEAD))
+        as_it_was = self.reads_of_large(mount)
+        print(f"{raised} READs of {size / MIB:.1f} MiB with {RAISED['large']} KiB of read-ahead, {as_it_was} with {READ_AHEAD}", flush=True)
+        # Messages of a MiB but for the first ones, where the kernel's window grows.
+        self.assertLessEqual(raised, 2 * (size // MIB))
+        self.assertGreaterEqual(as_it_was, size // (READ_AHEAD << 10))
+
+    def test_read_ahead_that_may_not_be_raised_is_said(self):
+        subprocess.run(["mount", "--bind", "/sys", "/sys"], check=True)
+        self.addCleanup(subprocess.run, ["umount", "/sys"], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", "/sys"], check=True)
+        mount, _ = self.mount_without("direct_io_allow_mmap", "large")
+        self.assertEqual(json.loads((mount / ".forebay/config").read_text())["read_ahead_kb"], READ_AHEAD)
+        self.assertEqual((self.folder / "m.log").read_text().count("big files are read in pieces of 128 KiB"), 1)
+        self.check_bytes(mount)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ SMALL_BYTES = 30_000
 LARGE_BYTES = 9 * 1024 * 1024 + 4321
 _STEP = 911  # no two files begin alike, none is a shift of another by whole cells
 _WINDOW = 200_000
+WAIT_SECONDS = 0.02  # what takes longer is a wait that is told of
 
 
 def contents(small, large):
@@ -52,6 +53,7 @@ class Readers:
         self.done = {}
         self.wrong, self.errors = [], []
         self.longest = 0.0
+        self.waits = []  # [when it ended by the monotonic clock, seconds]
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -115,6 +117,8 @@ class Readers:
             with self.lock:
                 self.done[what.__name__] = self.done.get(what.__name__, 0) + 1
                 self.longest = max(self.longest, seconds)
+                if seconds > WAIT_SECONDS:
+                    self.waits.append((begin + seconds, seconds))
                 if wrong:
                     self.wrong.append(f"{what.__name__}: {wrong}")
                 if error:
@@ -132,7 +136,7 @@ class Readers:
         for thread in threads:
             thread.join()
         print(json.dumps({"done": self.done, "wrong": self.wrong[:20], "errors": self.errors[:20],
-                          "longest_seconds": self.longest}))
+                          "longest_seconds": self.longest, "waits": self.waits}))
 
 
 class Load:

@@ -17,13 +17,14 @@ def made_bytes(seed, size):
 
 
 class Semantics(E2eTest):
-    """`files`: {path: bytes} of what the mount at `mount` must show."""
+    """`files`: {path: bytes} of what the mount at `mount` must show. Mounts are of the class's MODE, small or large; None leaves
+    it to the link."""
 
     NODES = ("n1", "n2")
     FILES = {}
     OTHER_KEYS = {}
     LINK_OPTIONS = ()
-    MOUNT_OPTIONS = ()
+    MODE = None
 
     @classmethod
     def setUpClass(cls):
@@ -36,13 +37,17 @@ class Semantics(E2eTest):
         cls.put(cls, {**cls.files, **cls.OTHER_KEYS})
         cls.start(cls)
         cls.link(cls, "data", "", *cls.LINK_OPTIONS)
-        cls.mount = cls.cluster.mount("data", "m", *cls.MOUNT_OPTIONS)
+        cls.mount = cls.cluster.mount("data", "m", *cls.mode_options(()))
 
     def setUp(self):
         """The class has done it."""
 
+    @classmethod
+    def mode_options(cls, options):
+        return options if cls.MODE is None or "--mode" in options else ("--mode", cls.MODE, *options)
+
     def another_mount(self, source, name, *options):
-        path = self.cluster.mount(source, name, *options)
+        path = self.cluster.mount(source, name, *self.mode_options(options))
         self.addCleanup(self.leave, name)
         return path
 

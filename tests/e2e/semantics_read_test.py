@@ -18,7 +18,9 @@ import subprocess
 import sys
 import threading
 
-from e2e import drop_page_cache, eventually, held_in_page_cache, is_dead, main
+import numpy
+
+from e2e import drop_page_cache, eventually, held_in_page_cache, is_dead, main, pages_in_page_cache
 from semantics import LARGE, MANY, SMALL, Semantics, made_bytes
 
 TESTS = pathlib.Path(os.environ.get("FOREBAY_TESTS", "build/release/tests")).resolve()
@@ -33,7 +35,7 @@ def running(pid):
 class Reading(Semantics):
     """Through the page cache."""
 
-    MOUNT_OPTIONS = ("--mode", "small")
+    MODE = "small"
     FILES = {"a/small": made_bytes(1, SMALL), "large": made_bytes(2, LARGE), "empty": b"",
              **{f"many/f{i:03d}": b"%d" % i for i in range(MANY)}}
 
@@ -63,7 +65,8 @@ class Reading(Semantics):
             self.assertEqual(os.pread(file.fileno(), 5, 0), self.files["large"][:5])
 
     def test_arrays_in_maps(self):
-        """As numpy.memmap and Arrow do it: mapped by name, shared, and looked at here and there by element."""
+        """Mapped by name, shared, and looked at here and there by element: first as Arrow does it, whose Python is no package of
+        Debian; then numpy.memmap itself."""
         words = array.array("q", self.files["large"][:LARGE // 8 * 8])
         drop_page_cache()
         generator = random.Random(9)
@@ -78,10 +81,6 @@ class Reading(Semantics):
                 self.assertEqual(view[at:at + 1000].tolist(), words[at:at + 1000].tolist())
             with self.assertRaises(TypeError):
                 view[0] = 1
-        try:
-            import numpy
-        except ImportError:
-            return
         by_name = numpy.memmap(self.mount / "large", dtype="<i8", mode="r", shape=(len(words),))
         self.assertEqual(by_name[::4099].tolist(), list(words[::4099]))
         self.assertEqual(int(by_name.max()), max(words))
@@ -123,11 +122,15 @@ class Reading(Semantics):
 
     def test_direct_io(self):
         drop_page_cache()
+        before, times = self.fuse_ops("m").get("read", 0), 3
         fd = os.open(self.mount / "large", os.O_RDONLY | os.O_DIRECT)
         with mmap.mmap(-1, 1 << 20) as buffer:
-            got = os.preadv(fd, [buffer], 4 << 20)
-            self.assertEqual(buffer[:got], self.files["large"][4 << 20:5 << 20])
+            for _ in range(times):
+                got = os.preadv(fd, [buffer], 4 << 20)
+                self.assertEqual(buffer[:got], self.files["large"][4 << 20:5 << 20])
         os.close(fd)
+        self.assertEqual(self.fuse_ops("m")["read"] - before, times, "each time the mount is asked, for the MiB")
+        self.assertEqual(pages_in_page_cache(self.mount / "large"), 0)
 
     def test_page_cache(self):
         self.assertFalse(self.direct_reads("m"))
@@ -136,6 +139,7 @@ class Reading(Semantics):
             for _ in range(10):
                 (self.mount / "a/small").read_bytes()
             self.assertEqual(self.fuse_ops("m")["read"], before)
+            self.assertEqual(pages_in_page_cache(self.mount / "a/small"), -(-SMALL // mmap.PAGESIZE))
 
     def test_fork(self):
         with open(self.mount / "large", "rb", buffering=0) as file:
@@ -202,23 +206,25 @@ class Reading(Semantics):
 class ReadingLarge(Reading):
     """The same past the page cache."""
 
-    MOUNT_OPTIONS = ("--mode", "large")
+    MODE = "large"
 
     test_page_cache = None  # the one that differs
 
     def test_large_mode(self):
         self.assertTrue(self.direct_reads("m"), "this kernel has no FUSE_DIRECT_IO_ALLOW_MMAP (Linux 6.6)")
-        before = self.fuse_ops("m")
+        drop_page_cache()
+        before, times = self.fuse_ops("m"), 2
         size = len(self.files["large"])
         with open(self.mount / "large", "rb", buffering=0) as file:
             self.assertEqual(os.fstat(file.fileno()).st_blksize, 1 << 20)
             with mmap.mmap(-1, 1 << 20) as buffer:  # on a page's boundary
-                for offset in range(0, size, 1 << 20):
+                for offset in [*range(0, size, 1 << 20)] * times:
                     got = os.preadv(file.fileno(), [buffer], offset)
                     self.assertEqual(buffer[:got], self.files["large"][offset:offset + got])
         after = self.fuse_ops("m")
-        self.assertEqual(after["read"] - before["read"], -(-size // (1 << 20)), "one message for each MiB")
+        self.assertEqual(after["read"] - before["read"], times * -(-size // (1 << 20)), "one message for each MiB, each time")
         self.assertEqual(after["open"] - before["open"], 1)
+        self.assertEqual(pages_in_page_cache(self.mount / "large"), 0, "nothing of it is kept by the kernel")
         # A second time the mount is asked again, also with the pages in memory.
         with held_in_page_cache([self.mount / "a/small"]):
             before = self.fuse_ops("m")["read"]
@@ -246,6 +252,7 @@ class Modes(Semantics):
 
 
 class Errors(Semantics):
+    MODE = "small"
     FILES = {"stays": made_bytes(1, SMALL), "warm": made_bytes(2, SMALL), "changes": b"before" * 1000,
              "goes": b"going" * 1000, **{f"cold{i}": made_bytes(i, SMALL) for i in range(8)}}
     LINK_OPTIONS = ("--refresh", "immutable")  # any other would be listed again where an object has changed
@@ -336,7 +343,14 @@ class Errors(Semantics):
         self.assert_errno(errno.ENOENT, os.stat, self.mount / "cold9")
 
 
+class ErrorsLarge(Errors):
+    """The same past the page cache."""
+
+    MODE = "large"
+
+
 class Mounts(Semantics):
+    MODE = "small"
     FILES = {"file": b"hello", "dir/file": b"below"}
 
     def linked_anew(self, files):
@@ -402,6 +416,7 @@ class Mounts(Semantics):
 
     def test_restart(self):
         mount = self.another_mount("data", "restarted")
+        self.assertEqual(self.direct_reads("restarted"), self.MODE == "large")
         supervisor = self.cluster.mounts["restarted"].pid
         children = pathlib.Path(f"/proc/{supervisor}/task/{supervisor}/children")
         inode = os.stat(mount / "dir/file").st_ino
@@ -465,6 +480,12 @@ class Mounts(Semantics):
         self.assertEqual(sizes, {path: len(body) for path, body in self.files.items()})
         below = self.another_mount("data/dir", "below")
         self.assertEqual((below / ".forebay/manifest").read_bytes(), b"5\tfile\n")
+
+
+class MountsLarge(Mounts):
+    """The same past the page cache."""
+
+    MODE = "large"
 
 
 if __name__ == "__main__":

@@ -80,10 +80,16 @@ class SupervisorTest(E2eTest):
         process.kill()
         process.communicate()
 
-    def assert_unharmed(self, load, what):
+    def assert_unharmed(self, load, what, kills=()):
         result = load.finish()
         stall = result["longest_seconds"]
         print(f"{what}, longest stall {stall:.3f} s (bound {DAEMON_STALL_SECONDS} s), errors {len(result['errors'])}; done: {result['done']}", flush=True)
+        if len(kills) >= 100:
+            # Of each kill the longest wait that ended before the next one.
+            longest = sorted(max((seconds for ended, seconds in result["waits"] if begin <= ended < end), default=0)
+                             for begin, end in zip(kills, [*kills[1:], float("inf")], strict=True))
+            print(f"{what}: longest wait of each, maximum {longest[-1]:.3f} s, p99 {longest[-(-99 * len(longest) // 100) - 1]:.3f} s, "
+                  f"median {longest[len(longest) // 2]:.3f} s", flush=True)
         self.assertEqual((result["errors"], result["wrong"]), ([], []))
         self.assertLess(stall, STALL_MAX_SECONDS)
         self.assertEqual(set(result["done"]), {"random_small", "mapped", "whole_large", "walk", "metadata"})
@@ -105,17 +111,18 @@ class UnderLoad(SupervisorTest):
         load = self.load(mount)
         rng = random.Random(KILLS)
         pause_max = 0.5 if KILLS < 100 else 1.0
-        answered = 0
+        answered, kills = 0, []
         for i in range(KILLS):
             # When in its life it is hit is left to chance: the fault, not a wait for anything.
             time.sleep(0.1 + pause_max * rng.random())
             if i % 4 == 0:
                 drop_page_cache()  # names and directories are asked for again
             done = load.done()
+            kills.append(time.monotonic())
             self.kill_worker()
             eventually(lambda past=done: load.done() > past + 10, f"reads after kill {i}", 30)
             answered += 1
-        self.assert_unharmed(load, f"{mode} mode, {'with' if resend else 'without'} RESEND: kills {answered}")
+        self.assert_unharmed(load, f"{mode} mode, {'with' if resend else 'without'} RESEND: kills {answered}", kills)
         self.assertEqual(answered, KILLS)
         self.assertEqual((mount / ".forebay/errors").read_text(), "")
         log = self.log_of()

@@ -50,6 +50,20 @@ class JobFinderTest : public ::testing::Test {
   TimePoint now_ = Clock::now();
 };
 
+TEST_F(JobFinderTest, AThreadWithAKillBeforeItIsDying) {
+  const ProcessFiles processes(proc_.path());
+  const auto with = [&](const std::string& own, const std::string& shared) {
+    Put(10, "status", "Name:\tpython\nTgid:\t10\nSigPnd:\t" + own + "\nShdPnd:\t" + shared + "\n");
+    return processes.IsDying(10);
+  };
+  EXPECT_TRUE(with("0000000000000100", "0000000000000000"));
+  EXPECT_TRUE(with("8000000000002100", "0000000000004000"));
+  // SIGALRM and SIGTERM that have handlers, and a SIGKILL that the kernel has not dealt out yet.
+  EXPECT_FALSE(with("0000000000002000", "0000000000004000"));
+  EXPECT_FALSE(with("0000000000000000", "0000000000000100"));
+  EXPECT_FALSE(processes.IsDying(11));
+}
+
 TEST_F(JobFinderTest, TwoJobsOnOneMountAreTwo) {
   PutThread(10, 10, 100, Slurm(1));
   PutThread(20, 20, 200, Slurm(2));
