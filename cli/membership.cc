@@ -1,23 +1,28 @@
 #include "cli/membership.h"
 
+#include <fmt/format.h>
+#include <pwd.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/udp.hpp>
+#include <cerrno>
 #include <exception>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <system_error>
 #include <utility>
 
+#include "cli/text.h"
 #include "common/base/config_values.h"
 #include "common/base/executors.h"
-#include "common/base/files.h"
-#include "common/base/host_port.h"
 #include "common/base/version.h"
 #include "common/base/wall_clock.h"
 #include "common/config/trust_config.h"
@@ -32,6 +37,8 @@ namespace {
 constexpr std::chrono::seconds kJoinWithin{10};
 // While others ask to join, too.
 constexpr std::chrono::milliseconds kJoinPause{300};
+// Of the packages' coordinator and node (ops/debian/postinst).
+constexpr const char* kServicesUser = "forebay";
 
 Task<Result<RpcReply>> AskToJoin(ClientPool* pool, std::string address, proto::JoinRequest request,
                                  const Secret* secret) {
@@ -68,6 +75,12 @@ Result<RpcReply> RunJoin(const std::string& address, const proto::JoinRequest& r
   loop.restart();
   loop.poll();
   return std::move(*answer);
+}
+
+/// Of all programs, where the folder is not the one that they look into by themselves.
+std::vector<SettingGroup> TrustSettings(const std::string& trust_dir) {
+  if (trust_dir == kDefaultTrustDir) return {};
+  return {{{.section = "trust", .key = "dir", .value = TomlString(trust_dir)}}};
 }
 
 }  // namespace
@@ -133,17 +146,98 @@ Result<MemberProof> Join(const std::string& address, const JoinToken& token,
                      .self = std::move(*self)};
 }
 
-Result<std::string> WriteFirstConfig(const TrustFolder& folder, const std::string& coordinator) {
-  const std::string path =
-      (std::filesystem::path(folder.path()).parent_path() / "forebay.toml").string();
+Status GiveToServices(const std::string& trust_dir) {
+  struct stat folder{};
+  const bool is_roots = ::geteuid() == 0 && trust_dir == kDefaultTrustDir &&
+                        ::stat(trust_dir.c_str(), &folder) == 0 && folder.st_uid == 0;
+  const passwd* services = is_roots ? ::getpwnam(kServicesUser) : nullptr;
+  if (services == nullptr) return {};
+  const auto give = [services](const std::filesystem::path& path) -> Status {
+    if (::lchown(path.c_str(), services->pw_uid, services->pw_gid) == 0) return {};
+    return Fail(Code::kInternal, "giving " + path.string() + " to the user forebay: " +
+                                     std::generic_category().message(errno));
+  };
   std::error_code error;
-  if (std::filesystem::exists(path, error) || error) return std::string();
-  const std::string named = "coordinator = [" + TomlString(coordinator) + "]\n";
-  const std::string text = "[trust]\ndir = " + TomlString(folder.path()) + "\n\n[node]\n" + named +
-                           "\n[mount]\n" + named;
-  Status written = WriteFileAtomically(path, text);
-  if (!written) return Fail(written.error());
-  return path;
+  Status given;
+  for (const auto& each : std::filesystem::directory_iterator(trust_dir, error))
+    if (given) given = give(each.path());
+  // The folder last: while it is root's this is done anew.
+  return given ? give(trust_dir) : given;
+}
+
+Result<std::string> HostForOthers(const std::string& coordinator) {
+  const Result<HostPort> place = HostPort::Parse(coordinator);
+  if (!place) return Fail(place.error());
+  if (place->IsLoopback()) return std::string();
+  asio::io_context loop(1);
+  boost::system::error_code error;
+  const auto found =
+      asio::ip::udp::resolver(loop).resolve(place->host, std::to_string(place->port), error);
+  for (const auto& each : found) {
+    asio::ip::udp::socket socket(loop);
+    const asio::ip::udp::endpoint other = each.endpoint();
+    // Chooses the way there; nothing is sent.
+    socket.open(other.protocol(), error);
+    if (!error) socket.connect(other, error);
+    if (error) continue;
+    const asio::ip::udp::endpoint own = socket.local_endpoint(error);
+    if (error) continue;
+    const bool is_here = own.address().is_loopback() || other.address() == own.address();
+    return is_here ? place->host : own.address().to_string();
+  }
+  return Fail(Code::kUnavailable, "this machine has no address towards " + coordinator);
+}
+
+std::string AllAddresses(const HostPort& advertised) {
+  if (advertised.IsLoopback()) return advertised.ToString();
+  const bool is_v6 = advertised.host.find(':') != std::string::npos;
+  return HostPort{is_v6 ? "::" : "0.0.0.0", advertised.port}.ToString();
+}
+
+std::vector<SettingGroup> MemberSettings(const std::string& trust_dir, proto::Role role,
+                                         const std::string& coordinator,
+                                         const std::string& advertise) {
+  std::vector<SettingGroup> settings = TrustSettings(trust_dir);
+  const bool is_node = role == proto::ROLE_NODE;
+  if (!is_node && role != proto::ROLE_CLIENT) return settings;
+  const std::string section = is_node ? "node" : "mount";
+  settings.push_back(
+      {{.section = section, .key = "coordinator", .value = "[" + TomlString(coordinator) + "]"}});
+  const Result<HostPort> place = HostPort::Parse(advertise);
+  if (!is_node || !place) return settings;
+  SettingGroup reach = {
+      {.section = section, .key = "listen", .value = TomlString(AllAddresses(*place))}};
+  if (!place->IsLoopback())
+    reach.push_back({.section = section, .key = "advertise", .value = TomlString(advertise)});
+  settings.push_back(std::move(reach));
+  return settings;
+}
+
+std::vector<SettingGroup> CoordinatorSettings(const std::string& trust_dir,
+                                              const HostPort& advertise) {
+  if (advertise.IsLoopback()) return {};
+  std::vector<SettingGroup> settings = TrustSettings(trust_dir);
+  settings.push_back(
+      {{.section = "coordinator", .key = "listen", .value = TomlString(AllAddresses(advertise))}});
+  return settings;
+}
+
+CompletedConfig Configure(const Console& console, const std::string& trust_dir,
+                          const std::vector<SettingGroup>& wanted, const std::string& verb) {
+  const std::string path =
+      (std::filesystem::path(trust_dir).parent_path() / "forebay.toml").string();
+  Result<CompletedConfig> config = CompleteConfigFile(path, wanted, "By " + verb + ".");
+  if (config) return std::move(*config);
+  std::vector<Setting> all;
+  for (const SettingGroup& group : wanted) all.insert(all.end(), group.begin(), group.end());
+  console.err << fmt::format("{}: {} is not changed, and needs {}\n",
+                             Escaped(config.error().message), Escaped(path),
+                             Escaped(ShowSettings(all)));
+  return {.path = path, .text = {}, .added = {}, .kept = {}};
+}
+
+boost::json::value ConfigMember(const CompletedConfig& config) {
+  return config.added.empty() ? boost::json::value() : boost::json::value(ValidUtf8(config.path));
 }
 
 }  // namespace forebay

@@ -1,8 +1,13 @@
 #pragma once
 
+#include <boost/json/value.hpp>
 #include <string>
+#include <vector>
 
+#include "cli/console.h"
+#include "cli/first_config.h"
 #include "cli/options.h"
+#include "common/base/host_port.h"
 #include "common/base/result.h"
 #include "common/trust/join_token.h"
 #include "common/trust/trust_folder.h"
@@ -27,8 +32,36 @@ std::string AsOthersReach(const std::string& address);
 Result<MemberProof> Join(const std::string& address, const JoinToken& token,
                          const std::string& role, const std::string& id);
 
-/// Writes `forebay.toml` beside the trust folder, with where the coordinator is, unless there is
-/// one; answers its path, or "" when it was there.
-Result<std::string> WriteFirstConfig(const TrustFolder& folder, const std::string& coordinator);
+/// Where the folder is that of the packages' services, root's so far, and their user is on this
+/// machine: all that is in it belongs to that user from now on, who renews it. kInternal.
+Status GiveToServices(const std::string& trust_dir);
+
+/// By which name or address others reach this machine, where they reach the coordinator by
+/// `coordinator`: the local address on the way there, or on its own machine the host that is named.
+/// "" when that is loopback: nobody else does. kUnavailable: there is no such way.
+Result<std::string> HostForOthers(const std::string& coordinator);
+
+/// All addresses of this machine, with the port of the one that others use; a loopback address is
+/// that alone.
+std::string AllAddresses(const HostPort& advertised);
+
+// What forebay.toml must say, beside the defaults, so that a machine's program finds and is found.
+/// Of a member: for a client the coordinator, for a node also its own address, `advertise` ("" =
+/// the default, loopback); for an administrator nothing.
+std::vector<SettingGroup> MemberSettings(const std::string& trust_dir, proto::Role role,
+                                         const std::string& coordinator,
+                                         const std::string& advertise);
+/// Of a coordinator; nothing where its address is a loopback one.
+std::vector<SettingGroup> CoordinatorSettings(const std::string& trust_dir,
+                                              const HostPort& advertise);
+
+/// Adds what `wanted` has and the file lacks to `forebay.toml` beside the trust folder: the one
+/// that the daemons read, where the folder is theirs. `verb` did it. What cannot be written undoes
+/// nothing: it is said on the console.
+CompletedConfig Configure(const Console& console, const std::string& trust_dir,
+                          const std::vector<SettingGroup>& wanted, const std::string& verb);
+
+/// As the member "config" of a document: its path, or null where nothing was added.
+boost::json::value ConfigMember(const CompletedConfig& config);
 
 }  // namespace forebay

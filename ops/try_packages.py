@@ -3,7 +3,7 @@
 
   ops/try_packages.py PACKAGES [--suite bookworm] [--s3 build/release/tests/scripted_s3] [--root TAR]
 
-PACKAGES is a folder with forebay_*.deb and forebay-client_*.deb, built on the same release of Debian: packages name the
+PACKAGES is a folder with forebay_*.deb, forebay-cli_*.deb and forebay-client_*.deb, built on the same release of Debian: packages name the
 libraries of the one that they are built on. It installs them, makes a cluster of one machine with certificates, starts the
 services, mounts a link as a service, reads it under restarts, SIGKILLs and an upgrade, removes and purges all, and looks at
 what is left. Needs root, mmdebstrap and systemd-container; about three minutes, two of which make the Debian (--root keeps
@@ -30,18 +30,10 @@ FILES, FILE_BYTES = 64, 300_000
 ELSEWHERE = re.compile(r"/(?:var/(?:log|tmp|lib/(?:dpkg|apt|systemd|dbus)|cache/(?:apt|ldconfig|debconf|man))|tmp|run|proc|sys|dev|root)(?:/|$)"
                        r"|/etc/(?:ld\.so\.cache|passwd-?|group-?|g?shadow-?|subuid-?|subgid-?|\.pwd\.lock|mtab)$|.*\.pyc$|.*/__pycache__$")
 KEYS = "[default]\naws_access_key_id = AKTEST\naws_secret_access_key = none-looks\n"
-CONFIG = """[node]
-state_dir = "/var/lib/forebay/node"
-listen = "0.0.0.0:7441"
-advertise = "cache-1:7441"
-cache_dir = ["/var/cache/forebay=1GiB"]
-coordinator = ["cache-1:7440"]
-[coordinator]
-state_dir = "/var/lib/forebay/coordinator"
-listen = "0.0.0.0:7440"
-[mount]
-coordinator = ["cache-1:7440"]
-"""
+# What `forebay init` and `forebay join` write into the package's own configuration.
+WRITTEN = {"coordinator": ['listen = "0.0.0.0:7440"'],
+           "node": ['coordinator = ["cache-1:7440"]', 'listen = "0.0.0.0:7441"', 'advertise = "cache-1:7441"'],
+           "mount": ['coordinator = ["cache-1:7440"]']}
 INSTANCE = "FOREBAY_MOUNT_SOURCE=imagenet\nFOREBAY_MOUNT_MOUNTPOINT=/mnt/imagenet\nFOREBAY_MOUNT_ALLOW_OTHER=true\n"
 # Reads all files again and again with one of them open all the time; ends with standard input, and says what it saw.
 READER = r"""
@@ -96,8 +88,9 @@ def make_root(arguments, packages, folder):
     tar = arguments.root or folder / "root.tar"
     if not tar.exists():
         step(f"a Debian {arguments.suite}")
-        needs = ", ".join(subprocess.run(["dpkg-deb", "-f", package, "Depends"], capture_output=True, text=True,
-                                         check=True).stdout.strip() for package in packages)
+        fields = (subprocess.run(["dpkg-deb", "-f", package, "Depends"], capture_output=True, text=True,
+                                 check=True).stdout.strip() for package in packages)
+        needs = ", ".join(need for field in fields for need in field.split(", ") if not need.startswith("forebay"))
         subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", f"--include={INCLUDED}",
                         f"--customize-hook=chroot \"$1\" apt-get -y -qq satisfy '{needs}' > /dev/null 2>&1", arguments.suite, tar,
                         *arguments.mirror], check=True)
@@ -217,18 +210,26 @@ def install(machine, listeners):
 
 def make_cluster(machine, s3):
     step("init, join, link, mount")
-    for path, text in (("etc/forebay/aws-credentials", KEYS), ("etc/forebay/forebay.toml", CONFIG),
+    shipped = (machine.root / "etc/forebay/forebay.toml").read_text().splitlines()
+    for path, text in (("etc/forebay/aws-credentials", KEYS),
                        ("etc/default/forebay", f"AWS_REGION=us-east-1\nAWS_ENDPOINT_URL={s3.endpoint}\n")):
         (machine.root / path).write_text(text)
     said = machine.run("forebay init --advertise cache-1:7440")
     token = re.search(r"--token (\S+)", said)[1]
-    machine.run("chown -R forebay: /etc/forebay/trust; systemctl enable --now forebay-coordinator")
-    machine.run(f"forebay join cache-1:7440 --token {token} --id cache-1; chown -R forebay: /etc/forebay/trust")
+    machine.run("systemctl enable --now forebay-coordinator")
+    machine.run(f"forebay join cache-1:7440 --token {token} --id cache-1")
     machine.run("systemctl enable --now forebay-node")
     eventually(lambda: re.search(r"\bup\b", machine.run("forebay nodes")), "the node is up")
     machine.run("forebay link s3://bucket/train/ --as imagenet --wait")
     token = re.search(r"--token (\S+)", machine.run("forebay token create --role client"))[1]
     machine.run(f"forebay join cache-1:7440 --token {token} --id cache-1")
+    config = (machine.root / "etc/forebay/forebay.toml").read_text()
+    for section, lines in WRITTEN.items():
+        by = "init" if section == "coordinator" else "join"
+        added = "\n".join([f"[{section}]", f"# By forebay {by}.", *lines, ""])
+        if added not in config:
+            fail(f"join and init have written otherwise than {added!r}: {config}")
+    check([line for line in shipped if line not in config.splitlines()], [], "lines of the package's configuration that are gone")
     machine.run("mkdir -p /etc/forebay/mounts /mnt/imagenet")
     (machine.root / "etc/forebay/mounts/imagenet.env").write_text(INSTANCE)
     machine.run(f"systemctl enable --now {MOUNT}")
@@ -273,7 +274,6 @@ def remove(machine, files, listeners):
     check([line for line in machine.listeners() if line not in listeners], [], "what listens after the removal")
     if not (trust / "ca.key").exists():
         fail("the removal took the key of the authority")
-    (machine.root / "etc/forebay/mounts/imagenet.env").write_text(INSTANCE + "FOREBAY_MOUNT_COORDINATOR=cache-1:7440\n")
     machine.run("dpkg -P forebay")
     check(sorted(path.name for path in trust.glob("*.key")), ["client.key"], "private keys after the purge")
     machine.run(f"systemctl restart {MOUNT}")
@@ -283,7 +283,7 @@ def remove(machine, files, listeners):
     machine.run("dpkg -r forebay-client")
     check(machine.run("mountpoint -q /mnt/imagenet && echo mounted || true"), "", "after the removal")
     check(machine.run("pgrep -l forebay || true"), "", "processes after the removal")
-    machine.run("dpkg -P forebay-client; rm -f /etc/default/forebay; rmdir /mnt/imagenet")
+    machine.run("dpkg -P forebay-client; dpkg -P forebay-cli; rm -f /etc/default/forebay; rmdir /mnt/imagenet")
     check(sorted(machine.files() - files), [], "what is left of it")
     check(machine.run("systemctl --failed --no-legend"), "", "services that failed")
 
@@ -302,8 +302,8 @@ def main():
     if os.geteuid() != 0:
         fail("it boots a system of its own, and only root can")
     packages = sorted(arguments.packages.glob("forebay*.deb"))
-    if len(packages) != 2:
-        fail(f"{arguments.packages} does not hold two packages: make them with cpack (docs/DEPLOY.md)")
+    if len(packages) != 3:
+        fail(f"{arguments.packages} does not hold three packages: make them with cpack (docs/DEPLOY.md)")
     signal.signal(signal.SIGTERM, lambda *_: fail("ended by SIGTERM"))  # with all that it has made
     folder = pathlib.Path(tempfile.mkdtemp(prefix="forebay-try-packages-"))
     machine = s3 = None

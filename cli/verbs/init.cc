@@ -69,7 +69,10 @@ class InitVerb final : public Verb {
       std::filesystem::remove_all(draft.path(), unseen);
       return std::unexpected(Failure(token.error()));
     }
-    Print(context.console, true, std::string(token->Reveal()));
+    const CompletedConfig config =
+        Configure(context.console, trust_dir_,
+                  CoordinatorSettings(trust_dir_, *HostPort::Parse(advertise_)), "forebay init");
+    Print(context.console, true, std::string(token->Reveal()), config);
     return Exit::kDone;
   }
 
@@ -115,7 +118,7 @@ class InitVerb final : public Verb {
     if (done) done = noted;
     if (!done) return std::unexpected(Failure(done.error()));
     if (!renewed || console.json()) {
-      Print(console, renewed, "");
+      Print(console, renewed, "", {});
       return Exit::kDone;
     }
     console.out
@@ -243,11 +246,14 @@ class InitVerb final : public Verb {
   Result<Secret> MoveIntoPlace(const TrustFolder& draft, Secret token) const {
     std::error_code error;
     std::filesystem::rename(draft.path(), trust_dir_, error);
+    const Status given = error ? Status() : GiveToServices(trust_dir_);
+    if (!given) return Fail(given.error());
     if (!error) return token;
     return Fail(Code::kInternal, "renaming " + draft.path() + ": " + error.message());
   }
 
-  void Print(const Console& console, bool changed, const std::string& token) const {
+  void Print(const Console& console, bool changed, const std::string& token,
+             const CompletedConfig& config) const {
     const std::string line =
         token.empty() ? "" : fmt::format("forebay join {} --token {}", advertise_, token);
     if (console.json()) {
@@ -256,12 +262,17 @@ class InitVerb final : public Verb {
       document["trust_dir"] = ValidUtf8(trust_dir_);
       document["changed"] = changed;
       document["join"] = token.empty() ? boost::json::value() : boost::json::value(line);
+      document["config"] = ConfigMember(config);
       PrintDocument(console, document);
     } else if (changed) {
+      const std::string configured = DescribeCompleted(config);
+      if (!configured.empty()) console.err << Escaped(configured) << "\n";
       console.err << fmt::format(
-          "cluster {} is made in {}: start forebay-coordinator anew, with a --listen address that "
-          "the other machines reach. {} machines become cache nodes within a day with\n",
-          cluster_.ToString(), Escaped(trust_dir_), kDefaultTokenUses);
+          "cluster {} is made in {}: start forebay-coordinator anew{}. {} machines become cache "
+          "nodes within a day with\n",
+          cluster_.ToString(), Escaped(trust_dir_),
+          configured.empty() ? ", with a --listen address that the other machines reach" : "",
+          kDefaultTokenUses);
       console.out << line << "\n" << std::flush;
     } else {
       console.out << fmt::format(

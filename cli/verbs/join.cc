@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <istream>
 #include <ostream>
 #include <utility>
@@ -16,6 +17,8 @@
 namespace forebay {
 namespace {
 
+constexpr std::uint16_t kNodePort = 7441;
+
 /// This machine becomes a member of a cluster, or gets a new certificate in it. What fails leaves
 /// everything as it was.
 class JoinVerb final : public Verb {
@@ -30,6 +33,10 @@ class JoinVerb final : public Verb {
                  "client, node or admin: refuses a token for anything else (default: the token's)",
                  role_);
     options.Text("--id", "ID", "the name of this member (default: this host's name)", id_);
+    options.Text("--advertise", "HOST:PORT",
+                 "of a node: where other machines reach it, and the port that it listens on "
+                 "(default: this machine's address on the way to the coordinator, port 7441)",
+                 advertise_);
     DeclareTrustDir(options, trust_dir_);
   }
 
@@ -43,15 +50,11 @@ class JoinVerb final : public Verb {
         Join(address_, joined_with_, role_, id_.empty() ? HostAsId() : id_);
     if (!member) return std::unexpected(Failure(member.error().Within("joining " + address_)));
     Status saved = folder.Save(*member);
+    if (saved) saved = GiveToServices(trust_dir_);
     if (!saved) return std::unexpected(Failure(saved.error()));
-    Result<std::string> config = WriteFirstConfig(folder, address_);
-    if (!config) {
-      context.console.err << fmt::format(
-          "forebay.toml, which would name the coordinator to the programs, is not written: {}\n",
-          Escaped(config.error().message));
-      config = std::string();
-    }
-    Print(context.console, *member, *config);
+    const CompletedConfig config = Configure(
+        context.console, trust_dir_, Wanted(context.console, member->self.role), "forebay join");
+    Print(context.console, *member, config);
     return Exit::kDone;
   }
 
@@ -66,10 +69,38 @@ class JoinVerb final : public Verb {
       return Fail(Code::kInvalid, "\"" + role_ + "\" is no role: client, node or admin");
     const Result<HostPort> place = HostPort::Parse(address_);
     if (!place) return Fail(place.error());
+    Status named = CheckAdvertise();
+    if (!named) return named;
     Result<JoinToken> token = JoinToken::Parse(text.Reveal());
     if (!token) return Fail(token.error());
     joined_with_ = std::move(*token);
     return {};
+  }
+
+  Status CheckAdvertise() const {
+    if (advertise_.empty()) return {};
+    const Result<HostPort> place = HostPort::Parse(advertise_);
+    if (!place) return Fail(place.error().Within("--advertise"));
+    if (place->host == "0.0.0.0" || place->host == "::" || place->port == 0)
+      return Fail(Code::kInvalid, "--advertise: \"" + advertise_ +
+                                      "\" is no address that others can use; name this machine's");
+    if (role_.empty() || role_ == "node") return {};
+    return Fail(Code::kInvalid, "--advertise is for a node, and not for " + role_);
+  }
+
+  /// What forebay.toml needs for a member of `role`.
+  std::vector<SettingGroup> Wanted(const Console& console, proto::Role role) const {
+    std::string advertise = advertise_;
+    if (role == proto::ROLE_NODE && advertise.empty()) {
+      const Result<std::string> host = HostForOthers(address_);
+      if (!host) {
+        console.err << fmt::format("{}: join with --advertise HOST:PORT\n",
+                                   Escaped(host.error().message));
+      } else if (!host->empty()) {
+        advertise = HostPort{*host, kNodePort}.ToString();
+      }
+    }
+    return MemberSettings(trust_dir_, role, address_, advertise);
   }
 
   /// A certificate of one cluster beside another's authority would be believed by nobody. Before
@@ -89,7 +120,8 @@ class JoinVerb final : public Verb {
                                     "nothing was changed");
   }
 
-  void Print(const Console& console, const MemberProof& member, const std::string& config) const {
+  void Print(const Console& console, const MemberProof& member,
+             const CompletedConfig& config) const {
     if (console.json()) {
       boost::json::object document = NewDocument();
       document["cluster"] = member.self.cluster.ToString();
@@ -97,15 +129,19 @@ class JoinVerb final : public Verb {
       document["id"] = member.self.id;
       document["ends"] = Rfc3339(member.certificate.ends_unix_s());
       document["trust_dir"] = ValidUtf8(trust_dir_);
-      document["config"] =
-          config.empty() ? boost::json::value() : boost::json::value(ValidUtf8(config));
+      document["config"] = ConfigMember(config);
       PrintDocument(console, document);
       return;
     }
     console.out << fmt::format("this machine is {} of cluster {} until {}\n", NameOf(member.self),
                                member.self.cluster.ToString(),
                                DescribeTime(member.certificate.ends_unix_s()));
-    if (!config.empty()) console.out << fmt::format("{} is written\n", Escaped(config));
+    const std::string changed = DescribeCompleted(config);
+    if (!changed.empty()) console.out << Escaped(changed) << "\n";
+    if (member.self.role == proto::ROLE_ADMIN) {
+      console.out << fmt::format(
+          "FOREBAY_COORDINATOR={} tells `forebay` where the coordinator is\n", Escaped(address_));
+    }
     console.out << std::flush;
   }
 
@@ -114,6 +150,7 @@ class JoinVerb final : public Verb {
   JoinToken joined_with_;
   std::string role_;
   std::string id_;
+  std::string advertise_;
   std::string trust_dir_;
 };
 

@@ -43,19 +43,30 @@ class Packages(unittest.TestCase):
     def field(self, package, name):
         return run("dpkg-deb", "-f", self.packages[package], name).strip()
 
-    def test_there_are_two(self):
-        self.assertEqual(sorted(self.packages), ["forebay", "forebay-client"])
+    def test_there_are_three(self):
+        self.assertEqual(sorted(self.packages), ["forebay", "forebay-cli", "forebay-client"])
 
     def test_every_program_and_page_is_in_one_of_them(self):
-        server, client = self.files("forebay"), self.files("forebay-client")
-        self.assertEqual(server & client, set())
-        programs = {path.name for path in map(pathlib.Path, server | client) if path.parent.name in ("bin", "sbin")}
+        held = [path for package in self.packages for path in self.files(package)]
+        self.assertEqual(len(held), len(set(held)), "no file is in two")
+        programs = {path.name for path in map(pathlib.Path, held) if path.parent.name in ("bin", "sbin")}
         self.assertEqual(programs, {"forebay", "forebay-coordinator", "forebay-node", "forebay-mount", "mount.forebay"})
-        pages = {path.name for path in map(pathlib.Path, server | client) if "/man/" in str(path)}
+        pages = {path.name for path in map(pathlib.Path, held) if "/man/" in str(path)}
         self.assertEqual(pages, {path.name for path in (BUILD / "share/man").rglob("*") if path.is_file()})
-        self.assertIn("/usr/sbin/mount.forebay", client)
-        self.assertIn("/usr/lib/systemd/system/forebay-mount@.service", client)
-        self.assertIn("/usr/share/bash-completion/completions/forebay", server)
+        self.assertIn("/usr/sbin/mount.forebay", self.files("forebay-client"))
+        self.assertIn("/usr/lib/systemd/system/forebay-mount@.service", self.files("forebay-client"))
+
+    def test_whatever_is_installed_can_join(self):
+        command = self.files("forebay-cli")
+        for path in ("/usr/bin/forebay", "/usr/share/bash-completion/completions/forebay", "/etc/forebay/forebay.toml"):
+            self.assertIn(path, command)
+        self.assertNotRegex(self.field("forebay-cli", "Depends"), "fuse|rocksdb|forebay")
+        version = self.field("forebay-cli", "Version")
+        for package in ("forebay", "forebay-client"):
+            self.assertIn(f"forebay-cli (>= {version})", self.field(package, "Depends"))
+        # The command was in the package of the servers.
+        self.assertEqual(self.field("forebay-cli", "Replaces"), f"forebay (<= {version})")
+        self.assertEqual(self.field("forebay-cli", "Breaks"), f"forebay (<< {version})")
 
     def test_they_name_the_libraries_that_they_need(self):
         self.assertRegex(self.field("forebay", "Depends"), r"librocksdb\d")
@@ -63,18 +74,20 @@ class Packages(unittest.TestCase):
         self.assertNotIn("librocksdb", self.field("forebay-client", "Depends"))
 
     def test_the_configuration_is_the_administrators(self):
-        control = self.folder / "control"
-        run("dpkg-deb", "-e", self.packages["forebay"], control)
-        conffiles = set((control / "conffiles").read_text().split())
-        self.assertEqual(conffiles, {path for path in self.files("forebay") if path.startswith("/etc/")})
-        for script in ("postinst", "prerm", "postrm"):
-            self.assertEqual((control / script).stat().st_mode & 0o777, 0o755)
-            run("sh", "-n", control / script)
+        for package in self.packages:
+            control = self.scripts_of(package)
+            conffiles = control / "conffiles"
+            self.assertEqual(set(conffiles.read_text().split()) if conffiles.exists() else set(),
+                             {path for path in self.files(package) if path.startswith("/etc/")})
+            for script in control.glob("p[or]*"):
+                self.assertEqual(script.stat().st_mode & 0o777, 0o755)
+                run("sh", "-n", script)
         credentials = self.roots["forebay"] / "etc/forebay/aws-credentials"
         self.assertEqual(credentials.stat().st_mode & 0o777, 0o600)
 
     def scripts_of(self, package):
         control = self.folder / f"control.{package}"
+        shutil.rmtree(control, ignore_errors=True)
         run("dpkg-deb", "-e", self.packages[package], control)
         return control
 
@@ -107,19 +120,40 @@ class Packages(unittest.TestCase):
         self.assertIn("rm -rf /var/lib/forebay/mount /etc/forebay/mounts", self.said_by(scripts / "postrm", "purge"))
 
     def test_a_purge_takes_the_key_of_the_authority_and_a_removal_does_not(self):
-        control, tools, said = self.folder / "purged", self.folder / "tools", self.folder / "said"
-        run("dpkg-deb", "-e", self.packages["forebay"], control)
+        tools, said = self.folder / "tools", self.folder / "said"
         tools.mkdir()
         for tool in ("rm", "rmdir", "systemctl"):
             (tools / tool).write_text(f'#!/bin/sh\necho {tool} "$@" >> {said}\n')
             (tools / tool).chmod(0o755)
-        for action, goes in (("remove", False), ("purge", True)):
-            said.write_text("")
-            run("/bin/sh", control / "postrm", action, env={"PATH": str(tools)})
-            removed = [word for line in said.read_text().splitlines() if line.startswith("rm ") for word in line.split()]
-            for path in ("/etc/forebay/trust", "/var/lib/forebay", "/var/cache/forebay"):
-                self.assertEqual(path in removed, goes, (action, path))
-            self.assertEqual("rmdir --ignore-fail-on-non-empty /etc/forebay" in said.read_text(), goes)
+        of_servers = ("/etc/forebay/trust", "/var/lib/forebay", "/var/cache/forebay")
+        for package, paths in (("forebay", of_servers), ("forebay-cli", of_servers[:1])):
+            for action, goes in (("remove", False), ("purge", True)):
+                said.write_text("")
+                run("/bin/sh", self.scripts_of(package) / "postrm", action, env={"PATH": str(tools)})
+                removed = [word for line in said.read_text().splitlines() if line.startswith("rm ") for word in line.split()]
+                for path in paths:
+                    self.assertEqual(path in removed, goes, (package, action, path))
+                self.assertEqual("rmdir --ignore-fail-on-non-empty /etc/forebay" in said.read_text(), goes)
+
+    def test_a_purge_of_the_mount_leaves_an_administrator_the_certificate(self):
+        script = (self.scripts_of("forebay-client") / "postrm").read_text()
+        for administers in (True, False):
+            trust = self.folder / "administers"
+            trust.mkdir()
+            (trust / "client.key").touch()
+            if administers:
+                (trust / "admin.key").touch()
+            tools = self.folder / f"tools.{administers}"
+            tools.mkdir()
+            for tool in ("rmdir", "systemctl"):
+                (tools / tool).write_text("#!/bin/sh\n")
+                (tools / tool).chmod(0o755)
+            moved = self.folder / "client-postrm"
+            moved.write_text(re.sub(r"(/var|/run|/etc)/", rf"{self.folder}\1/", script)
+                             .replace(f"{self.folder}/etc/forebay/trust", str(trust)).replace("/usr/sbin/", "/nowhere/"))
+            run("/bin/sh", moved, "purge", env={"PATH": f"{tools}:/bin:/usr/bin"})
+            self.assertEqual(trust.exists(), administers)
+            shutil.rmtree(trust, ignore_errors=True)
 
     def test_a_purge_leaves_a_mount_its_certificate_and_no_other_key(self):
         script = (self.scripts_of("forebay") / "postrm").read_text()
@@ -140,9 +174,9 @@ class Packages(unittest.TestCase):
         self.assertEqual([path.name for path in trust.iterdir()], ["client.key"])
 
     def test_the_programs_accept_it(self):
-        root = self.roots["forebay"]
+        root, config = self.roots["forebay"], self.roots["forebay-cli"] / "etc/forebay/forebay.toml"
         for program in ("forebay-coordinator", "forebay-node"):
-            said = run(root / "usr/sbin" / program, "--config", root / "etc/forebay/forebay.toml", "--check-config")
+            said = run(root / "usr/sbin" / program, "--config", config, "--check-config")
             self.assertIn("the configuration is good", said)
 
     def test_the_units_start_what_is_there_and_hide_the_rest(self):

@@ -3,11 +3,14 @@
 
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
 
 from e2e import E2eTest, eventually, main
+
+PACKAGED = pathlib.Path(__file__).resolve().parents[2] / "ops" / "debian" / "forebay.toml"
 
 
 class Trust(E2eTest):
@@ -265,6 +268,45 @@ class Trust(E2eTest):
         self.refused(used[:-1], "no join token", code=2)
         # A machine of this cluster keeps what it has.
         self.refused(line.split(" --token ")[1].strip(), "another cluster", trust=self.folder / "n1.trust", code=2)
+
+    def test_who_joins_needs_no_configuration_by_hand(self):
+        """In the configuration that the package ships."""
+        first = self.begin()
+        config = self.folder / "machine" / "forebay.toml"
+        config.parent.mkdir()
+        shipped = PACKAGED.read_text()
+        config.write_text(shipped)
+        trust = config.parent / "trust"
+        said = self.join(first, trust, "--id", "n1", "--advertise", "n1.example:7447").stdout
+        added = f'coordinator = ["{self.cluster.address}"], listen = "0.0.0.0:7447", advertise = "n1.example:7447"'
+        self.assertIn(f'{config} says now [trust] dir = "{trust}", [node] {added}\n', said)
+        node = [self.cluster.programs / "forebay-node", "--config", config]
+        env = {key: value for key, value in self.cluster.server_env.items() if not key.startswith("FOREBAY_TRUST")}
+        self.assertIn("good", subprocess.run([*node, "--check-config"], env=env, capture_output=True, text=True, check=True).stdout)
+        printed = subprocess.run([*node, "--print-config"], env=env, capture_output=True, text=True, check=True).stdout
+        for line in [*added.split(", "), 'cache_dir = ["/var/cache/forebay"]']:
+            self.assertIn(line, printed)
+        client, _ = self.token("client", "--uses", "2")
+        made = json.loads(self.join(client, trust, "--id", "m1", "-o", "json").stdout)
+        self.assertEqual(made["config"], str(config))
+        whole = config.read_text()
+        self.assertTrue(whole.endswith(f'[mount]\n# By forebay join.\ncoordinator = ["{self.cluster.address}"]\n'), whole)
+        lines = whole.splitlines()
+        self.assertEqual([line for line in shipped.splitlines() if line not in lines], [])
+        # Once more: nothing lacks, and what an administrator has set stays.
+        made = json.loads(self.join(client, trust, "--id", "m1", "-o", "json").stdout)
+        self.assertEqual((made["config"], config.read_text()), (None, whole))
+        config.write_text(whole.replace("n1.example:7447", "10.9.9.9:1"))
+        said = self.join(first, trust, "--id", "n1", "--advertise", "n1.example:7447").stdout
+        self.assertIn(f'{config} keeps its own [node] advertise = "10.9.9.9:1"\n', said)
+        self.assertIn('advertise = "10.9.9.9:1"', config.read_text())
+        # What nothing can be added to is left, and said.
+        config.write_text("[node\n")
+        result = self.join(first, trust, "--id", "n1")
+        self.assertIn(f'not changed, and needs [trust] dir = "{trust}", [node] coordinator = ', result.stderr)
+        self.assertEqual(config.read_text(), "[node\n")
+        self.refused(first, "--advertise is for a node", "--role", "client", "--advertise", "m1:1", code=2)
+        self.refused(first, "is no address that others can use", "--advertise", "0.0.0.0:7441", code=2)
 
     def test_a_coordinator_beyond_loopback_needs_certificates_or_the_word_insecure(self):
         command = [self.cluster.programs / "forebay-coordinator", "--state-dir", self.folder / "state", "--listen",

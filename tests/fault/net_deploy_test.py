@@ -165,7 +165,8 @@ class DeployPage(VerifiedTest):
         self.addCleanup(tunnel.close)
         hosts = "".join(f"{self.network[name].address} {name}\n" for name in MACHINES)
         page = PAGE.read_text(encoding="utf-8")
-        install = re.search(r"^apt install \./build/release/.*$", page, re.MULTILINE)[0].split()
+        # As the page says: what on machines that cache, and what on one that trains.
+        caching, training = re.search(r"Install `(\./.*?\.deb)` on cache-1 to cache-3\s+and `(\./.*?\.deb)` on gpu-1", page).groups()
         self.hosts = {}
 
         def set_up(name):
@@ -174,8 +175,7 @@ class DeployPage(VerifiedTest):
             host.put("/usr/local/bin/systemctl", SYSTEMCTL.read_text(encoding="utf-8"), "0755")
             host.put("/usr/local/bin/scp", SCP, "0755")
             host.put("/etc/hosts", f"127.0.0.1 localhost\n{hosts}")
-            # As the page says: the service on machines that cache, both on one that trains.
-            host.run(" ".join(install if name == "gpu-1" else install[:3]))
+            host.run(f"apt install {training if name == 'gpu-1' else caching}")
             if name in CACHES:
                 host.put("/etc/forebay/aws-credentials", "[default]\naws_access_key_id = {AWS_ACCESS_KEY_ID}\n"
                          "aws_secret_access_key = {AWS_SECRET_ACCESS_KEY}\n".format(**self.rgw.env), "0600")
@@ -239,6 +239,10 @@ class DeployPage(VerifiedTest):
         self.epoch("from three caches")()
         self.assertEqual(self.fetched(), FILES, "and the second one does not")
         self.assert_secrets_are_where_they_belong()
+        self.assertIn('\nadvertise = "cache-1:7441"\n', self.on("cache-1", "cat /etc/forebay/forebay.toml"))
+        address = self.network["cache-2"].address
+        self.assertIn(f'\nadvertise = "{address}:7441"\n', self.on("cache-2", "cat /etc/forebay/forebay.toml"))
+        self.assertFalse((self.hosts["gpu-1"].root / "usr/sbin/forebay-node").exists(), "a machine that trains has no server")
 
         self.replay("Several coordinators")
         eventually(self.leader, "a coordinator leads")

@@ -5,6 +5,7 @@
 #include <boost/json/parse.hpp>
 #include <filesystem>
 
+#include "common/base/files.h"
 #include "common/base/wall_clock.h"
 #include "common/trust/join_token.h"
 #include "common/trust/trust_folder.h"
@@ -48,6 +49,24 @@ TEST_F(Init, MakesAClusterAndPrintsOneLineToJoinIt) {
     EXPECT_TRUE(VerifyMember(member->certificate, belief, Purpose::kConnects, UnixSeconds()));
   }
   EXPECT_EQ(session_.calls(), 0u);
+}
+
+TEST_F(Init, HasTheCoordinatorListenWhereOthersReachIt) {
+  const Ran ran = RunInit();
+  const std::string config = temp_ / "forebay.toml";
+  EXPECT_THAT(ran.err, HasSubstr(config + " says now [trust] dir = \"" + folder_.path() +
+                                 "\", [coordinator] listen = \"0.0.0.0:7440\"\n"));
+  const Result<std::string> text = ReadWholeFile(config);
+  ASSERT_TRUE(text.has_value());
+  EXPECT_THAT(*text, HasSubstr("[coordinator]\n# By forebay init.\nlisten = \"0.0.0.0:7440\"\n"));
+}
+
+TEST_F(Init, WritesNoConfigurationForLoopback) {
+  const Ran ran = RunForebay(
+      session_, {"init", "--trust-dir", folder_.path(), "--advertise", "127.0.0.1:7440"});
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("with a --listen address"));
+  EXPECT_FALSE(std::filesystem::exists(temp_ / "forebay.toml"));
 }
 
 TEST_F(Init, ASecondTimeChangesNothing) {
@@ -118,9 +137,11 @@ TEST_F(Init, PrintsADocument) {
   EXPECT_TRUE(made.at("changed").as_bool());
   EXPECT_THAT(std::string(made.at("join").as_string()), HasSubstr("forebay join c1:7440 --token"));
   EXPECT_EQ(std::string(made.at("trust_dir").as_string()), folder_.path());
+  EXPECT_EQ(std::string(made.at("config").as_string()), temp_ / "forebay.toml");
   const boost::json::value again = boost::json::parse(RunInit({"-o", "json"}).out);
   EXPECT_FALSE(again.at("changed").as_bool());
   EXPECT_TRUE(again.at("join").is_null());
+  EXPECT_TRUE(again.at("config").is_null());
   EXPECT_EQ(again.at("cluster"), made.at("cluster"));
 }
 
