@@ -5,16 +5,13 @@ for little again. Counts of GETs are those of the S3 server's own log."""
 import sys
 
 import verified_reader
-from e2e import PROGRAMS, eventually, main
+from e2e import eventually, main
 from verified_load import FILES, VerifiedTest
 
 LITTLE = FILES * 0.02
 
 
 class ClusterNodes(VerifiedTest):
-    # Nodes are started and stopped beside the readers, on the same cores.
-    READS_PER_SECOND = 1000 if "release" in PROGRAMS.parts else 200
-
     def setUp(self):
         super().setUp()
         self.start()

@@ -160,7 +160,7 @@ class Coordinators(Leaders, VerifiedTest):
         self.cluster.start_node("n1", self.CACHE)
         self.cluster.etcd.start()
         self.leader()
-        self.finish(warm, "etcd back", rate=0)
+        self.finish(warm, "etcd back")
         self.cluster.cli("quota", "data", "100MB")
 
     def test_a_backup_goes_into_an_empty_etcd(self):
@@ -198,7 +198,7 @@ class Coordinators(Leaders, VerifiedTest):
         self.leader(other_than=first)
         self.assertEqual(self.quota(), 1_000_000_000)
         self.cluster.start_standby(first)
-        self.finish(load, "etcd and all state folders lost, restored", rate=0)
+        self.finish(load, "etcd and all state folders lost, restored")
         self.assertEqual(self.since("gets"), FILES, "what the nodes had cached is theirs still")
 
 

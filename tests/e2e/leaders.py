@@ -5,9 +5,10 @@ import time
 
 from e2e import eventually
 from mount_state import state_of
+from verified_load import held
 
 TAKEOVER_SECONDS = 5
-SLACK = 6  # times as long on a machine that does other things, too
+LONGEST_SECONDS = held(TAKEOVER_SECONDS, 30)
 
 
 class Leaders:
@@ -39,7 +40,7 @@ class Leaders:
             took = time.monotonic() - begun
             if result.returncode == 0:
                 break
-            self.assertLess(took, TAKEOVER_SECONDS * SLACK, result.stderr)
+            self.assertLess(took, LONGEST_SECONDS, result.stderr)
         print(f"\n    {what}: administrators are answered again after {took:.2f} s (promise {TAKEOVER_SECONDS} s)",
               file=sys.stderr)
         self.assertIn("data", result.stdout)

@@ -1,9 +1,8 @@
 #!/usr/bin/python3
-"""Preloads and tasks: nothing is fetched twice, nothing is called done that is not there, everything goes on after a kill."""
+"""Preloads and tasks: nothing is fetched twice, nothing is called done that is not there. (Kills: preload_kill_test.)"""
 
 import json
 import os
-import random
 import signal
 import subprocess
 import time
@@ -14,7 +13,7 @@ from e2e import E2eTest, eventually, main, read_all, tree_of
 SLOW = ("--s3-max-connections", "8")
 
 
-class Preload(E2eTest):
+class PreloadTest(E2eTest):
     def upload(self, files, prefix=""):
         source = self.folder / "source"
         for name, body in files.items():
@@ -47,6 +46,8 @@ class Preload(E2eTest):
         self.assertEqual(result.returncode, code, result.stdout + result.stderr)
         return result.stderr
 
+
+class Preload(PreloadTest):
     def test_an_epoch_after_a_preload_costs_no_get(self):
         files = {f"d{i % 7}/f{i:04d}": os.urandom(20_000 + i) for i in range(600)}
         files["big"] = os.urandom(10_000_000)
@@ -84,44 +85,6 @@ class Preload(E2eTest):
         self.assertEqual(self.cluster.json("preload", "data", "--dry-run")["gets"], 0)
         metrics = self.metrics(self.cluster.coordinator)
         self.assertEqual(metrics["forebay_preload_bytes", 'link="data",state="done"'], size)
-
-    def test_killed_at_ten_random_moments_it_completes_and_fetches_next_to_nothing_twice(self):
-        rng = random.Random(int(os.environ.get("FOREBAY_SEED", time.time_ns() % 1_000_000)))
-        seed = rng.randrange(1_000_000)
-        rng = random.Random(seed)
-        files = {f"d{i % 20}/f{i:04d}": os.urandom(3_000 + i % 100) for i in range(3000)}
-        self.upload(files)
-        self.start(node_options=SLOW)
-        self.link()
-        # So that there are moments to be killed at.
-        command = ("preload", "data", "--rate-limit", "600KB/s")
-        waiter = self.start_command(*command)
-        task = eventually(self.preloads, "the preload begins")[0]["id"]
-        victims = ["cli", "coordinator", "node"] * 3 + ["coordinator"]
-        rng.shuffle(victims)
-        for victim in victims:
-            time.sleep(rng.uniform(0.1, 0.8))
-            if victim == "cli":
-                waiter.kill()
-                waiter.communicate()
-                waiter = self.start_command(*rng.choice([command, ("task", "wait", task)]))
-            elif victim == "coordinator":
-                self.cluster.coordinator.kill()
-                self.cluster.start_coordinator()
-            else:
-                name = rng.choice(self.NODES)
-                self.cluster.nodes[name].kill()
-                self.cluster.start_node(name, self.CACHE, *SLOW)
-        waiter.kill()
-        waiter.communicate()
-        waited = self.cluster.cli("-o", "json", "task", "wait", task)
-        done = json.loads(waited.stdout)["task"]
-        self.assertEqual((done["state"], done["done"], done["failed"], done["not_kept"]), ("done", 3000, 0, 0), f"seed {seed}")
-        self.assertEqual(len(self.preloads()), 1, "each new command joined the same task")
-        self.assertEqual(self.cluster.cli("check", "data", check=False).returncode, 0)
-        gets = self.gets()
-        self.assertEqual(gets["gets"] - gets["repeated_gets"], 3000)
-        self.assertLessEqual(gets["repeated_gets"], 30, f"seed {seed}")
 
     def test_a_reader_overtakes_a_preload(self):
         files = {f"f{i:04d}": os.urandom(50_000) for i in range(400)}

@@ -36,7 +36,7 @@ class Replicas(VerifiedTest):
         self.cluster.cli("node", "remove", "n2")
         eventually(lambda: self.blocks("n1", "n3") == 2 * self.FILES, "the copies are at two nodes again")
         eventually(lambda: self.row()["copies_missing"] == 0, "the last look finds them")
-        self.finish(load, "node lost and removed", rate=0)
+        self.finish(load, "node lost and removed")
         self.assertEqual(self.epoch(mount, "after the repair"), 0)
         # The repair holds what it promises: the next one may be lost as well.
         self.cluster.nodes.pop("n1").kill()

@@ -18,7 +18,6 @@ SMALL = 80 * MIB  # less than the files and their records take
 
 class Resize(VerifiedTest):
     FILES = 5000
-    READS_PER_SECOND = 100  # about half of them go to S3 while the cache is small
     NODES = ("n1",)
 
     def configure(self, size, more=""):

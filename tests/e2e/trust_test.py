@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 
-from e2e import E2eTest, eventually, main
+from e2e import Daemon, E2eTest, eventually, main
 
 PACKAGED = pathlib.Path(__file__).resolve().parents[2] / "ops" / "debian" / "forebay.toml"
 
@@ -320,6 +320,23 @@ class Trust(E2eTest):
         self.run_cli("init", "--advertise", "127.0.0.1:7440")
         self.assertEqual(subprocess.run(command, env=self.cluster.client_env, capture_output=True,
                                         check=False).returncode, 0)
+
+    def test_the_etcd_of_another_machine_is_asked_over_tls_or_with_the_word_insecure(self):
+        here, elsewhere = "http://127.0.0.1:9", "http://192.0.2.1:2379"  # RFC 5737: nobody's
+        command = [self.cluster.programs / "forebay-coordinator", "--state-dir", self.folder / "state", "--listen",
+                   "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--etcd"]
+        for urls in (elsewhere, f"{here},{elsewhere}"):
+            refused = subprocess.run([*command, urls], env=self.cluster.server_env, stdin=subprocess.DEVNULL,
+                                     capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(refused.returncode, 2)
+            error = [line for line in refused.stderr.splitlines() if " error " in line]
+            self.assertEqual(len(error), 1, refused.stderr)
+            self.assertIn(f"{elsewhere} is on another machine and not encrypted: use https, or --insecure-plain-tcp", error[0])
+            self.assertFalse((self.folder / "state").exists(), "something is left of it")
+        # With the word it waits for its etcd as any other whose etcd does not answer.
+        taken = Daemon("coordinator", [*command, elsewhere, "--insecure-plain-tcp"], self.cluster.server_env,
+                       self.folder / "etcd.log").start()
+        self.assertEqual(taken.stop(), 0)
 
 
 if __name__ == "__main__":

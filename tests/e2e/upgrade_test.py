@@ -105,7 +105,7 @@ class RollingUpgrade(UpgradeTest):
         up = self.fetched() - FILES
         if TWO:
             self.replace_back()
-        self.finish(load, "every process was replaced", rate=0)
+        self.finish(load, "every process was replaced")
         again = self.fetched() - FILES
         print(f"    {up} of {FILES} blocks fetched again on the way up, {again - up} on the way back", file=sys.stderr)
         self.assertLessEqual(again, AGAIN)
@@ -163,7 +163,7 @@ class Mixed(UpgradeTest):
                 self.runs(self.cluster.coordinators[name], programs)
                 eventually(lambda: self.cluster.cli("links", check=False).returncode == 0, "somebody leads")
                 eventually(self.all_up, "the nodes follow")
-        self.finish(load, "six coordinators replaced", rate=0)
+        self.finish(load, "six coordinators replaced")
         self.assertEqual(self.fetched(), FILES)
         self.assertEqual(self.gets()["lists"], lists, "nothing is listed again")
 

@@ -17,9 +17,17 @@ READERS = 4
 # Of all readers together, over the whole run with its fault; a slower run is void. Sanitizers are many times slower.
 READS_PER_SECOND = 2000 if "release" in PROGRAMS.parts else 200
 # What a read may wait when a node, a disk or a peer fails, and when the client's daemon does (DESIGN 2.4). Printed beside
-# what was seen.
+# what was seen, and held where HOLDS_TIMES.
 NODE_STALL_SECONDS = 3
 DAEMON_STALL_SECONDS = 2
+# Whether the promised times are held: ops/soak has the machine for itself. Beside a build a process may wait longer than
+# that for a core, and a test that fails by it says nothing about Forebay.
+HOLDS_TIMES = os.environ.get("FOREBAY_HOLD_TIMES") == "1"
+
+
+def held(promise, slack):
+    """The seconds that a test holds: what is promised, or what a machine that does other things as well may take."""
+    return promise if HOLDS_TIMES else slack
 
 
 class Void(AssertionError):
@@ -79,6 +87,50 @@ class Load:
             reader.stdout.close()
 
 
+def judge(test, total, what, least, stall_seconds=NODE_STALL_SECONDS):
+    """Every byte was right, no read failed, and they were many: fewer than `least` a second are void. None waited longer than
+    it may, where times are held; `stall_seconds` None: nothing is promised about that."""
+    promise = "no bound" if stall_seconds is None else f"bound {stall_seconds} s"
+    print(f"\n    {what}: {total['reads']} reads, {total['rate']:.0f} a second ({least} claimed), longest stall "
+          f"{total['longest_seconds']:.2f} s ({promise})", file=sys.stderr)
+    test.assertEqual((total["errors"][:5], total["wrong"][:5]), ([], []))
+    if total["rate"] < least:
+        raise Void(f"{what}: {total['rate']:.0f} reads a second are too little load, {least} are claimed")
+    if HOLDS_TIMES and stall_seconds is not None:
+        test.assertLessEqual(total["longest_seconds"], stall_seconds, what)
+
+
+class Bystanders:
+    """Who has nothing to do with a fault and must not notice it: readers of a link whose blocks are all cached, twice, and
+    files of another one that nobody has read yet. Both links are of the bucket's verified files, share nothing, and are never
+    listed again. Of S3 they want one GET for each file that read_cold() reads, and no other."""
+
+    COLD_AT_ONCE = 20
+
+    def __init__(self, test, bucket, files):
+        self.test, self.data, self.cold_read = test, verified_reader.contents(files), 0
+        for name, replicas in (("warm", 2), ("cold", 1)):
+            test.cluster.cli("link", f"s3://{bucket}/", "--as", name, "--no-background-fill", "--refresh", "immutable",
+                             "--replicas", replicas)
+        test.cluster.cli("preload", "warm")
+        warm, self.cold = (test.cluster.mount(name, name) for name in ("warm", "cold"))
+        self.load = Load(warm, files=files)
+        test.addCleanup(self.load.kill)
+
+    def read_cold(self, count=COLD_AT_ONCE):
+        """The next files that nobody has read, each a fill."""
+        for i in range(self.cold_read, self.cold_read + count):
+            body = (self.cold / verified_reader.name_of(i)).read_bytes()
+            self.test.assertTrue(verified_reader.is_right(body, i, self.data), f"cold file {i} is wrong")
+        self.cold_read += count
+
+    def end(self, what, least=READS_PER_SECOND):
+        total = self.load.stop()
+        judge(self.test, total, f"{what}: {self.cold_read} cold files, and readers of cached ones", least)
+        for mount in ("warm", "cold"):
+            self.test.assertEqual((self.test.folder / mount / ".forebay" / "errors").read_text(), "")
+
+
 class VerifiedTest(E2eTest):
     """The tests of a class share a bucket of verified_reader's files, FILES of one block each; readers compare them."""
 
@@ -123,12 +175,8 @@ class VerifiedTest(E2eTest):
         self.addCleanup(load.kill)
         return load
 
-    def finish(self, load, what, rate=None):
-        """Every byte was right, no read failed, and they were many; answers what the readers saw. rate=0 claims no load."""
+    def finish(self, load, what, rate=None, stall=STALL_SECONDS):
+        """judge() of what the readers saw, which is answered. rate=0 claims no load."""
         total = load.stop(self.PATIENCE_SECONDS)
-        print(f"\n    {what}: {total['reads']} reads, {total['rate']:.0f} a second, longest stall "
-              f"{total['longest_seconds']:.2f} s (bound {self.STALL_SECONDS} s)", file=sys.stderr)
-        self.assertEqual((total["errors"][:5], total["wrong"][:5]), ([], []))
-        least = self.READS_PER_SECOND if rate is None else rate
-        self.void_unless(total["rate"] >= least, f"{what}: {total['rate']:.0f} reads a second are too little load, {least} are claimed")
+        judge(self, total, what, self.READS_PER_SECOND if rate is None else rate, stall)
         return total

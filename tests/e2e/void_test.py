@@ -1,11 +1,14 @@
 #!/usr/bin/python3
-"""A test that was void is begun anew, once; one that fails is not."""
+"""A test that was void is begun anew, once; one that fails is not. What readers saw is judged: bytes and errors always, their
+number always, their longest wait where times are held."""
 
 import contextlib
 import io
 import unittest
+import unittest.mock
 
-from verified_load import Void, fault_made, unless_void
+import verified_load
+from verified_load import Void, fault_made, judge, unless_void
 
 
 class Tried(unittest.TestCase):
@@ -60,6 +63,32 @@ class VoidTest(unittest.TestCase):
         self.assertEqual(fault_made(lambda: 7, "it shows"), 7)
         with self.assertRaisesRegex(Void, "the fault did not happen: it shows"):
             fault_made(lambda: False, "it shows", seconds=0)
+
+    def judged(self, stall=3, **seen):
+        total = {"reads": 100, "rate": 2000.0, "longest_seconds": 0.5, "errors": [], "wrong": [], **seen}
+        with contextlib.redirect_stderr(io.StringIO()):
+            judge(self, total, "a fault", 2000, stall)
+
+    def test_wrong_bytes_errors_and_too_few_reads_are_never_passed(self):
+        self.judged()
+        for seen in ({"errors": ["a: EIO"]}, {"wrong": ["a"]}, {"wrong": ["a"], "rate": 1.0}):
+            with self.assertRaises(AssertionError) as failed:
+                self.judged(**seen)
+            self.assertNotIsInstance(failed.exception, Void)
+        with self.assertRaisesRegex(Void, "a fault: 1999 reads a second are too little load, 2000 are claimed"):
+            self.judged(rate=1999.0)
+
+    def test_long_waits_are_failures_where_times_are_held(self):
+        for holds in (False, True):
+            with unittest.mock.patch.object(verified_load, "HOLDS_TIMES", holds):
+                self.assertEqual(verified_load.held(3, 12), 3 if holds else 12)
+                self.judged(longest_seconds=3.0)
+                self.judged(stall=None, longest_seconds=60.0)
+                if holds:
+                    with self.assertRaisesRegex(AssertionError, "a fault"):
+                        self.judged(longest_seconds=3.1)
+                else:
+                    self.judged(longest_seconds=3.1)
 
 
 if __name__ == "__main__":

@@ -157,6 +157,7 @@ Task<Result<RpcReply>> FakeNode::AnswerCheck(RpcCall call) {
 }
 
 Task<Result<RpcReply>> FakeNode::AnswerRing(RpcCall call) {
+  ++ring_questions_;
   proto::GetRingRequest request;
   const Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());

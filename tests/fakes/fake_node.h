@@ -56,6 +56,8 @@ class FakeNode {
 
   NodeInfo Info() const;
   std::uint64_t reads() const { return reads_; }
+  /// How often it was asked for the ring.
+  std::uint64_t ring_questions() const { return ring_questions_; }
   std::vector<proto::ReadBlockRequest> prefetches() const;
 
  private:
@@ -74,6 +76,7 @@ class FakeNode {
   std::vector<proto::ReadBlockRequest> prefetches_;
   std::atomic<bool> holds_all_{false};
   std::atomic<std::uint64_t> reads_{0};
+  std::atomic<std::uint64_t> ring_questions_{0};
   std::atomic<std::uint64_t> epoch_{0};
   IoPool pool_{"fake-node", 1};
   std::unique_ptr<RpcServer> server_;

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""The coordinator is killed (SIGKILL) in each phase of a refresh and of an eviction: whoever asked is told so in a sentence,
-nobody ever sees half of a listing or wrong bytes, the same verb does the rest afterwards, and what did not change is not
-fetched again. (Kills in a link: e2e link_test; in a preload: preload_test.)"""
+"""The coordinator is killed (SIGKILL) in each phase of a link, a refresh and an eviction: whoever asked is told so in a
+sentence, nobody ever sees half of a listing or wrong bytes, the same verb does the rest afterwards, and what did not change
+is not fetched again. Readers of another link go on all the while, and what they have not read yet is filled while there is
+no coordinator. (In a preload: e2e preload_kill_test. At each step of a listing: listing_kill_test.)"""
 
 import os
 import pathlib
@@ -10,9 +11,10 @@ import subprocess
 import sys
 
 import scripted_s3
+import verified_reader
 from e2e import drop_page_cache, eventually, main
 from mount_state import state_of
-from verified_load import Void, fault_made, unless_void
+from verified_load import Bystanders, Void, fault_made, unless_void
 
 OBJECTS, CHANGED, ADDED = 12_000, 400, 200
 FIRST, SECOND = b"first version", b"the second version"
@@ -23,6 +25,7 @@ MOMENTS = (0.0, 0.5, 1.0)
 READ = 2_000  # objects that are cached
 FOLDERS = 200
 EVICTED = 10  # of the folders
+VERIFIED = 400  # files of the other readers
 
 
 class CoordinatorKills(scripted_s3.ScriptedS3Test):
@@ -34,14 +37,38 @@ class CoordinatorKills(scripted_s3.ScriptedS3Test):
         self.addCleanup(verb.kill)
         return verb
 
-    def kill_coordinator(self):
-        pid = self.cluster.coordinator.pid
+    def start(self, nodes=None, cache=None, node_options=None):
+        """With readers of another bucket."""
+        super().start(nodes, cache, node_options)
+        data = verified_reader.contents(VERIFIED)
+        for number in range(VERIFIED):
+            self.s3.put("verified", verified_reader.name_of(number), data[verified_reader.window(number)])
+        self.others = Bystanders(self, "verified", VERIFIED)
+        self.script()
+
+    def script(self, *rules):
+        """Counts begin anew with the rules."""
+        self.s3.script(*rules)
+        self.cold_before = self.others.cold_read
+
+    def kill_and_start(self):
+        """In between the others read on: what is cached, and what must be fetched."""
+        pid, answered = self.cluster.coordinator.pid, self.answered()
         self.cluster.coordinator.kill()
         self.assertIsNone(state_of(pid))
+        self.others.read_cold()
+        eventually(lambda: self.answered() > answered + 2 * self.others.COLD_AT_ONCE, "others read on")
+        self.cluster.start_coordinator()
+
+    def answered(self):
+        """Reads that running nodes have answered."""
+        return sum(node.metrics().get(("forebay_read_duration_seconds_count", ""), 0) for node in self.cluster.nodes.values()
+                   if state_of(node.pid) != "T")
 
     def told(self, verb):
         """The exit code and the sentence of a verb whose coordinator was killed: it was done, or says why not; never silence."""
-        said = verb.communicate(timeout=60)[1].strip()
+        lines = verb.communicate(timeout=60)[1].strip().splitlines()
+        said = "\n".join(line for line in lines if not line.startswith("listing "))  # how far it is
         self.assertEqual((said.count("\n"), bool(said)), (0, verb.returncode != 0), said)
         return verb.returncode, said
 
@@ -64,8 +91,38 @@ class CoordinatorKills(scripted_s3.ScriptedS3Test):
         for number in range(READ):
             self.assertEqual(self.path_of(mount, number).read_bytes(), SECOND if number < second else FIRST, number)
 
+    def gets(self):
+        """Without those of the others."""
+        return super().gets() - (self.others.cold_read - self.cold_before)
+
     def generation(self):
         return self.link_stats()["generation"]
+
+    @unless_void
+    def test_a_link(self):
+        self.start()
+        for phase, moment in enumerate(MOMENTS):
+            name = f"new{phase}"
+            self.s3.put_many(self.bucket, f"{name}/d", OBJECTS, FIRST)
+            self.script({"do": "delay", "op": "LIST", "ms": PAGE_MS})
+            verb = self.start_verb("link", f"s3://{self.bucket}/{name}/", "--as", name, "--no-background-fill")
+            fault_made(lambda least=max(1, int(OBJECTS // PAGE * moment)): self.s3.requests("LIST") >= least,
+                       "S3 is asked for pages")
+            listed = self.s3.requests("LIST")
+            self.kill_and_start()
+            code, said = self.told(verb)
+            print(f"\n    killed in a link after {listed} of {OBJECTS // PAGE} pages: exit code {code}: {said}", file=sys.stderr)
+            link = next((link for link in self.cluster.json("links")["links"] if link["name"] == name), None)
+            if code == 0:
+                self.assertEqual((link["state"], link["objects"]), ("ready", OBJECTS), "the verb says that it is done")
+            elif link:
+                self.assertIn(link["objects"], (0, OBJECTS), "half of a listing")
+            # The same verb does the rest.
+            self.cluster.cli("link", f"s3://{self.bucket}/{name}/", "--as", name, "--no-background-fill")
+            mount = pathlib.Path(self.cluster.mount(name, name))
+            self.assertEqual(self.sizes(mount), {len(FIRST): OBJECTS})
+            self.cluster.unmount(name)
+        self.others.end("a coordinator killed in links")
 
     @unless_void
     def test_a_refresh(self):
@@ -81,7 +138,7 @@ class CoordinatorKills(scripted_s3.ScriptedS3Test):
             self.s3.put_many(self.bucket, f"e{phase}", ADDED, SECOND)
             self.whole.append({len(FIRST): OBJECTS - CHANGED, len(SECOND): CHANGED + phase * ADDED})
             self.kill_in_refresh(mount, int(OBJECTS // PAGE * moment))
-        self.s3.script()
+        self.script()
         self.cluster.cli("refresh", "data")
         eventually(lambda: self.sizes(mount) == self.whole[-1], "the mount has the whole generation")
         self.read(mount, CHANGED)
@@ -89,17 +146,16 @@ class CoordinatorKills(scripted_s3.ScriptedS3Test):
         print(f"\n    {again} of {READ - CHANGED} unchanged blocks fetched again", file=sys.stderr)
         self.assertGreaterEqual(again, 0)
         self.assertLessEqual(again, (READ - CHANGED) // 100)
+        self.others.end("a coordinator killed in refreshes")
 
     def kill_in_refresh(self, mount, pages):
         """Once S3 was asked for so many pages."""
-        # Counts begin anew with the rules.
-        self.s3.script({"do": "delay", "op": "LIST", "ms": PAGE_MS})
+        self.script({"do": "delay", "op": "LIST", "ms": PAGE_MS})
         generation = self.generation()
         verb = self.start_verb("refresh", "data")
         fault_made(lambda: self.s3.requests("LIST") >= max(1, pages), "S3 is asked for pages")
         listed = self.s3.requests("LIST")
-        self.kill_coordinator()
-        self.cluster.start_coordinator()
+        self.kill_and_start()
         code, said = self.told(verb)
         print(f"\n    killed in a refresh after {listed} of {OBJECTS // PAGE} pages: exit code {code}: {said}", file=sys.stderr)
         if code == 0:
@@ -129,7 +185,7 @@ class CoordinatorKills(scripted_s3.ScriptedS3Test):
         held = self.held("n1")
         # Everybody is asked what there is before anything goes, and one does not answer.
         self.kill_in_eviction("a node does not say what it has", lambda: not any(verb.poll() for verb in self.verbs), node)
-        self.assertEqual(self.held("n1"), held)
+        self.assertEqual(self.held("n1"), held + self.others.COLD_AT_ONCE)
         held = self.held("n1") + self.held("n2")
         self.kill_in_eviction("some blocks are evicted", lambda: self.held("n1") + self.held("n2") < held)
         # Right bytes, whatever is cached; the same verbs do the rest; what they do not name is never fetched again.
@@ -140,6 +196,7 @@ class CoordinatorKills(scripted_s3.ScriptedS3Test):
         self.assertLessEqual(before, READ + 3 * gone + (READ - gone) // 100)
         self.read(mount)
         self.assertEqual(self.gets() - before, gone, "what is evicted is fetched once, and nothing else")
+        self.others.end("a coordinator killed in evictions")
 
     def held(self, name):
         return self.cluster.nodes[name].metrics().get(("forebay_index_entries", ""), 0)
@@ -148,10 +205,9 @@ class CoordinatorKills(scripted_s3.ScriptedS3Test):
         """Of EVICTED folders, each by a verb of its own, once the phase is reached."""
         self.verbs = [self.start_verb("evict", f"data/d{number:03}", "--yes", "--force") for number in range(EVICTED)]
         fault_made(reached, what)
-        self.kill_coordinator()
+        self.kill_and_start()
         if stopped:
             stopped.kill(signal.SIGCONT)
-        self.cluster.start_coordinator()
         told = [self.told(verb) for verb in self.verbs]
         in_flight = sum("the connection was lost:" in said for _, said in told)
         print(f"\n    killed in an eviction when {what}: {sum(code == 0 for code, _ in told)} of {len(told)} verbs were done, "

@@ -10,13 +10,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 from e2e import Cluster, Daemon, eventually  # noqa: E402
 from netns import Network, Tunnel  # noqa: E402
 from mount_state import state_of  # noqa: E402
-from verified_load import VerifiedTest, fault_made  # noqa: E402
+from verified_load import NODE_STALL_SECONDS, VerifiedTest, fault_made, held  # noqa: E402
 
 PORT = 7440
 NODES = ("n1", "n2", "n3")
 FILES = 400  # of one block each
-# The promise is 3 s (DESIGN 2.4). It is printed; a machine that builds beside this test is given room.
-LONGEST_SECONDS = 12
+# A machine that builds beside this test is given room.
+LONGEST_SECONDS = held(NODE_STALL_SECONDS, 12)
 
 
 class MachineDaemon(Daemon):
@@ -153,11 +153,12 @@ class NetFaultTest(VerifiedTest):
         eventually(lambda: sum(node["blocks"] for node in self.stats()["nodes"]) >= FILES, "every block is stored")
         return mount
 
-    def finish(self, load, what, rate=None):
-        """None waited much longer than the promise, either."""
-        total = super().finish(load, what, rate)
+    def finish(self, load, what, rate=None, stall=NODE_STALL_SECONDS):
+        """None waited much longer than the promise, either, where there is one."""
+        total = super().finish(load, what, rate, stall)
         self.assertGreater(total["reads"], 0)
-        self.assertLess(total["longest_seconds"], LONGEST_SECONDS)
+        if stall is not None:
+            self.assertLessEqual(total["longest_seconds"], LONGEST_SECONDS)
         return total
 
     def stats(self):
@@ -204,4 +205,4 @@ class NetFaultTest(VerifiedTest):
 
 
 __all__ = ["FILES", "LONGEST_SECONDS", "NODES", "PORT", "MachineDaemon", "NetCluster", "NetFaultTest", "eventually",
-           "fault_made", "state_of"]
+           "fault_made", "held", "state_of"]

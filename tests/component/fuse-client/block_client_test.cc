@@ -344,19 +344,6 @@ TEST_F(BlockClientTest, ASuspectOfTheTableIsReadFromAsSoonAsItAnswers) {
   EXPECT_EQ(OwnersOf(request)[0]->reads(), before + 1);
 }
 
-TEST_F(BlockClientTest, ANewerEpochIsFetchedFromTheNodeThatHasIt) {
-  const BlockRequest request = RequestFor({0, 4096});
-  const auto owners = OwnersOf(request);
-  const auto newcomer = std::make_unique<FakeNode>("n4", kTestSecret);
-  std::vector<NodeInfo> members = table_.nodes();
-  members.push_back(newcomer->Info());
-  const RingTable next = RingTable::Next(table_, members, 1'700'000'001);
-  for (const auto& [id, node] : nodes_) node->SetRing(next);
-  ExpectRight(request, Read(request));
-  EXPECT_TRUE(Eventually([&] { return ring_.epoch() == next.epoch(); }));
-  EXPECT_NE(ring_.table()->Find("n4"), nullptr);
-}
-
 TEST_F(BlockClientTest, WhenNobodyAnswersTheReadEndsWithTheReason) {
   const BlockRequest request = RequestFor({0, 4096});
   for (const auto& [id, node] : nodes_) node->Stop();

@@ -32,7 +32,7 @@ namespace {
 
 constexpr std::uint32_t kConnection = 1;
 
-/// What a server does with a request: answers it, or keeps it for ever.
+/// What a server does with a request: answers it, or takes it and says nothing.
 struct Behaviour {
   bool answers = true;
   std::atomic<int> asked{0};
@@ -40,10 +40,12 @@ struct Behaviour {
 Behaviour* behaviour = nullptr;
 SlotArena* arena = nullptr;
 
-bool Asked() {
+bool Asked(fuse_req_t request) {
   ++behaviour->asked;
-  if (!behaviour->answers) arena->Hold();
-  return behaviour->answers;
+  if (behaviour->answers) return true;
+  arena->Hold();
+  fuse_reply_none(request);  // sends nothing: libfuse forgets it, as with the process
+  return false;
 }
 
 void OnGetattr(fuse_req_t request, fuse_ino_t, struct fuse_file_info*) {
@@ -55,11 +57,12 @@ void OnGetattr(fuse_req_t request, fuse_ino_t, struct fuse_file_info*) {
 }
 
 void OnLookup(fuse_req_t request, fuse_ino_t, const char* name) {
-  if (Asked()) fuse_reply_err(request, std::string(name).size() > 255 ? ENAMETOOLONG : ENOENT);
+  if (Asked(request))
+    fuse_reply_err(request, std::string(name).size() > 255 ? ENAMETOOLONG : ENOENT);
 }
 
 void OnStatfs(fuse_req_t request, fuse_ino_t) {
-  if (!Asked()) return;
+  if (!Asked(request)) return;
   struct statvfs totals{};
   totals.f_bsize = 4096;
   totals.f_blocks = 4711;
@@ -67,7 +70,7 @@ void OnStatfs(fuse_req_t request, fuse_ino_t) {
 }
 
 void RefuseWrite(fuse_req_t request) {
-  if (Asked()) fuse_reply_err(request, EROFS);
+  if (Asked(request)) fuse_reply_err(request, EROFS);
 }
 
 const struct fuse_lowlevel_ops& Operations() {
