@@ -23,6 +23,9 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr std::string_view kPathStyle = "force-path-style";
+constexpr std::uint32_t kPathStyleNo = 2;  // LinkRequest.path_style
+
 std::string RefreshText(const proto::LinkSpec& spec) {
   const auto policy = static_cast<RefreshPolicy>(spec.refresh());
   if (policy == RefreshPolicy::kImmutable) return "immutable";
@@ -119,7 +122,8 @@ Result<json::object> LinkDocument(const proto::LinkSpec& spec) {
   PutText(link, "endpoint-url", origin.endpoint());
   PutText(link, "region", origin.region());
   PutText(link, "profile", origin.profile());
-  PutSwitch(link, "force-path-style", origin.path_style());
+  // Also where it is false: the default is that of the servers' profile and of the endpoint.
+  link[kPathStyle] = origin.path_style();
   PutSwitch(link, "requester-pays", origin.requester_pays());
   PutText(link, "expected-bucket-owner", origin.expected_owner());
   PutSwitch(link, "posix-metadata", spec.posix_metadata());
@@ -169,6 +173,8 @@ Result<proto::LinkRequest> LinkRequestOf(const json::object& document) {
   if (!taken) return Fail(taken.error().Within(who));
   Result<proto::LinkRequest> request = wish.Request();
   if (!request) return Fail(request.error().Within(who));
+  const json::value* path_style = document.if_contains(kPathStyle);
+  if (path_style != nullptr && !path_style->as_bool()) request->set_path_style(kPathStyleNo);
   return request;
 }
 

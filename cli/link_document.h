@@ -10,7 +10,8 @@
 namespace forebay {
 
 // A link as `forebay export` writes it and `forebay apply` reads it: its name, its source, and the
-// options of `forebay link` by their names without the dashes. What is as by default is left out.
+// options of `forebay link` by their names without the dashes. What is as by default is left out,
+// but "force-path-style": false is by host, which no option of the command line says.
 
 /// kInvalid: the source is no UTF-8, which JSON cannot hold.
 Result<boost::json::object> LinkDocument(const proto::LinkSpec& spec);

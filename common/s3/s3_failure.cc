@@ -134,13 +134,28 @@ std::string_view HostOfUrl(std::string_view url) {
   return url.substr(0, url.find_first_of("/?#", scheme == std::string_view::npos ? 0 : scheme + 3));
 }
 
-// What to look at when S3 denies something.
-std::string DeniedAdvice(const S3Question& question) {
+// S3 denies an object whose key of KMS the reader may not use with words of its own: "... is not
+// authorized to perform: kms:Decrypt on resource: arn:aws:kms:...", or "The ciphertext refers to a
+// customer master key that ... you are not allowed to access."
+bool SpeaksOfKms(std::string_view message) {
+  return message.find("kms:") != std::string_view::npos ||
+         message.find("KMS") != std::string_view::npos ||
+         message.find("ciphertext refers to") != std::string_view::npos;
+}
+
+// What to look at when S3 denies something, saying `message`.
+std::string DeniedAdvice(const S3Question& question, std::string_view message) {
   const std::string_view action = S3ActionOf(question.operation);
   if (question.used == nullptr) {
     return fmt::format(
         "it does not allow {} to everybody; link without --no-sign-request, for keys "
         "that may",
+        action);
+  }
+  if (SpeaksOfKms(message)) {
+    return fmt::format(
+        "the object is encrypted with a key of KMS: besides {} its readers need kms:Decrypt for "
+        "that key, by their own policy and by the key's",
         action);
   }
   std::string advice = fmt::format("check the keys, and that they allow {}", action);
@@ -227,8 +242,8 @@ Failure FailureOfAnswer(const S3Question& question, const ResponseHead& head,
       return failure;
     }
     case AnswerKind::kDenied:
-      return GiveUp(Code::kDenied,
-                    fmt::format("{} to {}: {}", said, Who(question), DeniedAdvice(question)));
+      return GiveUp(Code::kDenied, fmt::format("{} to {}: {}", said, Who(question),
+                                               DeniedAdvice(question, body.message)));
     case AnswerKind::kWrongClock:
       return GiveUp(RefusalOf(question.operation),
                     fmt::format("{}: the clock of this machine or of S3 is wrong", said));

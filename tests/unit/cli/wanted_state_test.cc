@@ -98,6 +98,14 @@ TEST(Export, EveryOptionOfALinkComesBackAsTheSameRequest) {
   EXPECT_TRUE(link.no_background_fill());
 }
 
+TEST(Export, ABucketInTheHostNameIsSaidAndNotLeftToTheServersOfAnotherCluster) {
+  proto::LinkSpec spec = RichLink();
+  spec.mutable_origin()->set_path_style(false);
+  const Result<WantedState> wanted = ParseWanted(Exported({spec}));
+  ASSERT_TRUE(wanted.has_value()) << wanted.error().message;
+  EXPECT_EQ(wanted->links[0].path_style(), 2u);
+}
+
 TEST(Export, AManifestThatSaysWhereComesBackWithoutASource) {
   proto::LinkSpec spec;
   spec.set_name("m");

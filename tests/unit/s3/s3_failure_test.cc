@@ -110,6 +110,27 @@ TEST_F(S3FailureTest, ARefusalSaysWhatMayBeWrongWithTheLink) {
                     Not(HasSubstr("check the keys"))));
 }
 
+TEST_F(S3FailureTest, ARefusalThatSpeaksOfKmsNamesTheRightToItsKey) {
+  ResponseHead head;
+  head.status = 403;
+  const auto said = [&](std::string message) {
+    S3ErrorBody body;
+    body.code = "AccessDenied";
+    body.message = std::move(message);
+    return FailureOfAnswer({kGet, origin_, "k", &credentials_}, head, body).error.message;
+  };
+  for (const char* message :
+       {"User: arn:aws:iam::1:user/x is not authorized to perform: kms:Decrypt on resource: "
+        "arn:aws:kms:eu-west-1:1:key/2 because no identity-based policy allows it",
+        "The ciphertext refers to a customer master key that ..., or you are not allowed "
+        "to access."}) {
+    EXPECT_THAT(said(message),
+                AllOf(HasSubstr(message), HasSubstr("need kms:Decrypt"),
+                      HasSubstr("besides s3:GetObject"), Not(HasSubstr("--requester-pays"))));
+  }
+  EXPECT_THAT(said("Access Denied"), Not(HasSubstr("kms")));
+}
+
 TEST_F(S3FailureTest, ARefusedVersionNamesTheRightThatIsMissing) {
   const Failure list = Answer(S3Operation::kVersions, 403, "AccessDenied");
   Expect(list, Code::kDenied, NextStep::kGiveUp);
