@@ -39,6 +39,7 @@ constexpr std::chrono::seconds kJoinWithin{10};
 constexpr std::chrono::milliseconds kJoinPause{300};
 // Of the packages' coordinator and node (ops/debian/postinst).
 constexpr const char* kServicesUser = "forebay";
+constexpr std::size_t kUserRoom = 16384;  // as UserName
 
 Task<Result<RpcReply>> AskToJoin(ClientPool* pool, std::string address, proto::JoinRequest request,
                                  const Secret* secret) {
@@ -150,7 +151,11 @@ Status GiveToServices(const std::string& trust_dir) {
   struct stat folder{};
   const bool is_roots = ::geteuid() == 0 && trust_dir == kDefaultTrustDir &&
                         ::stat(trust_dir.c_str(), &folder) == 0 && folder.st_uid == 0;
-  const passwd* services = is_roots ? ::getpwnam(kServicesUser) : nullptr;
+  if (!is_roots) return {};
+  std::string room(kUserRoom, '\0');
+  passwd entry{};
+  passwd* services = nullptr;
+  if (::getpwnam_r(kServicesUser, &entry, room.data(), room.size(), &services) != 0) return {};
   if (services == nullptr) return {};
   const auto give = [services](const std::filesystem::path& path) -> Status {
     if (::lchown(path.c_str(), services->pw_uid, services->pw_gid) == 0) return {};
