@@ -12,6 +12,7 @@
 #include "common/model/limits.h"
 #include "common/model/link_set.h"
 #include "common/wire/messages.h"
+#include "coordinator/frozen_links.h"
 #include "coordinator/preload_records.h"
 #include "coordinator/set_sums.h"
 #include "coordinator/target.h"
@@ -334,7 +335,8 @@ Task<Result<RpcReply>> AdminService::Stats(RpcCall call) {
   reply.set_cluster(BytesOf(parts_.cluster));
   reply.set_ring_epoch(parts_.membership.epoch());
   const std::vector<MemberView> members = parts_.membership.Members();
-  parts_.stats.Describe(parts_.links.All(), members, window, reply);
+  const std::vector<Link> links = parts_.links.All();
+  parts_.stats.Describe(links, members, window, reply);
   for (proto::LinkStats& row : *reply.mutable_links()) {
     const auto copies = parts_.copies.StateOf(UuidFromBytes(row.total().link()));
     if (!copies) continue;
@@ -348,9 +350,11 @@ Task<Result<RpcReply>> AdminService::Stats(RpcCall call) {
   for (proto::ThrottledPlace& place : parts_.requests.Throttled())
     *reply.add_throttled() = std::move(place);
   const std::int64_t now = UnixSeconds();
-  const std::vector<proto::Alert> alerts =
-      ClusterAlerts(reply, members, parts_.tasks.FailedSince(now - kFailedTaskAlertSeconds), now);
+  const std::vector<proto::TaskState> failed = parts_.tasks.FailedSince(0);
+  const std::vector<proto::Alert> alerts = ClusterAlerts(
+      reply, members, OtherFailures(links, failed, now - kFailedTaskAlertSeconds), now);
   for (const proto::Alert& alert : alerts) *reply.add_alerts() = alert;
+  for (proto::Alert& alert : FrozenAlerts(links, failed)) *reply.add_alerts() = std::move(alert);
   for (proto::Alert& alert : parts_.certificates.Alerts(now))
     *reply.add_alerts() = std::move(alert);
   for (proto::Alert& alert : parts_.nodes.Alerts(Clock::now(), now))

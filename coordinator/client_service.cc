@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/wire/messages.h"
+#include "coordinator/frozen_links.h"
 #include "coordinator/snapshot_reads.h"
 
 namespace forebay {
@@ -91,6 +92,8 @@ Task<Result<RpcReply>> ClientService::ReadSnapshot(RpcCall call) {
                    "the current one");
   }
   const bool whole = request.before() == 0;
+  // A damaged file is not handed on.
+  if (link && whole && IsListingLost(*link)) co_return Fail(LostListing(*link));
   Result<RpcReply> reply = co_await ReadPublished(
       index_, offload_, replies_, ReplyRoom::PayerOf(call.peer), std::move(request));
   if (reply) {

@@ -270,6 +270,8 @@ Status LinkRegistry::Publish(const Uuid& id, const proto::GenerationInfo& genera
   if (!link) return Fail(Code::kNotFound, "the link was removed while it was listed");
   link->previous = std::exchange(link->generation, generation);
   if (link->previous) link->previous->clear_deltas();
+  // Made anew because it was lost.
+  if (link->spec.refresh == RefreshPolicy::kImmutable) link->previous.reset();
   // Pins follow by path: other blocks are pinned now.
   if (link->spec.pins_version != 0) link->spec.pins_version = version() + 1;
   link->next_generation = generation.generation() + 1;
@@ -359,7 +361,8 @@ Status LinkRegistry::Relist(const Uuid& id) {
   std::scoped_lock changing(change_mutex_);
   std::optional<Link> link = FindById(id);
   if (!link) return Fail(Code::kNotFound, "the link was removed");
-  link->generation.reset();
+  // What an immutable link shows is known by its digest, whoever has the file.
+  if (link->spec.refresh != RefreshPolicy::kImmutable) link->generation.reset();
   link->previous.reset();
   link->refresh_path.clear();
   const proto::TaskState task = TaskBook::Begin("link", link->spec.name);

@@ -88,7 +88,8 @@ class LinkRegistry {
   /// The refresh was cancelled for `reason`: everything stays as it is, and its task ends.
   Status CancelRefresh(const Uuid& id, const std::string& reason);
 
-  /// The current generation's file is gone or damaged: the link lists again, under a new task.
+  /// The current generation's file is gone or damaged: the link lists again, under a new task. An
+  /// immutable link keeps its generation, which says what may be published (frozen_links.h).
   Status Relist(const Uuid& id);
 
   /// Changes what is decided about a link (pins, quota), with `also` in the same batch. `change`

@@ -17,6 +17,7 @@
 #include "common/snapshot/difference.h"
 #include "common/snapshot/listing_digest.h"
 #include "common/snapshot/partial_refresh.h"
+#include "coordinator/frozen_links.h"
 #include "coordinator/generation_deltas.h"
 #include "coordinator/listing_feed.h"
 
@@ -68,92 +69,6 @@ Task<Result<proto::LinkReply>> Linker::StartLink(proto::LinkRequest request) {
   reply.set_name(added->link.spec.name);
   reply.set_task_id(added->link.task_id);
   co_return reply;
-}
-
-Task<Status> Linker::Resume() {
-  const std::vector<Link> all = parts_.links.All();
-  for (const Link& link : all) {
-    if (link.generation) {
-      auto open = [this, id = link.spec.id, generation = *link.generation] {
-        return parts_.index.Open(id, generation, false);
-      };
-      Status opened = co_await parts_.offload.Run(std::move(open));
-      // A refresh that was interrupted builds on it at once.
-      if (opened && !link.task_id.empty()) opened = co_await Verify(link);
-      if (opened) {
-        if (!link.task_id.empty()) Begin(link);
-        continue;
-      }
-      Status relisted = co_await FindOrList(link, opened.error());
-      if (!relisted) co_return relisted;
-    } else {
-      Begin(link);
-    }
-  }
-  for (const Link& link : all) {
-    if (!link.previous) continue;
-    auto open = [this, id = link.spec.id, generation = *link.previous] {
-      return parts_.index.Open(id, generation, false);
-    };
-    // A mount that still uses it keeps what it has fetched: nothing to do when it is gone.
-    (void)co_await parts_.offload.Run(std::move(open));
-  }
-  Status pruned = co_await PruneFiles();
-  verifying_ = true;
-  Spawn(context_, VerifyFiles(all));
-  co_return pruned;
-}
-
-/// The file of `link`'s generation is not here, because of `why`.
-Task<Status> Linker::FindOrList(Link link, Error why) {
-  Status found = co_await parts_.find(link.spec.id, *link.generation);
-  if (found) {
-    if (!link.task_id.empty()) Begin(link);
-    co_return Status();
-  }
-  const Error lost{why.code, why.message + "; " + found.error().message};
-  Status relisted = co_await ListAgain(link, lost);
-  co_return relisted;
-}
-
-/// The file of `link`'s generation is lost, because of `why`.
-Task<Status> Linker::ListAgain(Link link, Error why) {
-  const std::optional<Link> known = parts_.links.FindById(link.spec.id);
-  const bool current = known && known->task_id == link.task_id && known->generation &&
-                       known->generation->generation() == link.generation->generation();
-  if (!current) co_return Status();  // it is listed already, or gone
-  spdlog::warn("the listing of link '{}' is lost ({}): it is listed again", link.spec.name,
-               why.message);
-  auto relist = [this, id = link.spec.id] { return parts_.links.Relist(id); };
-  Status relisted = co_await parts_.offload.Run(std::move(relist));
-  if (!relisted) co_return relisted;
-  const std::optional<Link> now = parts_.links.FindById(link.spec.id);
-  if (now) Begin(*now);
-  co_return Status();
-}
-
-/// kCorrupt: the current generation's file is damaged. Success where there is nothing to compare.
-Task<Status> Linker::Verify(Link link) {
-  if (!link.generation) co_return Status();
-  auto verify = [this, link] { return parts_.index.Verify(link.spec.id, *link.generation); };
-  Status verified = co_await parts_.offload.Run(std::move(verify));
-  if (!verified && verified.error().code == Code::kCorrupt) co_return verified;
-  co_return Status();
-}
-
-/// Reads what an earlier process wrote, while links are served already: a mount compares what it
-/// fetches with the digest itself, and a refresh first verifies what it builds on.
-Task<void> Linker::VerifyFiles(std::vector<Link> links) {
-  for (const Link& link : links) {
-    if (stopping_) break;
-    if (!link.generation) continue;
-    Status verified = co_await Verify(link);
-    if (verified || stopping_) continue;
-    Status again = co_await ListAgain(link, verified.error());
-    if (!again) spdlog::error("link '{}': {}", link.spec.name, again.error().message);
-  }
-  verifying_ = false;
-  ended_.NotifyAll();
 }
 
 void Linker::Begin(Link link) {
@@ -237,7 +152,7 @@ Result<Linker::Plan> Linker::Prepare(const Link& link, std::int64_t now) {
   Status prepared = parts_.index.BeginBuild(link.spec.id);
   if (!prepared) return Fail(prepared.error());
   Plan plan;
-  if (link.generation) {
+  if (link.generation && !IsListingLost(link)) {
     const auto current = parts_.index.Find(link.spec.id, link.generation->generation());
     if (current) plan.previous = current->snapshot();  // verified before this began
   }
@@ -287,7 +202,7 @@ Status Linker::Finish(const Link& link, const Plan& plan, const Listing& listing
   proto::GenerationInfo info =
       DescribeGeneration(link.next_generation, *finished, plan.listed_unix_s);
   const bool is_filtered = !link.spec.includes.empty() || !link.spec.excludes.empty();
-  if (is_filtered && !plan.previous && info.objects() + info.hidden_keys() == 0) {
+  if (is_filtered && !link.generation && info.objects() + info.hidden_keys() == 0) {
     return Fail(Code::kInvalid,
                 fmt::format("--include and --exclude leave nothing of {}: give other globs",
                             link.Source()));
@@ -308,6 +223,8 @@ Status Linker::Finish(const Link& link, const Plan& plan, const Listing& listing
   Result<std::string> digest = ListingDigest(*now->snapshot());
   if (!digest) return Fail(digest.error());
   info.set_listing_digest(*std::move(digest));
+  Status may = CheckFrozen(link, info);
+  if (!may) return may;
   if (plan.previous) AddDelta(parts_.index, link.spec.id, *link.generation, info);
   Status published = parts_.links.Publish(link.spec.id, info, difference);
   if (!published) return published;
@@ -363,16 +280,27 @@ Task<Status> Linker::ListInto(Link link, Plan plan, std::shared_ptr<Listing> lis
 
 Task<Result<proto::RefreshReply>> Linker::StartRefresh(LinkSpec link, std::string path,
                                                        RefreshCause cause) {
-  if (link.refresh == RefreshPolicy::kImmutable) {
+  const std::optional<Link> known = parts_.links.FindById(link.id);
+  const bool lost = known && IsListingLost(*known);
+  if (link.refresh == RefreshPolicy::kImmutable && !lost) {
     co_return Fail(Code::kInvalid,
                    fmt::format("link '{}' is immutable: to see what S3 holds now, unlink it and "
                                "link it again",
                                link.name));
   }
   if (stopping_) co_return Fail(Code::kUnavailable, "the coordinator is stopping");
-  const std::optional<Link> known = parts_.links.FindById(link.id);
+  if (lost) {
+    Result<proto::RefreshReply> again = co_await TryAgain(*known);
+    co_return again;
+  }
   if (known) {
     Status sound = co_await Verify(*known);
+    if (!sound && verifying_ > 0) {
+      co_return Fail(Code::kUnavailable,
+                     fmt::format("the listing of link '{}' is damaged, and is looked for at other "
+                                 "coordinators: ask again",
+                                 link.name));
+    }
     if (!sound) sound = co_await ListAgain(*known, sound.error());
     if (!sound) co_return Fail(sound.error());
   }
@@ -417,7 +345,8 @@ Task<Status> Linker::Cancel(std::string task_id) {
   const auto link = std::ranges::find(all, task_id, &Link::task_id);
   if (link == all.end()) co_return Status();
   const std::string name = link->spec.set.empty() ? link->spec.name : link->spec.set;
-  if (!link->generation && link->next_generation > 1) {
+  const bool again = !link->generation && link->next_generation > 1;
+  if (again || IsListingLost(*link)) {
     co_return Fail(
         Code::kInvalid,
         fmt::format("task {0} lists '{1}' again because its listing was lost: without it "
@@ -488,7 +417,7 @@ Task<void> Linker::Stop() {
   }
   for (;;) {
     Notifier::Ticket ticket = ended_.Enlist(context_.get_executor());
-    if (running_.empty() && !verifying_) break;
+    if (running_.empty() && verifying_ == 0) break;
     (void)co_await ticket.Wait(Deadline::After(std::chrono::seconds(1)));
   }
 }

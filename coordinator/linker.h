@@ -68,7 +68,8 @@ class Linker {
   Task<Result<proto::LinkReply>> StartLink(proto::LinkRequest request);
 
   /// kRefresh: lists `path` of a link again, or all of it (""). Answers what runs already instead.
-  /// kInvalid: the link is immutable.
+  /// Of an immutable link whose listing is lost, tries to have it again. kInvalid: the link is
+  /// immutable, and its listing is there.
   Task<Result<proto::RefreshReply>> StartRefresh(LinkSpec link, std::string path,
                                                  RefreshCause cause);
 
@@ -81,8 +82,9 @@ class Linker {
   /// Lists the links again whose period is over. Called about once a second.
   Task<void> RefreshDue();
 
-  /// Goes on with every link that has no generation, and lists those again whose file is gone or,
-  /// which it finds out behind this call, damaged. Called once, after everything is loaded.
+  /// Goes on with every link that has no generation. Where a file is gone or, which it finds out
+  /// behind this call, damaged, it is had from another coordinator, or its link listed again; of an
+  /// immutable link only the same listing is published. Called once, after everything is loaded.
   Task<Status> Resume();
 
   /// Removes a link, or a set with all its parts, and answers them; listings end and files go.
@@ -147,6 +149,9 @@ class Linker {
   Task<Status> FindOrList(Link link, Error why);
   Task<Status> ListAgain(Link link, Error why);
   Task<void> VerifyFiles(std::vector<Link> links);
+  Task<Status> GoOn(Link link);
+  Task<Result<proto::RefreshReply>> TryAgain(Link link);
+  Task<void> FindAgain(Link link);
   Task<void> Forget(Uuid link);
   void ForgetSoon(const std::vector<Link>& removed);
   Task<Status> ListInto(Link link, Plan plan, std::shared_ptr<Listing> listing);
@@ -160,7 +165,7 @@ class Linker {
   Parts parts_;
   std::map<Uuid, std::shared_ptr<Listing>> running_;
   std::map<Uuid, TimePoint> next_refresh_;  // of periodic links that this process looked at
-  bool verifying_ = false;
+  int verifying_ = 0;  // that look through files, and have them again where they are lost
   std::atomic<bool> stopping_{false};
   Notifier ended_;
 };

@@ -12,6 +12,7 @@
 #include "common/model/limits.h"
 #include "common/wire/messages.h"
 #include "coordinator/block_walk.h"
+#include "coordinator/frozen_links.h"
 #include "coordinator/stats.h"
 #include "proto/node.pb.h"
 
@@ -79,6 +80,11 @@ Task<std::vector<std::string>> PinKeeper::Tell(Uuid link, std::vector<NodeInfo> 
     std::vector<SnapshotRow> roots = RootsOf(known->spec, *generation->snapshot());
     walk = std::make_shared<BlockWalk>(generation->snapshot(), std::move(roots));
   }
+  // Without its blocks the nodes would be told of none: they keep the pins that they have.
+  if (known && IsListingLost(*known) && known->spec.pins_version != 0) {
+    for (const NodeInfo& node : nodes) failed.push_back(node.id);
+    co_return failed;
+  }
   const std::uint64_t version = known ? known->spec.pins_version : 0;
   const std::uint64_t sync = NewSync();
   for (bool first = true, last = false; !last && !nodes.empty(); first = false) {
@@ -142,8 +148,8 @@ std::vector<PinKeeper::Work> PinKeeper::Behind() {
   std::map<Uuid, std::uint64_t> wanted;
   for (const Link& link : parts_.links.All()) {
     // One that is being listed keeps its nodes' pins until its blocks are known.
-    if (link.generation || link.spec.pins_version == 0)
-      wanted[link.spec.id] = link.spec.pins_version;
+    const bool known = link.generation && !IsListingLost(link);
+    if (known || link.spec.pins_version == 0) wanted[link.spec.id] = link.spec.pins_version;
   }
   std::map<Uuid, std::vector<NodeInfo>> behind;
   const TimePoint now = parts_.now();

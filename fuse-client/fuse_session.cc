@@ -20,13 +20,7 @@
 #include "fuse-client/fuse_api.h"
 #include "fuse-client/fuse_kernel.h"
 #include "fuse-client/fuse_offer.h"
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#include <sanitizer/lsan_interface.h>
-#define FOREBAY_LEAKS_ARE_LOOKED_FOR
-#endif
-#endif
+#include "fuse-client/no_leak.h"
 
 namespace forebay {
 
@@ -259,9 +253,7 @@ int Connect(struct fuse_session* session, int fd, bool patches_replies) {
 /// libfuse frees its copy of the mount point's name when it unmounts, and we leave a mount to the
 /// processes to come: what this call allocates is no leak.
 int MountAndStay(struct fuse_session* session, const std::string& mountpoint) {
-#ifdef FOREBAY_LEAKS_ARE_LOOKED_FOR
-  const __lsan::ScopedDisabler no_leak;
-#endif
+  const NoLeak no_leak;
   return fuse_session_mount(session, mountpoint.c_str());
 }
 

@@ -15,33 +15,6 @@ class BackupTest : public ClusterTest {
   void SetUp() override {
     for (int i = 0; i < 40; ++i) store.Put("p/f" + std::to_string(i), 100);
   }
-
-  std::string Backup() {
-    std::string bytes;
-    proto::BackupRequest request;
-    for (;;) {
-      request.set_offset(bytes.size());
-      std::string piece;
-      const auto reply = admin.Ask<proto::BackupReply>(address(), Method::kBackup, request, &piece);
-      if (!reply || piece.empty()) {
-        ADD_FAILURE() << (reply ? "no bytes" : reply.error().message);
-        return bytes;
-      }
-      bytes += piece;
-      request.set_number(reply->number());
-      if (bytes.size() == reply->total()) return bytes;
-    }
-  }
-
-  Result<proto::RestoreReply> Restore(const std::string& bytes) {
-    proto::UploadNamesRequest part;
-    part.set_data(bytes);
-    const auto upload = admin.Ask<proto::UploadNamesReply>(address(), Method::kUploadNames, part);
-    if (!upload) return Fail(upload.error());
-    proto::RestoreRequest request;
-    request.set_upload(upload->upload());
-    return admin.Ask<proto::RestoreReply>(address(), Method::kRestore, request);
-  }
 };
 
 TEST_F(BackupTest, ANewCoordinatorGoesOnFromIt) {

@@ -332,4 +332,31 @@ Result<proto::LinkState> ClusterTest::GetLink(const std::string& name) {
   return reply->links(0);
 }
 
+std::string ClusterTest::Backup() {
+  std::string bytes;
+  proto::BackupRequest request;
+  for (;;) {
+    request.set_offset(bytes.size());
+    std::string piece;
+    const auto reply = admin.Ask<proto::BackupReply>(address(), Method::kBackup, request, &piece);
+    if (!reply || piece.empty()) {
+      ADD_FAILURE() << (reply ? "no bytes" : reply.error().message);
+      return bytes;
+    }
+    bytes += piece;
+    request.set_number(reply->number());
+    if (bytes.size() == reply->total()) return bytes;
+  }
+}
+
+Result<proto::RestoreReply> ClusterTest::Restore(const std::string& bytes) {
+  proto::UploadNamesRequest part;
+  part.set_data(bytes);
+  const auto upload = admin.Ask<proto::UploadNamesReply>(address(), Method::kUploadNames, part);
+  if (!upload) return Fail(upload.error());
+  proto::RestoreRequest request;
+  request.set_upload(upload->upload());
+  return admin.Ask<proto::RestoreReply>(address(), Method::kRestore, request);
+}
+
 }  // namespace forebay

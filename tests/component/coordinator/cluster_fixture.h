@@ -152,6 +152,10 @@ class ClusterTest : public testing::Test {
   /// Links and waits until it is mountable.
   void MakeLink(const std::string& name, const std::string& prefix);
   Result<proto::LinkState> GetLink(const std::string& name);
+  /// The bytes of `forebay backup`.
+  std::string Backup();
+  /// As `forebay restore` of them.
+  Result<proto::RestoreReply> Restore(const std::string& bytes);
 
   const std::string secret = std::string(32, 's');
   std::filesystem::path dir;

@@ -8,6 +8,7 @@
 #include <boost/asio/use_future.hpp>
 #include <thread>
 
+#include "common/base/files.h"
 #include "common/wire/coordinators.h"
 #include "common/wire/messages.h"
 #include "coordinator/rocksdb_state_store.h"
@@ -117,6 +118,33 @@ TEST_F(TakeoverTest, WhatIsNotHereComesFromAnotherCoordinator) {
   Lead("c", {"127.0.0.1:1", standby->address()});
   EXPECT_TRUE(ReadSnapshot(*GetLink("l"), address()).has_value());
   EXPECT_EQ(store.lists(), lists);
+}
+
+TEST_F(TakeoverTest, WhatIsDamagedHereComesFromAnotherCoordinator) {
+  Lead("a");
+  MakeLink("l", "p/");
+  const proto::LinkState link = *GetLink("l");
+  leader_ = address();
+  const std::unique_ptr<Standby> standby = StandBy("b");
+  WaitForFile(FileIn("b", link));
+  *leads_ = false;
+  StopCoordinator();
+  const std::filesystem::path file = FileIn("a", link);
+  std::string bytes = ReadWholeFile(file).value();
+  const std::string whole = bytes;
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  ASSERT_TRUE(WriteFileAtomically(file, bytes).has_value());
+  const std::uint64_t lists = store.lists();
+  Lead("a", {"127.0.0.1:1", standby->address()});
+  const Deadline deadline = Deadline::After(std::chrono::seconds(30));
+  while (ReadWholeFile(file).value() != whole) {
+    ASSERT_FALSE(deadline.Expired()) << "it is not found";
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  StopCoordinator();  // whatever it began has ended
+  EXPECT_EQ(store.lists(), lists);
+  Lead("a");
+  EXPECT_EQ(GetLink("l")->generation().SerializeAsString(), link.generation().SerializeAsString());
 }
 
 TEST_F(TakeoverTest, WhatNobodyHasIsListedAgain) {

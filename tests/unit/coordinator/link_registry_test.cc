@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "coordinator/frozen_links.h"
 #include "tests/unit/coordinator/testing.h"
 
 namespace forebay {
@@ -144,6 +145,51 @@ TEST_F(LinkRegistryTest, ALostListingIsMadeAgainUnderTheNextNumber) {
   EXPECT_EQ(link.phase(), LinkPhase::kListing);
   EXPECT_EQ(link.next_generation, 2u);
   EXPECT_NE(link.task_id, "");
+}
+
+TEST_F(LinkRegistryTest, AnImmutableLinkKeepsWhatItShowsUntilTheSameIsPublished) {
+  LinkSpec spec = TestLink("a", "bucket", "p/");
+  spec.refresh = RefreshPolicy::kImmutable;
+  const Uuid id = links.Add(spec)->link.spec.id;
+  ASSERT_TRUE(links.Publish(id, Generation(1), {}).has_value());
+  EXPECT_FALSE(IsListingLost(*links.FindById(id)));
+  ASSERT_TRUE(links.Relist(id).has_value());
+  EXPECT_TRUE(IsListingLost(*links.FindById(id)));
+  EXPECT_EQ(links.FindById(id)->generation->generation(), 1U);
+  ASSERT_TRUE(links.FailListing(id, "S3 refuses").has_value());
+  EXPECT_TRUE(IsListingLost(*links.FindById(id)));
+
+  TaskBook next_tasks;
+  LinkRegistry next(store, fence, next_tasks);
+  ASSERT_TRUE(next.Load().has_value());
+  EXPECT_TRUE(IsListingLost(*next.FindById(id))) << "over a restart";
+
+  ASSERT_TRUE(links.Publish(id, Generation(2), {}).has_value());
+  EXPECT_FALSE(IsListingLost(*links.FindById(id)));
+  EXPECT_FALSE(links.FindById(id)->previous) << "its file is lost";
+}
+
+TEST_F(LinkRegistryTest, OfAnImmutableLinkOnlyTheSameDigestMayBePublished) {
+  LinkSpec spec = TestLink("a", "bucket", "p/");
+  spec.refresh = RefreshPolicy::kImmutable;
+  const Uuid id = links.Add(spec)->link.spec.id;
+  proto::GenerationInfo first = Generation(1);
+  first.set_listing_digest("d1");
+  EXPECT_TRUE(CheckFrozen(*links.FindById(id), first).has_value()) << "the first one";
+  ASSERT_TRUE(links.Publish(id, first, {}).has_value());
+  ASSERT_TRUE(links.Relist(id).has_value());
+  proto::GenerationInfo again = Generation(2);
+  again.set_listing_digest("d1");
+  EXPECT_TRUE(CheckFrozen(*links.FindById(id), again).has_value());
+  again.set_listing_digest("d2");
+  EXPECT_EQ(CheckFrozen(*links.FindById(id), again).error().code, Code::kStale);
+
+  Link unknown = *links.FindById(id);
+  unknown.generation->clear_listing_digest();
+  again.clear_listing_digest();
+  EXPECT_FALSE(CheckFrozen(unknown, again).has_value()) << "nobody can tell";
+  unknown.spec.refresh = RefreshPolicy::kOnDemand;
+  EXPECT_TRUE(CheckFrozen(unknown, again).has_value());
 }
 
 }  // namespace
