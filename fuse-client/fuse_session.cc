@@ -253,7 +253,7 @@ int Connect(struct fuse_session* session, int fd, bool patches_replies) {
 /// libfuse frees its copy of the mount point's name when it unmounts, and we leave a mount to the
 /// processes to come: what this call allocates is no leak.
 int MountAndStay(struct fuse_session* session, const std::string& mountpoint) {
-  const NoLeak no_leak;
+  [[maybe_unused]] const NoLeak no_leak;
   return fuse_session_mount(session, mountpoint.c_str());
 }
 

@@ -14,13 +14,7 @@ namespace forebay {
 #ifdef FOREBAY_LEAKS_ARE_LOOKED_FOR
 using NoLeak = __lsan::ScopedDisabler;
 #else
-class NoLeak {
- public:
-  NoLeak() {}
-  ~NoLeak() {}
-  NoLeak(const NoLeak&) = delete;
-  NoLeak& operator=(const NoLeak&) = delete;
-};
+struct NoLeak {};
 #endif
 
 }  // namespace forebay
