@@ -13,11 +13,14 @@ FIRST, SECOND, NEW = b"first version", b"the second version", b"new"
 
 class RefreshUnderReaders(scripted_s3.ScriptedS3Test):
     def sizes(self, folder):
-        """How many files have which size, as the kernel says."""
+        """How many files have which size, as the kernel says; None is that of one that went between its name and itself."""
         sizes = {}
         for parent, _, names in os.walk(folder):
             for name in names:
-                size = os.stat(os.path.join(parent, name)).st_size
+                try:
+                    size = os.stat(os.path.join(parent, name)).st_size
+                except FileNotFoundError:
+                    size = None
                 sizes[size] = sizes.get(size, 0) + 1
         return sizes
 
