@@ -17,6 +17,9 @@ KEYS = int(os.environ.get("FOREBAY_LARGE_KEYS", "2000000"))
 # The line through what a coordinator takes without any objects and 1 GiB at 10 million: whoever stays below it here stays
 # below 1 GiB there, for what it holds grows by so much an object (45 bytes while it builds, common/snapshot/snapshot_builder.h).
 BASE_MIB, MIB_A_MILLION = 124, 90
+# A refresh that finds something reads the listing before out of its file, and the new one to compare them: both are mapped,
+# and what is mapped counts in the peak, although the kernel can have it back (ADR 37). 52.7 bytes an object each.
+MIB_MAPPED_A_MILLION = 2 * 52.7e6 / 2**20
 
 
 class LargeLink(unittest.TestCase):
@@ -32,8 +35,8 @@ class LargeLink(unittest.TestCase):
         self.cluster.start_coordinator()
         self.cluster.cli("link", "s3://bucket/train/", "--as", "big", timeout=500)
 
-    def expect_little_memory(self, what):
-        peak, most = peak_mib(self.cluster.coordinator.pid), BASE_MIB + MIB_A_MILLION * KEYS / 1e6
+    def expect_little_memory(self, what, mib_a_million=MIB_A_MILLION):
+        peak, most = peak_mib(self.cluster.coordinator.pid), BASE_MIB + mib_a_million * KEYS / 1e6
         print(f"{what}: {peak:,.0f} MiB at most, {most:,.0f} allowed", file=sys.stderr, flush=True)
         self.assertLess(peak, most)
 
@@ -47,6 +50,7 @@ class LargeLink(unittest.TestCase):
         result = self.cluster.json("refresh", f"big/{self.origin.path_of(KEYS)}")
         self.assertEqual((result["added"], result["removed"], result["changed"]), (1, 0, 0))
         self.assertLessEqual(self.origin.lists() - lists, 12)
+        self.expect_little_memory(f"a refresh of one key of {KEYS:,}", MIB_A_MILLION + MIB_MAPPED_A_MILLION)
 
     def test_slab_after_a_walk(self):
         weight = walk_and_weigh(self.cluster.mount("big", "mount"), KEYS)

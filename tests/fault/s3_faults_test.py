@@ -212,16 +212,24 @@ class S3Faults(scripted_s3.ScriptedS3Test):
             self.assertEqual(self.retries("credentials"), 0)
 
     def test_an_archived_object_is_an_eio_and_no_storm(self):
-        files = {"cold": os.urandom(5_000_000), "warm": b"w" * 1000}
+        classes = {"cold": "GLACIER", "colder": "DEEP_ARCHIVE"}
+        files = {"warm": b"w" * 1000, **{name: os.urandom(5_000_000) for name in classes}}
         self.put({"warm": files["warm"]})
-        self.put({"cold": files["cold"]}, x_amz_storage_class="GLACIER")
+        for name, storage_class in classes.items():
+            self.put({name: files[name]}, x_amz_storage_class=storage_class)
         files, mount = self.begin(files)
         self.assertEqual((mount / "warm").read_bytes(), files["warm"])
-        self.s3.script()
-        for _ in range(5):
-            self.assertEqual(self.outcome(mount / "cold"), "EIO")
-        self.assertIn("archived", self.errors_of(mount))
-        self.assertLessEqual(self.gets(), 10, "five reads that fail ask S3 a few times at most")
+        # As S3's LIST says it.
+        self.assertNotIn("user.forebay.archived", os.listxattr(mount / "warm"))
+        for name in classes:
+            self.assertEqual(os.getxattr(mount / name, "user.forebay.archived"), b"1", name)
+            self.assertIn("user.forebay.archived", os.listxattr(mount / name))
+        for name in classes:
+            self.s3.script()
+            for _ in range(5):
+                self.assertEqual(self.outcome(mount / name), "EIO")
+            self.assertRegex(self.errors_of(mount), rf"(?m)^.*\b{name}\b.*archived")
+            self.assertLessEqual(self.gets(), 10, "five reads that fail ask S3 a few times at most")
         preload = self.cluster.cli("preload", "data", check=False)
         self.assertEqual(preload.returncode, 1, preload.stderr)
         self.assertIn("archived", preload.stdout + preload.stderr)

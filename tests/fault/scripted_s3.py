@@ -94,6 +94,10 @@ class ScriptedS3:
         """{prefix}{number % 200:03}/f{number:06} for each number below `count`."""
         self.ask("PUT", f"/-/many?bucket={bucket}&prefix={prefix}&count={count}", body)
 
+    def delete_many(self, bucket, prefix, count):
+        """What put_many() made."""
+        self.ask("DELETE", f"/-/many?bucket={bucket}&prefix={prefix}&count={count}")
+
     def put_made(self, bucket, key, size):
         """An object of any size; made_bytes() says what is in it."""
         self.ask("PUT", f"/-/made?bucket={bucket}&key={urllib.parse.quote(key)}&bytes={size}")
