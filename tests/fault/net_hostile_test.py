@@ -17,8 +17,8 @@ import time
 import unittest
 
 import netns
-from local_cluster import drop_page_cache
 from net_cluster import FILES, PORT, NetFaultTest, eventually, fault_made
+from local_cluster import drop_page_cache  # after net_cluster, which knows where it is
 from verified_load import VerifiedTest
 
 TESTS = pathlib.Path(os.environ.get("FOREBAY_TESTS", ""))
