@@ -103,6 +103,18 @@ class Packages(unittest.TestCase):
         run("/bin/sh", "-c", text, script.name, *arguments, env={"PATH": str(tools)})
         return said.read_text().splitlines()
 
+    def purge_here(self, script, trust):
+        """As `script` purges, with all its paths in our folder and `trust` for the trust folder."""
+        tools = self.folder / "quiet"
+        tools.mkdir(exist_ok=True)
+        for tool in ("rmdir", "systemctl"):
+            (tools / tool).write_text("#!/bin/sh\n")
+            (tools / tool).chmod(0o755)
+        moved = self.folder / "moved"
+        moved.write_text(re.sub(r"(/var|/run|/etc)/", rf"{self.folder}\1/", script)
+                         .replace(f"{self.folder}/etc/forebay/trust", str(trust)))
+        run("/bin/sh", moved, "purge", env={"PATH": f"{tools}:/bin:/usr/bin"})
+
     def test_an_upgrade_goes_on_with_mounts_and_a_removal_ends_them(self):
         scripts = self.scripts_of("forebay-client")
         for script in ("postinst", "prerm", "postrm"):
@@ -143,15 +155,7 @@ class Packages(unittest.TestCase):
             (trust / "client.key").touch()
             if administers:
                 (trust / "admin.key").touch()
-            tools = self.folder / f"tools.{administers}"
-            tools.mkdir()
-            for tool in ("rmdir", "systemctl"):
-                (tools / tool).write_text("#!/bin/sh\n")
-                (tools / tool).chmod(0o755)
-            moved = self.folder / "client-postrm"
-            moved.write_text(re.sub(r"(/var|/run|/etc)/", rf"{self.folder}\1/", script)
-                             .replace(f"{self.folder}/etc/forebay/trust", str(trust)).replace("/usr/sbin/", "/nowhere/"))
-            run("/bin/sh", moved, "purge", env={"PATH": f"{tools}:/bin:/usr/bin"})
+            self.purge_here(script.replace("/usr/sbin/", "/nowhere/"), trust)
             self.assertEqual(trust.exists(), administers)
             shutil.rmtree(trust, ignore_errors=True)
 
@@ -162,15 +166,7 @@ class Packages(unittest.TestCase):
         trust.mkdir()
         for name in ("ca", "ca.next", "coordinator", "node", "admin", "client"):
             (trust / f"{name}.key").touch()
-        tools = self.folder / "quiet"
-        tools.mkdir()
-        for tool in ("rmdir", "systemctl"):
-            (tools / tool).write_text("#!/bin/sh\n")
-            (tools / tool).chmod(0o755)
-        moved = self.folder / "postrm"
-        moved.write_text(re.sub(r"(/var|/run|/etc)/", rf"{self.folder}\1/", script)
-                         .replace(f"{self.folder}/etc/forebay/trust", str(trust)).replace("/usr/sbin/forebay-mount", "/bin/sh"))
-        run("/bin/sh", moved, "purge", env={"PATH": f"{tools}:/bin:/usr/bin"})
+        self.purge_here(script.replace("/usr/sbin/forebay-mount", "/bin/sh"), trust)
         self.assertEqual([path.name for path in trust.iterdir()], ["client.key"])
 
     def test_the_programs_accept_it(self):
