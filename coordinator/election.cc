@@ -170,7 +170,10 @@ void Election::Run() {
     }
     std::unique_lock lock(mutex_);
     const auto over = [this] { return stopping_.load(); };
-    changed_.wait_for(lock, status ? Duration(kRenewEvery) : Duration(kPause), over);
+    // From when the last renewal was sent: a slow answer to a campaign takes its time from the
+    // lease.
+    const TimePoint renew = leads_until_ - kLease + kRenewEvery;
+    changed_.wait_until(lock, status ? renew : Clock::now() + kPause, over);
   }
   SetTerm(0);
   if (lease_ == 0) return;
