@@ -11,6 +11,9 @@ namespace forebay {
 // What newer kernels speak and the headers of Debian 12 do not name (linux/fuse.h of 6.9). Their
 // own names are macros, which a newer header may have: ours differ.
 
+/// The number of cachestat(2) on every machine (Linux 6.5).
+inline constexpr long kCachestat = 451;
+
 /// Written to the connection: every request that was taken and not answered is handed out again.
 inline constexpr int kFuseNotifyResend = 7;
 

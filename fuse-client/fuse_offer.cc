@@ -69,7 +69,6 @@ bool LacksFeature(std::string_view name) {
 }
 
 bool KnowsCachestat() {
-  constexpr long kCachestat = 451;  // on every machine; headers before 6.5 lack it
   return ::syscall(kCachestat, -1, nullptr, nullptr, 0) != 0 && errno == EBADF;
 }
 

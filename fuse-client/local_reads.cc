@@ -14,6 +14,7 @@
 
 #include "common/base/executors.h"
 #include "common/wire/block_messages.h"
+#include "fuse-client/fuse_kernel.h"
 #include "fuse-client/in_flight.h"
 
 namespace forebay {
@@ -21,9 +22,6 @@ namespace forebay {
 namespace {
 
 constexpr Duration kOpenTimeout = std::chrono::seconds(5);
-
-/// Linux's number for cachestat(2) on every machine; headers before 6.5 lack it.
-constexpr long kCachestat = 451;
 
 /// Whether all of it may be in the page cache. RWF_NOWAIT waits for no disk, but has it read what
 /// is not there: a disk that hangs would be asked for one block after the other until its queue is
