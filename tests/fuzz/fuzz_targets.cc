@@ -7,7 +7,7 @@
 namespace forebay {
 namespace {
 
-constexpr std::array<FuzzTarget, 11> kTargets = {{
+constexpr std::array<FuzzTarget, 12> kTargets = {{
     {"wire", &RunWireInput, &WireSeeds},
     {"record_header", &RunRecordHeaderInput, &RecordHeaderSeeds},
     {"index_row", &RunIndexRowInput, &IndexRowSeeds},
@@ -19,6 +19,7 @@ constexpr std::array<FuzzTarget, 11> kTargets = {{
     {"manifest", &RunManifestInput, &ManifestSeeds},
     {"snapshot", &RunSnapshotInput, &SnapshotSeeds},
     {"delta", &RunDeltaInput, &DeltaSeeds},
+    {"ring", &RunRingInput, &RingSeeds},
 }};
 
 }  // namespace

@@ -83,4 +83,10 @@ Seeds SnapshotSeeds();
 void RunDeltaInput(std::string_view input);
 Seeds DeltaSeeds();
 
+// ring_input.cc. The first byte says what follows: a table, or (bit 0) the pieces of one that is
+// alike in all partitions, each behind its length (u16, little endian): all before the owners, the
+// owners of a partition, the departures, and what a partition remembers of them.
+void RunRingInput(std::string_view input);
+Seeds RingSeeds();
+
 }  // namespace forebay
