@@ -198,7 +198,8 @@ Status MountDaemon::PrepareSource() {
                                .offload = offload_,
                                .counts = listing_counts_,
                                .nodes = listing_blocks_.get(),
-                               .has_nodes = [this] { return HasNodes(); }};
+                               .has_nodes = [this] { return HasNodes(); },
+                               .merge_bytes = config_.memory_limit};
   source_ = std::make_unique<NamespaceSource>(std::move(parts), std::move(options));
   return {};
 }

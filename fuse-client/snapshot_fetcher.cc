@@ -125,6 +125,8 @@ std::string_view SnapshotWayName(SnapshotWay way) {
       return "not_served";
     case SnapshotWay::kWrong:
       return "wrong";
+    case SnapshotWay::kTooLarge:
+      return "too_large";
   }
   return "";
 }
@@ -192,6 +194,9 @@ Task<Result<std::shared_ptr<const Snapshot>>> SnapshotFetcher::Follow(proto::Lin
   *way = SnapshotWay::kNotOffered;
   const std::vector<proto::GenerationDelta> deltas = Between(*held, link.generation());
   if (deltas.empty()) co_return Fail(Code::kNotFound, none);
+  *way = SnapshotWay::kTooLarge;
+  const std::uint64_t objects = std::max(held->objects(), link.generation().objects());
+  if (MemoryToMerge(objects) > parts_.merge_bytes) co_return Fail(Code::kNotFound, none);
   const Uuid id = UuidFromBytes(link.spec().id());
   Result<std::shared_ptr<const Snapshot>> at = Snapshot::Open(
       folder + "/" + SnapshotName(held->generation()), SnapshotId{id, held->generation()});

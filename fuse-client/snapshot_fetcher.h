@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -39,8 +40,9 @@ enum class SnapshotWay : std::uint8_t {
   kNotOffered,  ///< No difference leads from that one to this.
   kNotServed,   ///< The difference did not come.
   kWrong,       ///< It did not lead to what was announced.
+  kTooLarge,    ///< To follow it would take more memory than there may be.
 };
-inline constexpr std::size_t kSnapshotWays = 5;
+inline constexpr std::size_t kSnapshotWays = 6;
 std::string_view SnapshotWayName(SnapshotWay way);
 
 struct SnapshotCounts {
@@ -61,6 +63,8 @@ class SnapshotFetcher {
     SnapshotCounts& counts;
     BlockSource* nodes = nullptr;                ///< Null: everything comes from the coordinator.
     std::function<Task<bool>()> has_nodes = {};  ///< Whether any is known, perhaps after a look.
+    /// The most memory for following a difference; larger listings are fetched whole.
+    std::uint64_t merge_bytes = std::numeric_limits<std::uint64_t>::max();
   };
   struct Options {
     Duration call_timeout{};  ///< For one answer of the coordinator.

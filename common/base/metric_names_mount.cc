@@ -108,7 +108,8 @@ const CounterMetric kSnapshotFetches{{
     .programs = "mount",
     .help = "Listings that a mount obtained: by a difference (difference), or whole because none "
             "was here before (first), no difference led from that one (not_offered), it could not "
-            "be fetched (not_served) or did not lead to the listing that was announced (wrong).",
+            "be fetched (not_served), did not lead to the listing that was announced (wrong), or "
+            "would have taken more memory than the mount's limit to follow (too_large).",
     .stability = MetricStability::kEvolving,
 }};
 

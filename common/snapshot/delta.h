@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -38,8 +39,14 @@ Result<WrittenDelta> WriteDelta(const Snapshot& before, const Snapshot& after,
                                 const DeltaEnds& ends, std::uint64_t bytes_max,
                                 const std::string& path);
 
+/// What WriteFromDelta takes at most for a listing of so many objects: keys that are not sorted
+/// yet, some hundred bytes each (SnapshotOptions::memory_bytes), and what a SnapshotBuilder takes.
+inline std::uint64_t MemoryToMerge(std::uint64_t objects) {
+  return std::min<std::uint64_t>(SnapshotOptions().memory_bytes, objects * 100) + objects * 45;
+}
+
 /// Makes at `path` the generation behind `before` by the difference `delta`. The digest of the file
-/// is the one that `ends` says, or there is none. Memory as of a SnapshotBuilder.
+/// is the one that `ends` says, or there is none. Memory: MemoryToMerge.
 ///
 /// kCorrupt: the difference is damaged, or is not the one between these ends, or leads to another
 /// file: fetch the whole one. kInternal: the disk.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <limits>
 
 #include "common/base/executors.h"
 #include "common/base/files.h"
@@ -112,6 +113,7 @@ class SnapshotFetcherTest : public ClientFixture {
     options.call_timeout = seconds(2);
     options.retry_pause = milliseconds(10);
     SnapshotFetcher::Parts parts{.pool = *pool_, .offload = offload_, .counts = counts_};
+    parts.merge_bytes = merge_bytes_;
     if (with_nodes_) {
       parts.nodes = &nodes_;
       parts.has_nodes = []() -> Task<bool> { co_return true; };
@@ -144,6 +146,7 @@ class SnapshotFetcherTest : public ClientFixture {
   std::string file_;
   FakeNodes nodes_;
   bool with_nodes_ = false;
+  std::uint64_t merge_bytes_ = std::numeric_limits<std::uint64_t>::max();
   Offload offload_{1, 16};
   SnapshotCounts counts_;
 };
@@ -181,6 +184,21 @@ TEST_F(SnapshotFetcherTest, WithoutADifferenceTheWholeListingIsFetched) {
   coordinator_->SetLink(state_, file_);
   ExpectTheNewest();
   EXPECT_EQ(Count(SnapshotWay::kNotOffered), 1u);
+}
+
+TEST_F(SnapshotFetcherTest, AListingThatWouldTakeTooMuchMemoryToFollowIsFetchedWhole) {
+  ExpectTheNewest();
+  link_->Put("d3/new", 5);
+  Publish(2);
+  const std::uint64_t needed = MemoryToMerge(state_.generation().objects());
+  merge_bytes_ = needed - 1;
+  ExpectTheNewest();
+  EXPECT_EQ(Count(SnapshotWay::kTooLarge), 1u);
+  link_->Put("d3/new", 6);
+  Publish(3);
+  merge_bytes_ = needed;
+  ExpectTheNewest();
+  EXPECT_EQ(Count(SnapshotWay::kDifference), 1u);
 }
 
 TEST_F(SnapshotFetcherTest, ADifferenceThatIsGoneOrWrongIsReplacedByTheWholeListing) {
