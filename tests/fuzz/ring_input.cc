@@ -13,7 +13,6 @@ namespace forebay {
 namespace {
 
 constexpr std::string_view kHead{"FBRING\0\0\1\0\0\0", 12};  // with its format
-constexpr std::size_t kRowBytes = kOwnersPerPartition * sizeof(std::uint16_t);
 /// Of more the next table is not made: it would take most of the time.
 constexpr std::size_t kNodesForNext = 64;
 constexpr std::int64_t kNow = 1'700'000'000;
@@ -91,7 +90,11 @@ void RunRingInput(std::string_view input) {
 
 Seeds RingSeeds() {
   const auto node = [](const std::string& id, std::uint64_t capacity) {
-    return NodeInfo{.id = id, .address = id + ":7441", .capacity_bytes = capacity};
+    NodeInfo info;
+    info.id = id;
+    info.address = id + ":7441";
+    info.capacity_bytes = capacity;
+    return info;
   };
   const RingTable first = RingTable::Next({}, {node("a", 1), node("b", 2), node("c", 4)}, kNow);
   const RingTable second = RingTable::Next(first, {node("a", 1), node("b", 2)}, kNow);
