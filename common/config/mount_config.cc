@@ -121,10 +121,10 @@ void AddHolder(ConfigSection& section, MountConfig& config) {
       .Add("held_by", Path(config.held_by, "SOCKET"),
            "Where a process `forebay-mount --hold SOCKET` of this user listens. It holds the mount "
            "while this program is started again, also where all its processes are killed at once, "
-           "as with the container that they run in: the holder runs in another one, and the folder "
-           "of the socket is shared. SIGTERM then leaves the mount to the next start; umount ends "
-           "it, and so does the end of the holder while nothing is started (docs/SEMANTICS.md).")
-      .Default("nobody; as a service of systemd that holds it");
+           "as with the container that they run in: the holder runs in another one, and both share "
+           "the folder of the socket. SIGTERM then leaves the mount to the next start; umount ends "
+           "it, and so does the end of the holder while nobody serves it (docs/SEMANTICS.md).")
+      .Default("nobody, or systemd that of its service");
 }
 
 void AddFiles(ConfigSection& section, MountConfig& config) {
