@@ -133,6 +133,7 @@ class Supervisor {
   bool refusing_ = false;
   bool leader_gone_ = false;
   std::optional<TimePoint> store_again_at_;  // nobody has the mount beside us
+  std::string store_refusal_;                // what was said of it last
   std::optional<TimePoint> restart_at_;
   std::optional<TimePoint> terminate_at_;
   std::optional<TimePoint> kill_at_;  // the worker, when it has not done what it was told

@@ -1,6 +1,8 @@
 // How a Supervisor leaves its mount to the next one.
 #include <spdlog/spdlog.h>
 
+#include <chrono>
+
 #include "fuse-client/supervisor/supervisor.h"
 
 namespace forebay {
@@ -54,8 +56,15 @@ void Supervisor::KeepStored() {
   if (now < *store_again_at_) return;
   const Status kept = options_.stored->KeepAgain(*slots_, kept_);
   store_again_at_ = Clock::now() + kLookEvery;
-  if (!kept) return;
+  if (!kept) {
+    if (kept.error().code == Code::kDenied && kept.error().message != store_refusal_) {
+      store_refusal_ = kept.error().message;
+      spdlog::warn("{}", store_refusal_);
+    }
+    return;
+  }
   store_again_at_.reset();
+  store_refusal_.clear();
   spdlog::info("{} is held again", options_.mountpoint);
 }
 

@@ -154,6 +154,7 @@ TEST_F(HolderTest, ThatIsFullSaysSoAndGoesOn) {
 TEST_F(HolderTest, MountsAreBounded) {
   Start();
   std::vector<Store> stores;
+  stores.reserve(Holder::kMountsMax);
   for (std::size_t i = 0; i < Holder::kMountsMax; ++i) {
     stores.push_back(Opened("/mnt/" + std::to_string(i)));
   }
