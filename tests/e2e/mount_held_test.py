@@ -137,6 +137,26 @@ class WhatGoesOn(MountHeldTest):
             self.assertEqual(service.end(), 0)
         eventually(lambda: self.kept(one) == 0, "nothing is held", 10)
 
+    def test_every_link_of_all(self):
+        self.put({"x/one": b"1", "y/two": b"22"})
+        self.start()
+        self.link("x", "x/")
+        self.link("y", "y/")
+        service, mount = self.service(source="/", name="all")
+        service.start()
+        one, two = OpenFile(self, mount / "x/one"), OpenFile(self, mount / "y/two")
+        for fault in (self.kill, self.rest):
+            fault(service)
+            service.start()
+            drop_page_cache()
+            self.assertEqual((one.read(1), two.read(2)), (b"1", b"22"))
+        one.close()
+        two.close()
+        self.rest(service)
+        self.assertEqual(len(mounts_below(mount)), 3)
+        self.assertEqual(self.holder.stop(), 0)
+        self.assertEqual(mounts_below(mount), {})
+
     def test_a_served_mount_when_the_holder_alone_is_stopped(self):
         service, mount = self.sample_service()
         self.assertEqual(self.holder.stop(), 0)
