@@ -21,10 +21,12 @@
 #include "common/config/sections.h"
 #include "common/wire/handshake.h"
 #include "fuse-client/crash_guard.h"
+#include "fuse-client/hold_program.h"
 #include "fuse-client/mount.h"
 #include "fuse-client/mount_args.h"
 #include "fuse-client/mountpoint.h"
 #include "fuse-client/supervisor/descriptor_store.h"
+#include "fuse-client/supervisor/holder_store.h"
 #include "fuse-client/supervisor/keeper.h"
 #include "fuse-client/supervisor/stored_mount.h"
 #include "fuse-client/supervisor/supervisor.h"
@@ -43,6 +45,7 @@ constexpr int kMountUsage = 1;
 constexpr int kMountFailed = 32;
 
 constexpr std::string_view kUpgradeArgument = "--upgrade";
+constexpr std::string_view kHoldArgument = "--hold";
 
 /// How the ready line names the address of /metrics.
 constexpr std::string_view kMetricsInLine = " metrics=";
@@ -121,11 +124,29 @@ WorkerCommand CommandOf(const MountOptions& options, const std::string& device,
   return command;
 }
 
-/// Where systemd keeps the mount over restarts of the service, and what it has kept.
+/// One name for one place, however it was written.
+std::string NameOf(const std::string& mountpoint) {
+  std::string name = std::filesystem::path(mountpoint).lexically_normal().string();
+  while (name.size() > 1 && name.ends_with('/')) name.pop_back();
+  return name;
+}
+
+/// Whoever keeps the mount while this program is started again; null: nobody does.
+Result<std::unique_ptr<DescriptorStore>> StoreOf(const MountConfig& mount,
+                                                 const Environment& environment) {
+  if (mount.held_by.empty()) return SystemdStore::Of(environment);
+  Result<std::unique_ptr<HolderStore>> held =
+      HolderStore::Open(mount.held_by, NameOf(mount.mountpoint));
+  if (!held) return Fail(held.error());
+  return std::move(*held);
+}
+
+/// What that has kept.
 Result<std::optional<StoredMount>> OpenStored(MountOptions& options,
                                               const Environment& environment) {
-  std::optional<DescriptorStore> store = DescriptorStore::Of(environment);
-  if (!store) return std::nullopt;
+  Result<std::unique_ptr<DescriptorStore>> store = StoreOf(options.mount, environment);
+  if (!store) return Fail(store.error());
+  if (!*store) return std::nullopt;
   Result<StoredMount> stored = StoredMount::Open(
       std::move(*store), {.source = options.mount.source, .mountpoint = options.mount.mountpoint});
   if (!stored) return Fail(stored.error());
@@ -138,13 +159,19 @@ Result<std::optional<StoredMount>> OpenStored(MountOptions& options,
   return std::optional<StoredMount>(std::move(*stored));
 }
 
+/// To the log, and to whoever started this program if the log is elsewhere.
+int NotStarted(const MountOptions& options, const Error& error) {
+  spdlog::error("{}", error.message);
+  if (!options.mount.foreground || !options.log.file.empty()) {
+    std::fprintf(stderr, "forebay-mount: %s\n", error.message.c_str());
+  }
+  return error.code == Code::kInvalid ? kExitUsage : kExitFailed;
+}
+
 int Supervise(MountOptions& options, const std::string& device, const Guardianship& self) {
   MakeAbsolute(options.mount.mountpoint);
   Result<std::optional<StoredMount>> stored = OpenStored(options, self.environment);
-  if (!stored) {
-    spdlog::error("{}", stored.error().message);
-    return kExitFailed;
-  }
+  if (!stored) return NotStarted(options, stored.error());
   const bool inherited = *stored && (*stored)->inherited();
   // Without links; before anything is mounted there, since a look would wait for a worker.
   if (!inherited) ClearDeadMount(options.mount.mountpoint);
@@ -153,6 +180,7 @@ int Supervise(MountOptions& options, const std::string& device, const Guardiansh
                 : AbsoluteMountpoint(options.mount.mountpoint).value_or(options.mount.mountpoint);
   SupervisorOptions supervisor;
   supervisor.stored = *stored ? &**stored : nullptr;
+  supervisor.term_leaves = !options.mount.held_by.empty();
   supervisor.watchdog = WatchdogTime(self.environment);
   supervisor.feed_watchdog = [&] { NotifySystemd(self.environment, "WATCHDOG=1"); };
   supervisor.mountpoint = mountpoint;
@@ -254,6 +282,9 @@ int RunMount(int argc, char** argv) {
   if (argc >= 3 && arguments[1] == kWorkerArgument) return RunWorker(arguments[2]);
   if (argc >= 2 && arguments[1] == kUpgradeArgument) {
     return RunUpgrade({arguments.begin() + 2, arguments.end()});
+  }
+  if (argc >= 2 && arguments[1] == kHoldArgument) {
+    return RunHold({arguments.begin() + 2, arguments.end()});
   }
   const bool as_helper = std::filesystem::path(arguments.at(0)).filename() == "mount.forebay";
   std::string device;

@@ -8,6 +8,7 @@ namespace forebay {
 ///     forebay-mount LINK MOUNTPOINT           the supervisor (DESIGN 6.11)
 ///     forebay-mount --worker-of-a-mount …     a worker; only its supervisor starts it
 ///     forebay-mount --upgrade MOUNTPOINT      lets the supervisor replace its worker's program
+///     forebay-mount --hold SOCKET             keeps mounts while supervisors are started again
 int RunMount(int argc, char** argv);
 
 }  // namespace forebay

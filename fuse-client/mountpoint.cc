@@ -68,6 +68,16 @@ Mounted MountedAt(const std::string& path) {
   return found;
 }
 
+/// Absolute, and without links but itself, which nobody may look at who does not know that it is
+/// served; "" where its folder is missing.
+std::string PlaceOf(const std::string& mountpoint) {
+  std::error_code error;
+  std::filesystem::path path = std::filesystem::absolute(mountpoint, error).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  const std::filesystem::path folder = std::filesystem::canonical(path.parent_path(), error);
+  return error ? "" : (folder / path.filename()).string();
+}
+
 std::string ReadAheadFile(const std::string& device) {
   return "/sys/class/bdi/" + device + "/read_ahead_kb";
 }
@@ -143,12 +153,7 @@ Status CheckUserAllowOther() {
 }
 
 void ClearDeadMount(const std::string& mountpoint) {
-  std::error_code error;
-  std::filesystem::path path = std::filesystem::absolute(mountpoint, error).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();
-  const std::filesystem::path folder = std::filesystem::canonical(path.parent_path(), error);
-  if (error) return;
-  const std::string place = (folder / path.filename()).string();
+  const std::string place = PlaceOf(mountpoint);
   // Attributes the kernel may still remember; this it asks the mount for.
   struct statvfs totals{};
   if (MountedAt(place).type != kMountType || ::statvfs(place.c_str(), &totals) == 0 ||
@@ -226,6 +231,11 @@ void DetachLazily(const std::string& mountpoint) {
   if (::umount2(mountpoint.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) != 0) {
     spdlog::warn("detaching {}: {}", mountpoint, SystemMessage(errno));
   }
+}
+
+void DetachIfOurs(const std::string& mountpoint) {
+  const std::string place = PlaceOf(mountpoint);
+  if (MountedAt(place).type == kMountType) DetachLazily(place);
 }
 
 Status ProbeMount(const std::string& mountpoint, unsigned read_ahead_kb) {

@@ -116,6 +116,17 @@ void AddWhat(ConfigSection& section, MountConfig& config) {
       .Default("all files");
 }
 
+void AddHolder(ConfigSection& section, MountConfig& config) {
+  section
+      .Add("held_by", Path(config.held_by, "SOCKET"),
+           "Where a process `forebay-mount --hold SOCKET` of this user listens. It holds the mount "
+           "while this program is started again, also where all its processes are killed at once, "
+           "as with the container that they run in: the holder runs in another one, and both share "
+           "the folder of the socket. SIGTERM then leaves the mount to the next start; umount ends "
+           "it, and so does the end of the holder while nobody serves it (docs/SEMANTICS.md).")
+      .Default("nobody, or systemd that of its service");
+}
+
 void AddFiles(ConfigSection& section, MountConfig& config) {
   constexpr auto kMaxId = std::numeric_limits<std::uint32_t>::max() - 1;  // -1 means "unchanged"
   section.Add("allow_other", Switch(config.allow_other),
@@ -231,6 +242,7 @@ Result<LocalCopyFolder> ParseLocalCopy(const std::string& text) {
 ConfigSection MountSection(MountConfig& config) {
   ConfigSection section("mount", "Options of a mount, forebay-mount.");
   AddWhat(section, config);
+  AddHolder(section, config);
   AddFiles(section, config);
   AddResources(section, config);
   section.finish = [&config](const Environment& environment) {

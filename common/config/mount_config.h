@@ -66,6 +66,7 @@ struct MountConfig {
   std::uint32_t file_mode = 0644;
   std::uint32_t dir_mode = 0755;
   std::string local_socket;    ///< "" = in the runtime directory.
+  std::string held_by;         ///< A holder's socket. "" = the mount ends with its processes.
   std::string state_dir;       ///< Never "" after LoadConfig.
   std::string metrics_listen;  ///< "" = none.
   std::chrono::milliseconds failover_timeout = kPeerPatience;

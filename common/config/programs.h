@@ -32,7 +32,8 @@ inline constexpr ProgramText kMountProgram{
     "The mount survives the death of the process that serves it. `forebay-mount --upgrade "
     "MOUNTPOINT` lets this program serve a mount that another version serves; what uses it sees a "
     "short pause. As the service forebay-mount@NAME, whose options are variables in "
-    "/etc/forebay/mounts/NAME.env, it survives restarts of the service, too.",
+    "/etc/forebay/mounts/NAME.env, it survives restarts of the service, too; and those of a "
+    "container, beside a `forebay-mount --hold SOCKET` in another one (--held-by).",
     {"mount", "trust", "log", ""}};
 
 }  // namespace forebay

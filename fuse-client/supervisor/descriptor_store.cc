@@ -31,16 +31,16 @@ int NumberIn(const std::string& text) {
 
 }  // namespace
 
-std::optional<DescriptorStore> DescriptorStore::Of(const Environment& environment) {
-  if (Variable(environment, "NOTIFY_SOCKET").empty()) return std::nullopt;
-  if (NumberIn(Variable(environment, "FDSTORE")) <= 0) return std::nullopt;
+std::unique_ptr<SystemdStore> SystemdStore::Of(const Environment& environment) {
+  if (Variable(environment, "NOTIFY_SOCKET").empty()) return nullptr;
+  if (NumberIn(Variable(environment, "FDSTORE")) <= 0) return nullptr;
   // Of a service that has started us in turn: the store is that one's.
   const std::string started = Variable(environment, "SYSTEMD_EXEC_PID");
-  if (!started.empty() && NumberIn(started) != ::getpid()) return std::nullopt;
-  return DescriptorStore(environment);
+  if (!started.empty() && NumberIn(started) != ::getpid()) return nullptr;
+  return std::unique_ptr<SystemdStore>(new SystemdStore(environment));
 }
 
-std::map<std::string, OwnedFd> DescriptorStore::TakeBack() const {
+std::map<std::string, OwnedFd> SystemdStore::TakeBack() {
   std::map<std::string, OwnedFd> found;
   if (NumberIn(Variable(environment_, "LISTEN_PID")) != ::getpid()) return found;
   const int count = NumberIn(Variable(environment_, "LISTEN_FDS"));
@@ -56,11 +56,11 @@ std::map<std::string, OwnedFd> DescriptorStore::TakeBack() const {
 
 // systemd looks at what it keeps, unless told not to, and would wake up for each request of the
 // kernel that /dev/fuse has for us.
-Status DescriptorStore::Put(const std::string& name, int fd) const {
+Status SystemdStore::Put(const std::string& name, int fd) {
   return SendToSystemd(environment_, "FDSTORE=1\nFDPOLL=0\nFDNAME=" + name, fd);
 }
 
-void DescriptorStore::Remove(const std::string& name) const {
+void SystemdStore::Remove(const std::string& name) {
   const Status told = SendToSystemd(environment_, "FDSTOREREMOVE=1\nFDNAME=" + name, -1);
   if (!told) spdlog::warn("{}; it keeps a descriptor too many", told.error().message);
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <map>
-#include <optional>
+#include <memory>
 #include <string>
 
 #include "common/base/config_option.h"
@@ -10,29 +10,50 @@
 
 namespace forebay {
 
-/// Descriptors that systemd keeps for this service while it restarts (sd_notify(3), FDSTORE=1; a
-/// unit asks for it with FileDescriptorStoreMax=). Whoever speaks that protocol will do, in a
-/// container, too. One thread.
+/// Descriptors that somebody else keeps while this program is started again. One thread.
 class DescriptorStore {
  public:
-  /// Nothing where nobody keeps descriptors of this very process: $NOTIFY_SOCKET and $FDSTORE are
-  /// set, or it is not there. systemd sets $FDSTORE from 254 on; for older ones the unit does.
-  static std::optional<DescriptorStore> Of(const Environment& environment);
+  DescriptorStore() = default;
+  virtual ~DescriptorStore() = default;
+  DescriptorStore(const DescriptorStore&) = delete;
+  DescriptorStore& operator=(const DescriptorStore&) = delete;
 
-  /// What systemd has kept, by name; the caller's from now on. Once, before this process opens
-  /// descriptors that it wants to keep: they are where systemd has put them, from 3 on.
-  std::map<std::string, OwnedFd> TakeBack() const;
-
-  /// Under a name that nothing is kept under: systemd does not replace. Nor does it take the same
-  /// open file twice. kUnavailable: it does not take it.
-  Status Put(const std::string& name, int fd) const;
+  /// What has been kept, by name; the caller's from now on. Once.
+  virtual std::map<std::string, OwnedFd> TakeBack() = 0;
+  /// Under a name that nothing is kept under. kUnavailable: nobody takes it. kDenied: it is too
+  /// much.
+  virtual Status Put(const std::string& name, int fd) = 0;
   /// Closes what is kept under this name.
-  void Remove(const std::string& name) const;
+  virtual void Remove(const std::string& name) = 0;
+
+  /// Somebody keeps what was put.
+  virtual bool IsThere() { return true; }
+  /// Readable when nobody does any more; -1 = nothing to wait for.
+  virtual int fd() const { return -1; }
+  /// Looks for somebody else who does, with nothing put so far but what TakeBack answers.
+  /// kUnavailable, kDenied: there is nobody.
+  virtual Status FindAgain() { return {}; }
+};
+
+/// systemd, which keeps them for this service (sd_notify(3), FDSTORE=1; a unit asks for it with
+/// FileDescriptorStoreMax=). Whoever speaks that protocol will do.
+class SystemdStore final : public DescriptorStore {
+ public:
+  /// Null where nobody keeps descriptors of this very process: $NOTIFY_SOCKET and $FDSTORE are set,
+  /// or it is not there. systemd sets $FDSTORE from 254 on; for older ones the unit does.
+  static std::unique_ptr<SystemdStore> Of(const Environment& environment);
+
+  /// Before this process opens descriptors that it wants to keep: they are where systemd has put
+  /// them, from 3 on.
+  std::map<std::string, OwnedFd> TakeBack() override;
+  /// systemd does not replace. Nor does it take the same open file twice.
+  Status Put(const std::string& name, int fd) override;
+  void Remove(const std::string& name) override;
 
  private:
-  explicit DescriptorStore(Environment environment) : environment_(std::move(environment)) {}
+  explicit SystemdStore(Environment environment) : environment_(std::move(environment)) {}
 
-  Environment environment_;
+  const Environment environment_;
 };
 
 /// Variables by which systemd tells a service of descriptors, notifications and its watchdog: no

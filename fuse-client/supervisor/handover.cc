@@ -105,7 +105,8 @@ Result<HandoverMessage> HandoverChannel::Receive(bool wait) const {
   message.msg_iovlen = 1;
   OneDescriptor control{};
   message.msg_control = control.bytes.data();
-  message.msg_controllen = control.bytes.size();
+  // Without what aligns it, where the kernel would put a second one, which nobody closes.
+  message.msg_controllen = CMSG_LEN(sizeof(int));
   ssize_t n = 0;
   do {
     n = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));

@@ -15,6 +15,10 @@ namespace forebay {
 /// the layout of the slots, the keys and values that are kept.
 inline constexpr std::uint32_t kHandoverFormat = 1;
 
+/// What a supervisor and a holder must agree on. What is held is opaque to the holder, so it may be
+/// of another release.
+inline constexpr std::uint32_t kHoldFormat = 1;
+
 /// Numbers stay what they are; the first two are understood by every format.
 enum class HandoverKind : std::uint32_t {
   // To the supervisor from `forebay-mount --upgrade`, and back.
@@ -33,6 +37,10 @@ enum class HandoverKind : std::uint32_t {
   kReady = 11,       ///< It serves. value: the ready line.
   kTerminated = 12,  ///< Somebody sent the worker SIGTERM.
   kFinished = 13,    ///< The mount has ended. value: the exit code.
+  // To a holder (`forebay-mount --hold`) from a supervisor: what follows is of this mount. key: the
+  // mount point, value: kHoldFormat. It is answered by kKept for each descriptor that is held, with
+  // its name as the key, and kAnswer; kKeep (key: a name) by kAnswer; kDrop (the name) by nothing.
+  kHold = 14,
 };
 
 struct HandoverMessage {

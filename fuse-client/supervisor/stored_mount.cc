@@ -37,32 +37,32 @@ bool HasEnded(int fuse) {
 
 void Warn(const Status& done) {
   if (!done) {
-    spdlog::warn("{}; a restart of the service would not find the mount as it is now",
-                 done.error().message);
+    spdlog::warn("{}; the next start would not find the mount as it is now", done.error().message);
   }
 }
 
 }  // namespace
 
-Result<StoredMount> StoredMount::Open(DescriptorStore store, const Identity& identity) {
-  std::map<std::string, OwnedFd> left = store.TakeBack();
+Result<StoredMount> StoredMount::Open(std::unique_ptr<DescriptorStore> store,
+                                      const Identity& identity) {
+  std::map<std::string, OwnedFd> left = store->TakeBack();
   const bool any = !left.empty();
   if (any) {
     Result<KeptJournal> journal = KeptJournal::Open(std::move(left[kJournal]));
     if (journal) {
-      StoredMount found(store, std::move(*journal));
+      StoredMount found(std::move(store), std::move(*journal));
       if (found.TakeOver(std::move(left), identity)) return found;
       // What it does not go on with is closed there, too.
       found.Forget();
       Result<KeptJournal> fresh = KeptJournal::Create();
       if (!fresh) return Fail(fresh.error());
-      StoredMount made(std::move(store), std::move(*fresh));
+      StoredMount made(std::move(found.store_), std::move(*fresh));
       made.identity_ = identity;
       made.abandoned_ = found.abandoned_;
       return made;
     }
     spdlog::error("{}; it is mounted anew", journal.error().message);
-    for (const auto& [name, fd] : left) store.Remove(name);
+    for (const auto& [name, fd] : left) store->Remove(name);
   }
   Result<KeptJournal> fresh = KeptJournal::Create();
   if (!fresh) return Fail(fresh.error());
@@ -144,7 +144,7 @@ bool StoredMount::DropDead() {
 void StoredMount::Begin(const std::string& mountpoint, const RequestSlots& slots) {
   mountpoint_ = mountpoint;
   // First of all: without it the others are descriptors that nobody can name.
-  Warn(store_.Put(kJournal, journal_.fd()));
+  Warn(store_->Put(kJournal, journal_.fd()));
   Keep(kFormat, std::to_string(kHandoverFormat), -1);
   Keep(kSource, identity_.source, -1);
   Keep(kAsked, identity_.mountpoint, -1);
@@ -176,9 +176,22 @@ void StoredMount::Drop(std::string_view prefix) {
 }
 
 void StoredMount::Forget() {
-  for (const auto& [number, file] : held_) store_.Remove(std::to_string(number));
+  for (const auto& [number, file] : held_) store_->Remove(std::to_string(number));
   held_.clear();
-  store_.Remove(kJournal);
+  store_->Remove(kJournal);
+}
+
+Status StoredMount::KeepAgain(const RequestSlots& slots, const KeptEntries& kept) {
+  Result<KeptJournal> fresh = KeptJournal::Create();
+  if (!fresh) return Fail(fresh.error());
+  const Status found = store_->FindAgain();
+  if (!found) return found;
+  for (const auto& [name, fd] : store_->TakeBack()) store_->Remove(name);
+  journal_ = std::move(*fresh);
+  held_.clear();
+  Begin(mountpoint_, slots);
+  for (const auto& [key, entry] : kept) Keep(key, entry.value, entry.fd.get());
+  return {};
 }
 
 // systemd takes no open file twice, and would keep nothing under the second number. A worker says
@@ -197,7 +210,7 @@ std::uint64_t StoredMount::NumberOf(const std::string& key, int fd) {
     }
   }
   const std::uint64_t number = ++last_number_;
-  const Status put = store_.Put(std::to_string(number), fd);
+  const Status put = store_->Put(std::to_string(number), fd);
   Warn(put);
   if (put) held_[number] = file;
   return number;
@@ -209,7 +222,7 @@ void StoredMount::Release(std::uint64_t number) {
   const bool used = std::ranges::any_of(
       records, [number](const auto& entry) { return entry.second.descriptor == number; });
   if (used || held_.erase(number) == 0) return;
-  store_.Remove(std::to_string(number));
+  store_->Remove(std::to_string(number));
 }
 
 StoredMount::File StoredMount::FileOf(int fd) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,9 +18,9 @@
 
 namespace forebay {
 
-/// What a mount leaves with systemd, so that it outlives its supervisor, too: all descriptors that
-/// workers keep with it, the slots of requests, and a journal of what is kept beside them. One
-/// thread.
+/// What a mount leaves with systemd or a holder, so that it outlives its supervisor, too: all
+/// descriptors that workers keep with it, the slots of requests, and a journal of what is kept
+/// beside them. One thread.
 class StoredMount {
  public:
   /// What is mounted where, as it was asked for: another mount's store is of no use.
@@ -31,7 +32,7 @@ class StoredMount {
   /// Takes back what an earlier supervisor has left. What is of another mount or of another
   /// hand-over format, or whose connection to the kernel has ended, is let go, and said. kInternal:
   /// no memory.
-  static Result<StoredMount> Open(DescriptorStore store, const Identity& identity);
+  static Result<StoredMount> Open(std::unique_ptr<DescriptorStore> store, const Identity& identity);
 
   /// An earlier supervisor has left a mount that goes on.
   bool inherited() const { return slots_.has_value(); }
@@ -53,6 +54,14 @@ class StoredMount {
   /// The mount has ended.
   void Forget();
 
+  /// Somebody has it.
+  bool IsKept() const { return store_->IsThere(); }
+  /// Readable when nobody has it any more; -1 = nothing to wait for.
+  int fd() const { return store_->fd(); }
+  /// Looks for somebody else, who gets what was begun and all of `kept`. kUnavailable, kDenied:
+  /// there is nobody.
+  Status KeepAgain(const RequestSlots& slots, const KeptEntries& kept);
+
  private:
   struct File {
     dev_t device = 0;
@@ -61,7 +70,7 @@ class StoredMount {
     bool operator==(const File&) const = default;
   };
 
-  StoredMount(DescriptorStore store, KeptJournal journal)
+  StoredMount(std::unique_ptr<DescriptorStore> store, KeptJournal journal)
       : store_(std::move(store)), journal_(std::move(journal)) {}
 
   bool TakeOver(std::map<std::string, OwnedFd> left, const Identity& identity);
@@ -71,10 +80,10 @@ class StoredMount {
   void Release(std::uint64_t number);
   static File FileOf(int fd);
 
-  DescriptorStore store_;
+  std::unique_ptr<DescriptorStore> store_;
   KeptJournal journal_;
   Identity identity_;
-  std::map<std::uint64_t, File> held_;  // what systemd keeps, by number
+  std::map<std::uint64_t, File> held_;  // what is kept there, by number
   std::uint64_t last_number_ = 0;
   std::optional<RequestSlots> slots_;
   KeptEntries kept_;

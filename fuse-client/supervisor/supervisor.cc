@@ -93,7 +93,8 @@ Status Supervisor::Open() {
   }
   refuser_.emplace(kept_, *slots_);
   if (options_.socket_path.empty()) return {};
-  Result<UpgradeSocket> upgrades = UpgradeSocket::Listen(options_.socket_path);
+  // In place of one of a supervisor that was killed: two mounts of one place cannot be.
+  Result<PrivateSocket> upgrades = PrivateSocket::Listen(options_.socket_path);
   if (upgrades) {
     upgrades_ = std::move(*upgrades);
   } else {
@@ -110,7 +111,7 @@ int Supervisor::Run() {
   }
   StartWorker();
   while (!exit_code_) Wait();
-  if (options_.stored != nullptr && !resting_) options_.stored->Forget();
+  EndStored();
   return *exit_code_;
 }
 
@@ -121,6 +122,7 @@ std::vector<pollfd> Supervisor::Waiting() const {
   };
   add(signals_.get());
   add(upgrades_.fd());
+  if (options_.stored != nullptr) add(options_.stored->fd());
   if (asking_) add(asking_->fd());
   if (worker_ && !leader_gone_) add(worker_->channel().fd());
   if (upgrade_ && upgrade_->candidate) add(upgrade_->candidate->channel().fd());
@@ -139,13 +141,14 @@ void Supervisor::Wait() {
   OnSignals();
   if (asking_ || upgrades_.fd() >= 0) OnUpgradeAsked();
   OnTimers();
+  KeepStored();
   if (refusing_ && !worker_) Refuse();
 }
 
 Duration Supervisor::UntilNextTimer() const {
   TimePoint next = worker_ ? next_look_ : TimePoint::max();
   if (options_.watchdog) next = std::min(next, fed_at_ + *options_.watchdog / 3);
-  for (const auto& timer : {restart_at_, terminate_at_, kill_at_}) {
+  for (const auto& timer : {restart_at_, terminate_at_, kill_at_, store_again_at_}) {
     if (timer) next = std::min(next, *timer);
   }
   if (upgrade_ && !upgrade_->prepared) next = std::min(next, upgrade_->prepared_by);
@@ -204,6 +207,9 @@ void Supervisor::OnSignals() {
       case kRestSignal:
         Rest();
         break;
+      case SIGTERM:
+        Terminate();
+        break;
       case SIGINT:
         if (stopping_) {
           if (worker_) worker_->Kill(SIGKILL);
@@ -241,27 +247,6 @@ void Supervisor::Stop() {
   }
   worker_->channel().Tell(HandoverKind::kStop, "", "");
   kill_at_ = Clock::now() + kStopTime;
-}
-
-// What nobody has mounted yet is not left to anybody, and without a store there is nobody to leave
-// it to.
-void Supervisor::Rest() {
-  if (options_.stored == nullptr) {
-    spdlog::warn(
-        "SIGUSR2 leaves a mount to the next start of a service, and $FDSTORE does not say "
-        "that somebody keeps it meanwhile; {} goes on",
-        options_.mountpoint);
-    return;
-  }
-  if (!ever_ready_) return Stop();
-  if (stopping_ || resting_) return;
-  resting_ = true;
-  options_.on_stopping();
-  restart_at_.reset();
-  BreakOffUpgrade();
-  spdlog::info("{} is left to the next start of this service", options_.mountpoint);
-  if (worker_) return AskToLeave();
-  exit_code_ = 0;
 }
 
 void Supervisor::BreakOffUpgrade() {

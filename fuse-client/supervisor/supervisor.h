@@ -11,11 +11,11 @@
 #include "common/base/result.h"
 #include "fuse-client/supervisor/handover.h"
 #include "fuse-client/supervisor/owned_fd.h"
+#include "fuse-client/supervisor/private_socket.h"
 #include "fuse-client/supervisor/refuser.h"
 #include "fuse-client/supervisor/request_slots.h"
 #include "fuse-client/supervisor/restart_pace.h"
 #include "fuse-client/supervisor/stored_mount.h"
-#include "fuse-client/supervisor/upgrade_socket.h"
 #include "fuse-client/supervisor/worker_process.h"
 
 struct pollfd;
@@ -36,6 +36,9 @@ struct SupervisorOptions {
   /// Where what is kept is kept, too, and what an earlier supervisor has left; outlives the
   /// supervisor. Null = the mount ends with this process.
   StoredMount* stored = nullptr;
+  /// SIGTERM leaves a mount that is stored to the next start, as SIGUSR2 does: whoever sends it
+  /// does not know whether there will be one.
+  bool term_leaves = false;
   /// So often systemd wants to hear of this service. Workers tell it while they serve, and the
   /// supervisor while none does.
   std::optional<std::chrono::microseconds> watchdog;
@@ -50,7 +53,7 @@ struct SupervisorOptions {
 ///     starting: a worker that ends takes this process with it, and its exit code
 ///     serving:  a worker that dies is followed by another, at the pace of RestartPace
 ///     stopping: the worker unmounts and ends; its exit code is the program's
-///     resting:  the service manager restarts the service (SIGUSR2) and has every descriptor; the
+///     resting:  it is started again (SIGUSR2), and somebody has every descriptor meanwhile; the
 ///               worker leaves its mount, and the next supervisor begins in `serving`
 class Supervisor {
  public:
@@ -78,7 +81,10 @@ class Supervisor {
   void OnSignals();
   void Reap();
   void Stop();
+  void Terminate();
   void Rest();
+  void KeepStored();
+  void EndStored();
   void BreakOffUpgrade();
   void FeedWatchdog();
 
@@ -105,7 +111,7 @@ class Supervisor {
   std::optional<RequestSlots> slots_;
   KeptEntries kept_;
   OwnedFd signals_;
-  UpgradeSocket upgrades_;
+  PrivateSocket upgrades_;
   std::optional<HandoverChannel> asking_;  // has connected, and not said yet what it wants
 
   OwnedFd program_;           // what workers run
@@ -126,6 +132,8 @@ class Supervisor {
   bool leaving_ = false;
   bool refusing_ = false;
   bool leader_gone_ = false;
+  std::optional<TimePoint> store_again_at_;  // nobody has the mount beside us
+  std::string store_refusal_;                // what was said of it last
   std::optional<TimePoint> restart_at_;
   std::optional<TimePoint> terminate_at_;
   std::optional<TimePoint> kill_at_;  // the worker, when it has not done what it was told

@@ -5,106 +5,23 @@ restarted, since the service manager keeps its descriptors. played_service.py is
 FOREBAY_KILLS is how often each series under load kills it (4 unless set)."""
 
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
 
-from e2e import PROGRAMS, drop_page_cache, eventually, main
+from e2e import drop_page_cache, eventually, main
+from kept_mount import KeptMountTest, OpenFile
 from mixed_reader import objects
 from mount_state import mounts_below, worker_of
-from played_service import PlayedService
-from supervisor_test import LARGE, SMALL, SupervisorTest
-
-KILLS = int(os.environ.get("FOREBAY_KILLS", "4"))
+from supervisor_test import LARGE, SMALL
 
 
-class OpenFile:
-    """A file that another process holds open: the one that starts services must not, for its children close what they
-    inherit, a close of such a file asks the mount, and the mount is what they are about to serve."""
+class MountServiceTest(KeptMountTest):
+    def kept(self, service):
+        return len(service.kept)
 
-    _HOLD = ("import os, sys\n"
-             "file = os.open(sys.argv[1], os.O_RDONLY)\n"
-             "for size in sys.stdin:\n"
-             "    sys.stdout.buffer.write(os.pread(file, int(size), 0))\n"
-             "    sys.stdout.buffer.flush()\n")
-
-    def __init__(self, test, path):
-        self.process = subprocess.Popen([sys.executable, "-c", self._HOLD, str(path)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, bufsize=0)
-        test.addCleanup(self.close)
-
-    def read(self, size):
-        """The first `size` bytes, of which there are as many."""
-        self.process.stdin.write(f"{size}\n".encode())
-        found = b""
-        while len(found) < size:
-            more = self.process.stdout.read(size - len(found))
-            if not more:
-                raise AssertionError(f"the file has {len(found)} bytes")
-            found += more
-        return found
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait(30)
-        self.process.stdout.close()
-
-
-class MountServiceTest(SupervisorTest):
-    def service(self, *options, source="data", name="m1", **how):
-        """A service that mounts; not started."""
-        path = self.folder / name
-        path.mkdir(exist_ok=True)
-        folder = self.folder / f"{name}.service"
-        folder.mkdir(exist_ok=True)
-        command = [PROGRAMS / "forebay-mount", source, path, "--foreground", "--coordinator", self.cluster.address,
-                   "--state-dir", self.folder / f"{name}.state", "--job-id", name, *options]
-        service = PlayedService(command, self.cluster.client_env, folder, **how)
-        self.addCleanup(subprocess.run, ["umount", "-l", path], check=False, stderr=subprocess.DEVNULL)
-        self.addCleanup(service.close)
-        return service, path
-
-    def sample_service(self, *options, changes=False, **how):
-        self.take_sample(changes)
-        service, path = self.service(*options, **how)
-        service.start()
-        return service, path
-
-    @staticmethod
-    def worker_in(service):
-        return eventually(lambda: worker_of(service.pid), "a worker", 30)
-
-    def kill(self, service):
-        """The whole of it, at once."""
-        worker = self.worker_in(service)
-        self.assertEqual(service.end((service.pid, signal.SIGKILL), (worker, signal.SIGKILL)), -signal.SIGKILL)
-        eventually(lambda: not os.path.exists(f"/proc/{worker}"), "the worker has gone", 10)
-
-    def under_load(self, mode, fault, what):
-        service, mount = self.sample_service("--mode", mode)
-        before = os.stat(mount)
-        load = self.load(mount)
-        rng = random.Random(KILLS)
-        kept = []
-        for i in range(KILLS):
-            # When in its life it is hit is left to chance: the fault, not a wait for anything.
-            time.sleep(0.1 + 0.4 * rng.random())
-            if i % 3 == 0:
-                drop_page_cache()
-            done = load.done()
-            fault(service)
-            service.start()
-            eventually(lambda past=done: load.done() > past + 10, f"reads after fault {i}", 30)
-            kept.append(len(service.kept))
-        self.assert_unharmed(load, f"{mode} mode, {what}: {KILLS}")
-        now = os.stat(mount)
-        self.assertEqual((now.st_dev, now.st_ino), (before.st_dev, before.st_ino), "it is the same mount")
-        self.assertEqual((mount / ".forebay/errors").read_text(), "")
-        self.assertEqual(len(set(kept[1:])), 1, f"what is kept does not grow: {kept}")
+    def stop(self, service, mount):
         self.assertEqual(service.end((service.pid, signal.SIGTERM)), 0)
-        self.assertEqual((mounts_below(mount), service.kept), ({}, {}))
 
     def rest(self, service):
         self.assertEqual(service.end((service.pid, signal.SIGUSR2)), 0, service.log.read_text()[-3000:])

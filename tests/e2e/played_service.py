@@ -133,7 +133,7 @@ def become(names, fds, watchdog_usec, command):
         os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(high)), LISTEN_FDNAMES=names)
     if int(watchdog_usec):
         os.environ.update(WATCHDOG_PID=str(os.getpid()), WATCHDOG_USEC=watchdog_usec)
-    os.execv(command[0], command)
+    os.execvp(command[0], command)
 
 
 if __name__ == "__main__":

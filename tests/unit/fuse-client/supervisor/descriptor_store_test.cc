@@ -6,11 +6,11 @@
 namespace forebay {
 namespace {
 
-TEST(DescriptorStore, IsThereOnlyWhereSystemdKeepsDescriptorsOfThisVeryProcess) {
+TEST(SystemdStore, IsThereOnlyWhereSystemdKeepsDescriptorsOfThisVeryProcess) {
   const std::string self = std::to_string(::getpid());
   const Environment whole = {
       {"NOTIFY_SOCKET", "/run/notify"}, {"FDSTORE", "4096"}, {"SYSTEMD_EXEC_PID", self}};
-  EXPECT_TRUE(DescriptorStore::Of(whole));
+  EXPECT_TRUE(SystemdStore::Of(whole));
   for (const auto& [name, value] :
        std::multimap<std::string, std::string>{{"NOTIFY_SOCKET", ""},
                                                {"FDSTORE", "0"},
@@ -18,29 +18,29 @@ TEST(DescriptorStore, IsThereOnlyWhereSystemdKeepsDescriptorsOfThisVeryProcess) 
                                                {"SYSTEMD_EXEC_PID", "1"}}) {
     Environment other = whole;
     other[name] = value;
-    EXPECT_FALSE(DescriptorStore::Of(other)) << name << "=" << value;
+    EXPECT_FALSE(SystemdStore::Of(other)) << name << "=" << value;
   }
   Environment without = whole;
   without.erase("FDSTORE");
-  EXPECT_FALSE(DescriptorStore::Of(without));
+  EXPECT_FALSE(SystemdStore::Of(without));
   // Another service manager than systemd.
   without = whole;
   without.erase("SYSTEMD_EXEC_PID");
-  EXPECT_TRUE(DescriptorStore::Of(without));
+  EXPECT_TRUE(SystemdStore::Of(without));
 }
 
-TEST(DescriptorStore, TakesNothingThatWasPassedToAnotherProcess) {
-  const auto store = DescriptorStore::Of({{"NOTIFY_SOCKET", "/run/notify"},
-                                          {"FDSTORE", "4096"},
-                                          {"LISTEN_PID", "1"},
-                                          {"LISTEN_FDS", "1"},
-                                          {"LISTEN_FDNAMES", "journal"}});
+TEST(SystemdStore, TakesNothingThatWasPassedToAnotherProcess) {
+  const auto store = SystemdStore::Of({{"NOTIFY_SOCKET", "/run/notify"},
+                                       {"FDSTORE", "4096"},
+                                       {"LISTEN_PID", "1"},
+                                       {"LISTEN_FDS", "1"},
+                                       {"LISTEN_FDNAMES", "journal"}});
   ASSERT_TRUE(store);
   EXPECT_TRUE(store->TakeBack().empty());
 }
 
-TEST(DescriptorStore, ThatNobodyListensToTakesNothing) {
-  const auto store = DescriptorStore::Of({{"NOTIFY_SOCKET", "/no/such/socket"}, {"FDSTORE", "1"}});
+TEST(SystemdStore, ThatNobodyListensToTakesNothing) {
+  const auto store = SystemdStore::Of({{"NOTIFY_SOCKET", "/no/such/socket"}, {"FDSTORE", "1"}});
   ASSERT_TRUE(store);
   EXPECT_EQ(store->Put("one", STDERR_FILENO).error().code, Code::kUnavailable);
 }
