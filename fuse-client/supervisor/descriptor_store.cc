@@ -1,6 +1,7 @@
 #include "fuse-client/supervisor/descriptor_store.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -33,11 +34,13 @@ int NumberIn(const std::string& text) {
 
 std::unique_ptr<SystemdStore> SystemdStore::Of(const Environment& environment) {
   if (Variable(environment, "NOTIFY_SOCKET").empty()) return nullptr;
-  if (NumberIn(Variable(environment, "FDSTORE")) <= 0) return nullptr;
+  const int most = NumberIn(Variable(environment, "FDSTORE"));
+  if (most <= 0) return nullptr;
   // Of a service that has started us in turn: the store is that one's.
   const std::string started = Variable(environment, "SYSTEMD_EXEC_PID");
   if (!started.empty() && NumberIn(started) != ::getpid()) return nullptr;
-  return std::unique_ptr<SystemdStore>(new SystemdStore(environment));
+  return std::unique_ptr<SystemdStore>(
+      new SystemdStore(environment, static_cast<std::size_t>(most)));
 }
 
 std::map<std::string, OwnedFd> SystemdStore::TakeBack() {
@@ -49,6 +52,7 @@ std::map<std::string, OwnedFd> SystemdStore::TakeBack() {
     std::string name;
     std::getline(names, name, ':');
     if (::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) continue;
+    kept_.insert(name);
     found[name] = OwnedFd(fd);
   }
   return found;
@@ -57,10 +61,18 @@ std::map<std::string, OwnedFd> SystemdStore::TakeBack() {
 // systemd looks at what it keeps, unless told not to, and would wake up for each request of the
 // kernel that /dev/fuse has for us.
 Status SystemdStore::Put(const std::string& name, int fd) {
-  return SendToSystemd(environment_, "FDSTORE=1\nFDPOLL=0\nFDNAME=" + name, fd);
+  if (kept_.size() >= most_) {
+    return Fail(Code::kDenied, fmt::format("systemd keeps {} descriptors of this service at most; "
+                                           "raise FileDescriptorStoreMax= and $FDSTORE in its unit",
+                                           most_));
+  }
+  Status put = SendToSystemd(environment_, "FDSTORE=1\nFDPOLL=0\nFDNAME=" + name, fd);
+  if (put) kept_.insert(name);
+  return put;
 }
 
 void SystemdStore::Remove(const std::string& name) {
+  kept_.erase(name);
   const Status told = SendToSystemd(environment_, "FDSTOREREMOVE=1\nFDNAME=" + name, -1);
   if (!told) spdlog::warn("{}; it keeps a descriptor too many", told.error().message);
 }

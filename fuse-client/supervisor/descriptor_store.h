@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "common/base/config_option.h"
 #include "common/base/result.h"
@@ -46,14 +49,18 @@ class SystemdStore final : public DescriptorStore {
   /// Before this process opens descriptors that it wants to keep: they are where systemd has put
   /// them, from 3 on.
   std::map<std::string, OwnedFd> TakeBack() override;
-  /// systemd does not replace. Nor does it take the same open file twice.
+  /// systemd does not replace. Nor does it take the same open file twice. Beyond the number that
+  /// $FDSTORE says it would close what it gets, and tell its own log alone: kDenied.
   Status Put(const std::string& name, int fd) override;
   void Remove(const std::string& name) override;
 
  private:
-  explicit SystemdStore(Environment environment) : environment_(std::move(environment)) {}
+  SystemdStore(Environment environment, std::size_t most)
+      : environment_(std::move(environment)), most_(most) {}
 
   const Environment environment_;
+  const std::size_t most_;
+  std::set<std::string> kept_;  // names
 };
 
 /// Variables by which systemd tells a service of descriptors, notifications and its watchdog: no

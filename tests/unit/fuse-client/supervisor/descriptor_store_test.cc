@@ -1,7 +1,12 @@
 #include "fuse-client/supervisor/descriptor_store.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
+
+#include "tests/fakes/temp_dir.h"
 
 namespace forebay {
 namespace {
@@ -37,6 +42,26 @@ TEST(SystemdStore, TakesNothingThatWasPassedToAnotherProcess) {
                                        {"LISTEN_FDNAMES", "journal"}});
   ASSERT_TRUE(store);
   EXPECT_TRUE(store->TakeBack().empty());
+}
+
+TEST(SystemdStore, DoesNotTakeMoreThanSystemdSaysThatItKeeps) {
+  const fakes::TempDir folder;
+  const std::string path = folder / "notify";
+  const OwnedFd systemd(::socket(AF_UNIX, SOCK_DGRAM, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(::bind(systemd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  const auto store = SystemdStore::Of({{"NOTIFY_SOCKET", path}, {"FDSTORE", "2"}});
+  ASSERT_TRUE(store);
+  EXPECT_TRUE(store->Put("one", STDERR_FILENO));
+  EXPECT_TRUE(store->Put("two", STDERR_FILENO));
+  const Status third = store->Put("three", STDERR_FILENO);
+  ASSERT_FALSE(third);
+  EXPECT_EQ(third.error().code, Code::kDenied);
+  EXPECT_THAT(third.error().message, testing::HasSubstr("keeps 2 descriptors of this service at"));
+  store->Remove("one");
+  EXPECT_TRUE(store->Put("three", STDERR_FILENO));
 }
 
 TEST(SystemdStore, ThatNobodyListensToTakesNothing) {
