@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Nodes and the coordinator fail while a job trains: every read is right, none fails, little is fetched twice."""
+"""Nodes, the coordinator and the mount's own process fail while a job trains: every read is right, none fails, little is
+fetched twice."""
 
 import json
 import os
@@ -8,10 +9,11 @@ import sys
 import time
 
 from e2e import eventually, main
-from mount_state import state_of
-from verified_load import FILES, VerifiedTest, fault_made
+from mount_state import state_of, worker_of
+from verified_load import DAEMON_STALL_SECONDS, FILES, VerifiedTest, fault_made
 
 SHARE = 1 / 3 + 0.02  # of the blocks may be fetched again when one of three nodes is lost
+WORKER_KILLS = 5
 
 
 class Failover(VerifiedTest):
@@ -88,6 +90,24 @@ class Failover(VerifiedTest):
         self.serves_hits("n1")
         self.finish(load, "node paused")
         self.assert_refetched_little(fetched)
+
+    def test_a_killed_process_of_the_mount_is_replaced_at_once(self):
+        """More than small reads: supervisor_test.py."""
+        mount = self.begin_elsewhere()
+        self.warm(mount)
+        fetched, supervisor = self.fetched(), self.cluster.mounts["m1"].pid
+        hits = lambda: sum(node["hits"] for node in self.cluster.json("stats")["nodes"])  # noqa: E731
+        load = self.load(mount)
+        for kills in range(WORKER_KILLS + 1):
+            before = hits()
+            eventually(lambda past=before: hits() > past + 2 * self.READS_PER_SECOND, f"reads after {kills} kills")
+            if kills < WORKER_KILLS:
+                worker = worker_of(supervisor)
+                os.kill(worker, signal.SIGKILL)
+                fault_made(lambda old=worker: worker_of(supervisor) not in (None, old), "another process serves")
+        self.finish(load, f"the mount's process killed {WORKER_KILLS} times", stall=DAEMON_STALL_SECONDS)
+        self.assertEqual((mount / ".forebay" / "errors").read_text(), "")
+        self.assertEqual(self.fetched(), fetched, "a GET was spent on it")
 
     def test_a_node_killed_in_a_cold_epoch_costs_little(self):
         mount = self.begin_elsewhere()
