@@ -134,14 +134,21 @@ class Machine:
         return ["nsenter", f"--target={self.first}", "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", *words]
 
     def run(self, script, check=True):  # pylint: disable=redefined-outer-name
-        done = subprocess.run(self.command("bash", "-euo", "pipefail", "-c", script), capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL, timeout=180, check=False,
-                              env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "DEBIAN_FRONTEND": "noninteractive"})
+        try:
+            done = subprocess.run(self.command("bash", "-euo", "pipefail", "-c", script), capture_output=True, text=True,
+                                  stdin=subprocess.DEVNULL, timeout=180, check=False,
+                                  env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "DEBIAN_FRONTEND": "noninteractive"})
+        except subprocess.TimeoutExpired as expired:
+            self._tell_journal()
+            fail(f"{script}\nnot within {expired.timeout:.0f} s")
         if check and done.returncode:
-            print(subprocess.run(self.command("journalctl", "--no-pager", "-n", "40"), capture_output=True, text=True,
-                                 check=False).stdout, file=sys.stderr)
+            self._tell_journal()
             fail(f"{script}\n{done.stdout}{done.stderr}")
         return done.stdout.strip()
+
+    def _tell_journal(self):
+        print(subprocess.run(self.command("journalctl", "--no-pager", "-n", "40"), capture_output=True, text=True,
+                             check=False).stdout, file=sys.stderr)
 
     def end(self):
         if self.first and self.process.poll() is None:
