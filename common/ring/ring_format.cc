@@ -6,8 +6,9 @@
 //   u32       nodes, then per node in ascending order of id:
 //               string id, address, local_socket, host_id, zone; u64 capacity; u8 state
 //   u8        1 = owners follow: kPartitions x kOwnersPerPartition u16 (0xFFFF = none)
-//   u32       departures, then each: string node id, u64 until_epoch, i64 left_unix_s
-//             (many partitions share one departure; none = nobody remembers anything)
+//   u32       departures in ascending order, then each: string node id, u64 until_epoch,
+//             i64 left_unix_s (many partitions share one departure, and each has one at least;
+//             none = nobody remembers anything)
 //             and where there are any, per partition: u8 count, count x u32 departure
 //   u64       XXH3-64 of everything before it
 #include <xxhash.h>
@@ -208,8 +209,13 @@ Histories ReadHistories(Reader& in) {
     departure.left_unix_s = in.Number<std::int64_t>();
     in.Require(!departure.node_id.empty());
   }
+  const auto not_ascending = [](const auto& a, const auto& b) {
+    return Departed(a) >= Departed(b);
+  };
+  in.Require(std::ranges::adjacent_find(departures, not_ascending) == departures.end());
   Histories read;
   if (!in.ok() || departures.empty()) return read;
+  std::vector<bool> remembered(departures.size());
   // By the numbers of its departures and one, since 0 is none.
   static_assert(kPreviousOwners == 4);
   Numbering<2> numbering;
@@ -234,8 +240,10 @@ Histories ReadHistories(Reader& in) {
       in.Require(std::ranges::find(history, owner.node_id, &PreviousOwner::node_id) ==
                  history.end());
       history.push_back(owner);
+      remembered[key[i] - 1] = true;
     }
   }
+  in.Require(std::ranges::find(remembered, false) == remembered.end());
   return read;
 }
 

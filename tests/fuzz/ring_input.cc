@@ -13,6 +13,8 @@ namespace forebay {
 namespace {
 
 constexpr std::string_view kHead{"FBRING\0\0\1\0\0\0", 12};  // with its format
+/// Bytes of a row: for every partition once, they shall stay far below what a fuzzer may allocate.
+constexpr std::size_t kRow = 64;
 /// Of more the next table is not made: it would take most of the time.
 constexpr std::size_t kNodesForNext = 64;
 constexpr std::int64_t kNow = 1'700'000'000;
@@ -32,8 +34,8 @@ std::string Piece(std::string_view bytes) {
   return std::string(reinterpret_cast<const char*>(&length), sizeof length).append(bytes);
 }
 
-void AppendTimes(std::string& table, std::string_view bytes) {
-  for (std::uint32_t p = 0; p < kPartitions; ++p) table.append(bytes);
+void AppendRows(std::string& table, std::string_view row) {
+  for (std::uint32_t p = 0; p < kPartitions; ++p) table.append(row.substr(0, kRow));
 }
 
 void AppendChecksum(std::string& table) {
@@ -45,9 +47,9 @@ void AppendChecksum(std::string& table) {
 std::string TableOf(std::string_view input) {
   std::string table(kHead);
   table.append(TakePiece(input));
-  AppendTimes(table, TakePiece(input));
+  AppendRows(table, TakePiece(input));
   table.append(TakePiece(input));
-  AppendTimes(table, TakePiece(input));
+  AppendRows(table, TakePiece(input));
   AppendChecksum(table);
   return table;
 }
@@ -66,22 +68,21 @@ void CheckOwners(const RingTable& table, std::uint32_t partition) {
 
 }  // namespace
 
-// What is taken for a table can be asked for everything, is the same after it was written, and is a
+// What is taken for a table can be asked for everything, is what would be written of it, and is a
 // base for the next one.
 void RunRingInput(std::string_view input) {
   if (input.empty()) return;
   const bool mended = (input.front() & 1) != 0;
   input.remove_prefix(1);
-  const auto table = RingTable::Parse(mended ? TableOf(input) : std::string(input));
+  const std::string bytes = mended ? TableOf(input) : std::string(input);
+  const auto table = RingTable::Parse(bytes);
   if (!table) {
     Require(table.error().code == Code::kCorrupt);
     return;
   }
   for (const NodeInfo& node : table->nodes()) Require(table->Find(node.id) == &node);
   for (std::uint32_t p = 0; !table->empty() && p < kPartitions; p += 97) CheckOwners(*table, p);
-  const std::string written = table->Serialize();
-  const auto again = RingTable::Parse(written);
-  Require(again.has_value() && again->Serialize() == written);
+  Require(table->Serialize() == bytes);
   if (table->nodes().size() > kNodesForNext) return;
   const RingTable next = RingTable::Next(*table, table->nodes(), kNow);
   for (std::uint32_t p = 0; !next.empty() && p < kPartitions; p += 97) CheckOwners(next, p);

@@ -132,6 +132,30 @@ TEST(RingFormat, ATableOfANewerReleaseIsRefusedByName) {
       << parsed.error().message;
 }
 
+// Such a table would be written as something that cannot be read.
+TEST(RingFormat, DeparturesAreInOrderAndEachIsRemembered) {
+  const std::string good = RingTable::Next(RingTable(), Members(2), kNow).Serialize();
+  const std::string head = good.substr(0, good.size() - 8 - 4);  // no departures, a checksum
+  const auto departure = [](char name) {
+    return std::string("\1\0", 2) + name + std::string(16, 1);
+  };
+  const auto accepts = [&](const std::string& departures, const std::string& row) {
+    std::string table = head + static_cast<char>(departures.size() / 19) + std::string(3, '\0');
+    table += departures;
+    for (std::uint32_t p = 0; p < kPartitions; ++p) table += row;
+    table += std::string(8, '\0');
+    Reseal(table);
+    const auto parsed = RingTable::Parse(table);
+    return parsed && parsed->Serialize() == table;
+  };
+  const std::string both("\2\0\0\0\0\1\0\0\0", 9);
+  EXPECT_TRUE(accepts(departure('a') + departure('b'), both));
+  EXPECT_FALSE(accepts(departure('b') + departure('a'), both));
+  EXPECT_FALSE(accepts(departure('a') + departure('a'), both));
+  EXPECT_FALSE(accepts(departure('a') + departure('b'), std::string("\1\0\0\0\0", 5)));
+  EXPECT_FALSE(accepts(departure('a'), std::string(1, '\0')));
+}
+
 TEST(RingFormat, ARightChecksumDoesNotExcuseAWrongTable) {
   // The wire and the disk are not trusted to have been written by this program.
   const std::string good = RingTable::Next(RingTable(), Members(2), kNow).Serialize();
