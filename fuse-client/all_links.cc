@@ -61,9 +61,9 @@ AllLinks::~AllLinks() {
 Status AllLinks::MakeDirectory(const KnownLinks& first, std::optional<InheritedMount> inherited) {
   const MountConfig& config = parts_.links.config;
   LinkDirectory::Options options;
-  options.session.source = device_;
-  options.session.mountpoint = mountpoint_;
-  options.session.allow_other = config.allow_other;
+  options.mount.source = device_;
+  options.mount.mountpoint = mountpoint_;
+  options.mount.allow_other = config.allow_other;
   // fusermount3 lets a user mount on directories of their own only.
   const bool root = ::geteuid() == 0;
   if (!root && !inherited) {
@@ -78,7 +78,7 @@ Status AllLinks::MakeDirectory(const KnownLinks& first, std::optional<InheritedM
   // fusermount3 looks at the links' directories as another user than ours, and the kernel lets
   // nobody else look at a user's mount, not even root, unless all may.
   if (!root && !config.allow_other) {
-    options.session.allow_other = true;
+    options.mount.allow_other = true;
     options.mode = S_IRWXU;
   }
   LinkMountShares& links = parts_.links;

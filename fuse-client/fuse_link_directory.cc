@@ -278,14 +278,14 @@ LinkDirectory::~LinkDirectory() {
 }
 
 Status LinkDirectory::MountAndKeep(const Options& options) {
-  Result<OwnedFd> fd = FuseSession::Mount(options.session);
+  Result<OwnedFd> fd = MountFuse(options.mount);
   if (!fd) return Fail(fd.error());
   impl_->fd = std::move(*fd);
   impl_->connection = impl_->keeper->NewConnection();
   proto::KeptMount mount;
   mount.set_top(true);
-  mount.set_mountpoint(options.session.mountpoint);
-  mount.set_device(options.session.source);
+  mount.set_mountpoint(options.mount.mountpoint);
+  mount.set_device(options.mount.source);
   mount.set_cluster(BytesOf(options.cluster));
   mount.set_cluster_dir(options.cluster_dir);
   KeepMount(*impl_->keeper, impl_->connection, mount, impl_->fd.get());
@@ -296,7 +296,7 @@ Result<std::unique_ptr<LinkDirectory>> LinkDirectory::Make(
     Options options, Surroundings surroundings, std::optional<InheritedMount> inherited) {
   std::unique_ptr<LinkDirectory> made(new LinkDirectory(std::make_unique<Impl>()));
   Impl& here = *made->impl_;
-  options.session.read_only = false;
+  options.mount.read_only = false;
   options.mode |= S_IRWXU;
   here.options = std::move(options);
   here.keeper = &surroundings.keeper;

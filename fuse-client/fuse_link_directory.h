@@ -10,6 +10,7 @@
 
 #include "common/base/asio.h"
 #include "common/base/result.h"
+#include "fuse-client/fuse_mount.h"
 #include "fuse-client/fuse_session.h"
 #include "fuse-client/inherited.h"
 
@@ -22,7 +23,7 @@ namespace forebay {
 class LinkDirectory {
  public:
   struct Options {
-    FuseSessionOptions session;
+    FuseMountOptions mount;
     Uuid cluster;  ///< Whose links; for a successor, as the next.
     std::string cluster_dir;
     uid_t uid = 0;

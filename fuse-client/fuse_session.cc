@@ -19,8 +19,9 @@
 
 #include "fuse-client/fuse_api.h"
 #include "fuse-client/fuse_kernel.h"
+#include "fuse-client/fuse_library.h"
+#include "fuse-client/fuse_mount.h"
 #include "fuse-client/fuse_offer.h"
-#include "fuse-client/no_leak.h"
 
 namespace forebay {
 
@@ -59,21 +60,14 @@ struct Userdata {
 }  // namespace
 
 struct FuseSession::Impl {
-  struct fuse_session* session = nullptr;
   Userdata userdata;
   std::uint32_t connection = 0;
   std::function<void(std::string_view)> keep_first_message;
   bool resent = false;  // what an earlier process has not answered comes again by itself
-
-  ~Impl() {
-    if (session != nullptr) fuse_session_destroy(session);  // closes /dev/fuse
-  }
+  FuseLibrarySession session;
 };
 
 namespace {
-
-/// Bytes of one READ at most; the kernel's own limit for FUSE (256 pages).
-constexpr unsigned kMaxReadBytes = 1 << 20;
 
 /// Of one message to the kernel's page cache.
 constexpr std::size_t kStoreBytes = 1 << 20;
@@ -129,63 +123,10 @@ void OnInit(void* userdata, struct fuse_conn_info* connection) {
   granted.names = std::move(features);
 }
 
-/// What libfuse says when it fails; it has no other way to tell.
-std::string& LastFuseMessage() {
-  static thread_local std::string message;
-  return message;
-}
-
-__attribute__((format(printf, 2, 0))) void OnFuseLog(enum fuse_log_level level, const char* format,
-                                                     va_list arguments) {
-  std::array<char, 512> text{};
-  std::vsnprintf(text.data(), text.size(), format, arguments);
-  std::string line(text.data());
-  while (!line.empty() && line.back() == '\n') line.pop_back();
-  LastFuseMessage() = line;
-  if (level > FUSE_LOG_WARNING) {
-    spdlog::debug("libfuse: {}", line);
-  } else {
-    spdlog::warn("libfuse: {}", line);
-  }
-}
-
-std::string MountOptionsOf(const FuseSessionOptions& options) {
-  std::string text = options.read_only ? "ro" : "rw";
-  text +=
-      ",nosuid,nodev,default_permissions,subtype=forebay,max_read=" + std::to_string(kMaxReadBytes);
-  // libfuse takes a comma for the end of an option unless a backslash stands before it.
-  text += ",fsname=";
-  for (const char c : options.source) {
-    if (c == ',' || c == '\\') text.push_back('\\');
-    text.push_back(c);
-  }
-  if (options.allow_other) text += ",allow_other";
-  return text;
-}
-
 /// The kernel refuses a smaller buffer than its largest write and two headers.
 constexpr std::size_t kLongestRequest = kMaxReadBytes + 4096;
 
 std::string ErrnoText() { return std::generic_category().message(errno); }
-
-struct SessionEnds {
-  void operator()(struct fuse_session* session) const { fuse_session_destroy(session); }
-};
-
-Result<struct fuse_session*> NewSession(std::string options, const struct fuse_lowlevel_ops& ops,
-                                        Userdata* userdata) {
-  fuse_set_log_func(OnFuseLog);
-  std::string program = "forebay-mount";
-  std::string flag = "-o";
-  std::array<char*, 4> argv = {program.data(), flag.data(), options.data(), nullptr};
-  struct fuse_args arguments = FUSE_ARGS_INIT(3, argv.data());
-  struct fuse_session* session = fuse_session_new(&arguments, &ops, sizeof ops, userdata);
-  fuse_opt_free_args(&arguments);
-  if (session == nullptr) {
-    return Fail(Code::kInternal, "libfuse refused the mount options: " + LastFuseMessage());
-  }
-  return session;
-}
 
 fuse_in_header HeaderOf(const std::byte* request) {
   fuse_in_header header{};
@@ -250,13 +191,6 @@ int Connect(struct fuse_session* session, int fd, bool patches_replies) {
   return fuse_session_mount(session, ("/dev/fd/" + std::to_string(fd)).c_str());
 }
 
-/// libfuse frees its copy of the mount point's name when it unmounts, and we leave a mount to the
-/// processes to come: what this call allocates is no leak.
-int MountAndStay(struct fuse_session* session, const std::string& mountpoint) {
-  [[maybe_unused]] const NoLeak no_leak;
-  return fuse_session_mount(session, mountpoint.c_str());
-}
-
 bool AskToResend(int connection) {
   const fuse_out_header notice{
       .len = sizeof(fuse_out_header), .error = kFuseNotifyResend, .unique = 0};
@@ -280,26 +214,6 @@ std::byte* RequestBuffer::Whole(const RequestSlot& slot) {
 FuseSession::FuseSession(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 FuseSession::~FuseSession() = default;
 
-Result<OwnedFd> FuseSession::Mount(const FuseSessionOptions& options) {
-  const struct fuse_lowlevel_ops nothing{};
-  Result<struct fuse_session*> made = NewSession(MountOptionsOf(options), nothing, nullptr);
-  if (!made) return Fail(made.error());
-  const std::unique_ptr<struct fuse_session, SessionEnds> session(*made);
-  if (MountAndStay(session.get(), options.mountpoint) != 0) {
-    const std::string& reason = LastFuseMessage();
-    return Fail(Code::kInternal,
-                "cannot mount on " + options.mountpoint + ": " +
-                    (reason.empty() ? "fusermount3 refuses, and says why by itself" : reason));
-  }
-  // The session ends here and closes its own; it leaves the mount alone.
-  OwnedFd fd(::fcntl(fuse_session_fd(session.get()), F_DUPFD_CLOEXEC, 0));
-  const int flags = fd ? ::fcntl(fd.get(), F_GETFL) : -1;
-  if (flags < 0 || ::fcntl(fd.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
-    return Fail(Code::kInternal, "cannot make /dev/fuse non-blocking: " + ErrnoText());
-  }
-  return fd;
-}
-
 Result<std::unique_ptr<FuseSession>> FuseSession::Serve(FuseConnection connection,
                                                         const struct fuse_lowlevel_ops& operations,
                                                         void* context) {
@@ -313,13 +227,13 @@ Result<std::unique_ptr<FuseSession>> FuseSession::Serve(FuseConnection connectio
   impl->keep_first_message = std::move(connection.keep_first_message);
   struct fuse_lowlevel_ops ops = operations;
   ops.init = OnInit;
-  Result<struct fuse_session*> made =
-      NewSession("max_read=" + std::to_string(kMaxReadBytes), ops, &impl->userdata);
+  Result<FuseLibrarySession> made =
+      NewFuseLibrarySession("max_read=" + std::to_string(kMaxReadBytes), ops, &impl->userdata);
   if (!made) return Fail(made.error());
-  impl->session = *made;
+  impl->session = std::move(*made);
   impl->userdata.large = connection.large;
   impl->userdata.wants_passthrough = connection.passthrough;
-  if (Connect(impl->session, connection.fd.get(), connection.large) != 0) {
+  if (Connect(impl->session.get(), connection.fd.get(), connection.large) != 0) {
     return Fail(Code::kInternal, "libfuse refused the connection: " + LastFuseMessage());
   }
   const int fd = connection.fd.Release();  // the session closes it
@@ -330,7 +244,7 @@ Result<std::unique_ptr<FuseSession>> FuseSession::Serve(FuseConnection connectio
     struct fuse_buf buffer{};
     buffer.mem = first.data();
     buffer.size = first.size();
-    fuse_session_process_buf(impl->session, &buffer);
+    fuse_session_process_buf(impl->session.get(), &buffer);
     impl->resent = impl->userdata.can_resend && AskToResend(fd);
     spdlog::info("what the process before this one left unanswered {}",
                  impl->resent ? "comes again from the kernel" : "is in its slots");
@@ -338,7 +252,7 @@ Result<std::unique_ptr<FuseSession>> FuseSession::Serve(FuseConnection connectio
   return std::unique_ptr<FuseSession>(new FuseSession(std::move(impl)));
 }
 
-int FuseSession::descriptor() const { return fuse_session_fd(impl_->session); }
+int FuseSession::descriptor() const { return fuse_session_fd(impl_->session.get()); }
 
 std::string FuseSession::Features() const {
   std::scoped_lock lock(impl_->userdata.features.mutex);
@@ -371,20 +285,20 @@ bool FuseSession::NeedsOpendir() const { return impl_->userdata.needs_opendir; }
 
 bool FuseSession::CachesDirectories() const { return !LacksFeature("cache_dir"); }
 
-struct fuse_session* FuseSession::handle() const { return impl_->session; }
+struct fuse_session* FuseSession::handle() const { return impl_->session.get(); }
 
 // Errors say that the kernel does not remember it, or that the mount is gone.
 void FuseSession::ForgetName(std::uint64_t parent, const std::string& name) {
-  (void)fuse_lowlevel_notify_inval_entry(impl_->session, parent, name.data(), name.size());
+  (void)fuse_lowlevel_notify_inval_entry(impl_->session.get(), parent, name.data(), name.size());
 }
 
 void FuseSession::ForgetNode(std::uint64_t nodeid) {
-  (void)fuse_lowlevel_notify_inval_inode(impl_->session, nodeid, 0, 0);
+  (void)fuse_lowlevel_notify_inval_inode(impl_->session.get(), nodeid, 0, 0);
 }
 
 void FuseSession::ForgetAttributes(std::uint64_t nodeid) {
   constexpr off_t kNoPages = -1;
-  (void)fuse_lowlevel_notify_inval_inode(impl_->session, nodeid, kNoPages, 0);
+  (void)fuse_lowlevel_notify_inval_inode(impl_->session.get(), nodeid, kNoPages, 0);
 }
 
 // A part of a file at a time: its pages are locked while they are written.
@@ -437,7 +351,7 @@ FuseSession::Drained FuseSession::Drain(SlotArena& slots, RequestBuffer& buffer,
     const bool fits = size <= slot->request.size();
     Process(slots, *slot, fits ? slot->request.data() : buffer.Whole(*slot), size);
   }
-  return fuse_session_exited(impl_->session) != 0 ? Drained::kEnded : Drained::kMore;
+  return fuse_session_exited(impl_->session.get()) != 0 ? Drained::kEnded : Drained::kMore;
 }
 
 void FuseSession::Process(SlotArena& slots, RequestSlot& slot, std::byte* request,
@@ -453,7 +367,7 @@ void FuseSession::Process(SlotArena& slots, RequestSlot& slot, std::byte* reques
   buffer.size = size;
   current_request = HeaderOf(request).unique & ~kHandedOutAgain;
   slots.SetCurrent(&slot);
-  fuse_session_process_buf(impl_->session, &buffer);
+  fuse_session_process_buf(impl_->session.get(), &buffer);
   slots.EndCurrent();
 }
 

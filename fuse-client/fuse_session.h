@@ -19,15 +19,6 @@ struct fuse_session;
 
 namespace forebay {
 
-struct FuseSessionOptions {
-  std::string source;  ///< Shown as the mount's device: "imagenet".
-  std::string mountpoint;
-  bool allow_other = false;
-  /// False only where other mounts are to stand on its directories: fusermount3 refuses a place
-  /// that the kernel calls read-only. Every operation that would write is refused all the same.
-  bool read_only = true;
-};
-
 /// What a request that is too long for its slot is read into; one for each thread.
 class RequestBuffer {
  public:
@@ -59,8 +50,6 @@ struct FuseConnection {
 /// One mount in the kernel: an open /dev/fuse and libfuse's state for it.
 class FuseSession {
  public:
-  /// Mounts; answers /dev/fuse. kInternal with the system's reason.
-  static Result<OwnedFd> Mount(const FuseSessionOptions& options);
   /// The operations get `context` from ContextOf; both outlive the session. `init` is the session's
   /// own. Where the connection comes from another process, the kernel is asked to hand out again
   /// what that has not answered; where the kernel cannot, TakeOver does it.

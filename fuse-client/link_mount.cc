@@ -16,6 +16,7 @@
 #include "common/model/block_id.h"
 #include "common/snapshot/changes.h"
 #include "common/wire/messages.h"
+#include "fuse-client/fuse_mount.h"
 #include "fuse-client/fuse_ops.h"
 #include "fuse-client/link_sizes.h"
 #include "fuse-client/shard_view.h"
@@ -179,11 +180,11 @@ proto::KeptMount LinkMount::Description() const {
 }
 
 Status LinkMount::MountAndKeep() {
-  FuseSessionOptions options;
+  FuseMountOptions options;
   options.source = place_.device;
   options.mountpoint = place_.mountpoint;
   options.allow_other = shares_.config.allow_other;
-  Result<OwnedFd> fd = FuseSession::Mount(options);
+  Result<OwnedFd> fd = MountFuse(options);
   if (!fd) return Fail(fd.error());
   fd_ = std::move(*fd);
   connection_ = shares_.keeper.NewConnection();

@@ -23,6 +23,7 @@
 
 #include "common/base/deadline.h"
 #include "fuse-client/fuse_api.h"
+#include "fuse-client/fuse_mount.h"
 #include "fuse-client/supervisor/handover.h"
 #include "fuse-client/supervisor/refuser.h"
 #include "tests/fakes/temp_dir.h"
@@ -98,11 +99,11 @@ class FuseSessionTest : public ::testing::TestWithParam<bool> {
       ::setenv("FOREBAY_NO_RESEND", "1", 1);
     }
     // NOLINTEND(concurrency-mt-unsafe)
-    FuseSessionOptions options;
+    FuseMountOptions options;
     options.source = "test";
     options.mountpoint = folder_.path();
     options.read_only = false;
-    auto fd = FuseSession::Mount(options);
+    auto fd = MountFuse(options);
     ASSERT_TRUE(fd) << fd.error().message;
     fd_ = std::move(*fd);
     auto slots = RequestSlots::Create(1);
