@@ -184,7 +184,8 @@ class CoordinatorKills(scripted_s3.ScriptedS3Test):
         fault_made(lambda: state_of(node.pid) == "T", "n2 is stopped")
         held = self.held("n1")
         # Everybody is asked what there is before anything goes, and one does not answer.
-        self.kill_in_eviction("a node does not say what it has", lambda: not any(verb.poll() for verb in self.verbs), node)
+        callers = self.callers()
+        self.kill_in_eviction("a node does not say what it has", lambda: self.callers() >= callers + EVICTED, node)
         self.assertEqual(self.held("n1"), held + self.others.COLD_AT_ONCE)
         held = self.held("n1") + self.held("n2")
         self.kill_in_eviction("some blocks are evicted", lambda: self.held("n1") + self.held("n2") < held)
@@ -200,6 +201,10 @@ class CoordinatorKills(scripted_s3.ScriptedS3Test):
 
     def held(self, name):
         return self.cluster.nodes[name].metrics().get(("forebay_index_entries", ""), 0)
+
+    def callers(self):
+        """Programs that are connected to the coordinator."""
+        return self.cluster.coordinator.metrics()["forebay_rpc_connections", ""]
 
     def kill_in_eviction(self, what, reached, stopped=None):
         """Of EVICTED folders, each by a verb of its own, once the phase is reached."""
