@@ -5,10 +5,12 @@
 #include <sys/signalfd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "common/base/config_loader.h"
@@ -37,12 +39,17 @@ std::size_t RoomForDescriptors(std::size_t most) {
   return std::min<std::size_t>(limit.rlim_cur - kOwnDescriptors, most);
 }
 
-OwnedFd SignalsThatStop() {
+// SIGHUP, which to our programs is a word about files, ends none of what is held.
+Result<OwnedFd> SignalsThatStop() {
+  std::signal(SIGHUP, SIG_IGN);
   sigset_t caught;
   sigemptyset(&caught);
   for (const int number : {SIGTERM, SIGINT}) sigaddset(&caught, number);
   ::pthread_sigmask(SIG_BLOCK, &caught, nullptr);
-  return OwnedFd(::signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
+  OwnedFd signals(::signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (signals) return signals;
+  return Fail(Code::kInternal,
+              "cannot wait for signals: " + std::generic_category().message(errno));
 }
 
 int Failed(const Error& error) {
@@ -58,7 +65,8 @@ int RunHold(const std::vector<std::string>& words) {
     return kExitUsage;
   }
   PrepareProcess();
-  const OwnedFd signals = SignalsThatStop();
+  const Result<OwnedFd> signals = SignalsThatStop();
+  if (!signals) return Failed(signals.error());
   const Result<std::unique_ptr<Log>> log =
       Log::Start(LogOptions(), std::string(kMountProgram.name), false);
   if (!log) return Failed(log.error());
@@ -73,7 +81,7 @@ int RunHold(const std::vector<std::string>& words) {
   NotifySystemd(ProcessEnvironment(), "READY=1");
   std::printf("forebay-mount ready hold=%s\n", words.front().c_str());
   std::fflush(stdout);
-  holder->Serve(signals.get());
+  holder->Serve(signals->get());
   return kExitDone;
 }
 

@@ -124,19 +124,11 @@ WorkerCommand CommandOf(const MountOptions& options, const std::string& device,
   return command;
 }
 
-/// One name for one place, however it was written.
-std::string NameOf(const std::string& mountpoint) {
-  std::string name = std::filesystem::path(mountpoint).lexically_normal().string();
-  while (name.size() > 1 && name.ends_with('/')) name.pop_back();
-  return name;
-}
-
 /// Whoever keeps the mount while this program is started again; null: nobody does.
 Result<std::unique_ptr<DescriptorStore>> StoreOf(const MountConfig& mount,
                                                  const Environment& environment) {
   if (mount.held_by.empty()) return SystemdStore::Of(environment);
-  Result<std::unique_ptr<HolderStore>> held =
-      HolderStore::Open(mount.held_by, NameOf(mount.mountpoint));
+  Result<std::unique_ptr<HolderStore>> held = HolderStore::Open(mount.held_by, mount.mountpoint);
   if (!held) return Fail(held.error());
   return std::move(*held);
 }
@@ -150,7 +142,10 @@ Result<std::optional<StoredMount>> OpenStored(MountOptions& options,
   Result<StoredMount> stored = StoredMount::Open(
       std::move(*store), {.source = options.mount.source, .mountpoint = options.mount.mountpoint});
   if (!stored) return Fail(stored.error());
-  if (!stored->abandoned().empty()) DetachLazily(stored->abandoned());
+  if (!stored->abandoned().empty()) {
+    const Status detached = DetachIfOurs(stored->abandoned());
+    if (!detached) spdlog::warn("{}", detached.error().message);
+  }
   if (stored->inherited() && stored->arenas() != ArenasFor(options.mount.threads)) {
     options.mount.threads = stored->arenas() - ArenasFor(0);
     spdlog::warn("{} goes on with {} threads until it is mounted anew", stored->mountpoint(),
@@ -170,6 +165,7 @@ int NotStarted(const MountOptions& options, const Error& error) {
 
 int Supervise(MountOptions& options, const std::string& device, const Guardianship& self) {
   MakeAbsolute(options.mount.mountpoint);
+  options.mount.mountpoint = StoredMount::NameOf(options.mount.mountpoint);
   Result<std::optional<StoredMount>> stored = OpenStored(options, self.environment);
   if (!stored) return NotStarted(options, stored.error());
   const bool inherited = *stored && (*stored)->inherited();

@@ -126,6 +126,18 @@ int RunFusermount(const std::string& flags, const std::string& mountpoint) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/// Lazily.
+Status Detach(const std::string& mountpoint) {
+  if (::geteuid() != 0) {
+    const int code = RunFusermount("-uz", mountpoint);
+    if (code == 0) return {};
+    return Fail(Code::kInternal, "detaching " + mountpoint + ": fusermount3 answered " +
+                                     std::to_string(code) + (code < 0 ? ", it is missing" : ""));
+  }
+  if (::umount2(mountpoint.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0) return {};
+  return Fail(Code::kInternal, "detaching " + mountpoint + ": " + SystemMessage(errno));
+}
+
 }  // namespace
 
 std::string PathOfFusermount() {
@@ -224,18 +236,14 @@ Unmounted TryUnmount(const std::string& mountpoint) {
 }
 
 void DetachLazily(const std::string& mountpoint) {
-  if (::geteuid() != 0) {
-    RunFusermount("-uz", mountpoint);
-    return;
-  }
-  if (::umount2(mountpoint.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) != 0) {
-    spdlog::warn("detaching {}: {}", mountpoint, SystemMessage(errno));
-  }
+  const Status done = Detach(mountpoint);
+  if (!done) spdlog::warn("{}", done.error().message);
 }
 
-void DetachIfOurs(const std::string& mountpoint) {
+Status DetachIfOurs(const std::string& mountpoint) {
   const std::string place = PlaceOf(mountpoint);
-  if (MountedAt(place).type == kMountType) DetachLazily(place);
+  if (MountedAt(place).type == kMountType) return Detach(place);
+  return Fail(Code::kNotFound, "this process sees no mount of forebay at " + mountpoint);
 }
 
 Status ProbeMount(const std::string& mountpoint, unsigned read_ahead_kb) {

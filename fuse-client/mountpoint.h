@@ -36,8 +36,9 @@ Unmounted TryUnmount(const std::string& mountpoint);
 /// Takes the mount out of the tree at once; programs that use it keep what they have open until
 /// this process ends.
 void DetachLazily(const std::string& mountpoint);
-/// The same, where what this process sees there is a mount of ours.
-void DetachIfOurs(const std::string& mountpoint);
+/// The same, where what this process sees there is a mount of ours. kNotFound: it sees none there.
+/// kInternal: the system refuses.
+Status DetachIfOurs(const std::string& mountpoint);
 
 /// Asks the mount for its root's attributes and raises the kernel's read-ahead for it where we may.
 /// The error is the mount's own answer.

@@ -23,8 +23,8 @@ class DescriptorStore {
 
   /// What has been kept, by name; the caller's from now on. Once.
   virtual std::map<std::string, OwnedFd> TakeBack() = 0;
-  /// Under a name that nothing is kept under. kUnavailable: nobody takes it. kDenied: it is too
-  /// much.
+  /// Under a name that nothing is kept under. kUnavailable: nobody takes it. kTimeout: nobody says
+  /// whether it is taken. kDenied: it is too much.
   virtual Status Put(const std::string& name, int fd) = 0;
   /// Closes what is kept under this name.
   virtual void Remove(const std::string& name) = 0;
@@ -34,8 +34,10 @@ class DescriptorStore {
   /// Readable when nobody does any more; -1 = nothing to wait for.
   virtual int fd() const { return -1; }
   /// Looks for somebody else who does, with nothing put so far but what TakeBack answers.
-  /// kUnavailable, kDenied: there is nobody.
+  /// kUnavailable, kTimeout, kDenied: there is nobody.
   virtual Status FindAgain() { return {}; }
+  /// Nobody does from now on, until FindAgain.
+  virtual void Leave() {}
 };
 
 /// systemd, which keeps them for this service (sd_notify(3), FDSTORE=1; a unit asks for it with

@@ -1,14 +1,18 @@
 #include "fuse-client/supervisor/holder.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <spdlog/spdlog.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -20,6 +24,9 @@ namespace {
 
 /// For one that has connected to say what it serves.
 constexpr Duration kSaysWithin = std::chrono::seconds(5);
+
+/// And to take what it is sent: others wait meanwhile.
+constexpr Duration kTakesWithin = std::chrono::seconds(1);
 
 /// Between two looks at what has no event.
 constexpr Duration kLookEvery = std::chrono::seconds(1);
@@ -46,6 +53,37 @@ Status CheckFolder(const std::string& path) {
                   folder + "/hold/socket");
 }
 
+/// Nothing: another process has it. It outlives the socket, which a process that was killed leaves
+/// behind, and whose removal would be another one's.
+Result<OwnedFd> LockOf(const std::string& socket) {
+  const std::string path = socket + ".lock";
+  OwnedFd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+  if (lock && errno == EWOULDBLOCK) return OwnedFd();
+  return Fail(Code::kInternal,
+              "cannot lock " + path + ": " + std::generic_category().message(errno));
+}
+
+/// Of another release, which has no lock; one that does not answer counts.
+Result<bool> SomebodyListens(const std::string& path) {
+  const Result<HandoverChannel> other =
+      PrivateSocket::Connect(path, PrivateSocket::Of::kThisUser, kLookEvery);
+  if (!other && other.error().code == Code::kInvalid) return Fail(other.error());
+  return other || other.error().code != Code::kUnavailable;
+}
+
+/// /dev/fuse does, files do not.
+bool Connects(int fd) {
+  struct stat attributes{};
+  return ::fstat(fd, &attributes) == 0 && !S_ISREG(attributes.st_mode);
+}
+
+/// The other end has gone: what was mounted is in no tree, or was forced out.
+bool HasEnded(int fd) {
+  pollfd look{fd, 0, 0};
+  return ::poll(&look, 1, 0) > 0 && (look.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0;
+}
+
 bool IsReadable(int fd) {
   pollfd look{fd, POLLIN, 0};
   return ::poll(&look, 1, 0) > 0;
@@ -60,31 +98,73 @@ void Answer(const HandoverChannel& channel, const std::string& refusal) {
 Result<Holder> Holder::Listen(HolderOptions options) {
   const Status folder = CheckFolder(options.path);
   if (!folder) return Fail(folder.error());
-  if (PrivateSocket::Connect(options.path, kLookEvery)) {
-    return Fail(Code::kInvalid, "another process holds mounts at " + options.path);
-  }
+  Result<OwnedFd> lock = LockOf(options.path);
+  if (!lock) return Fail(lock.error());
+  const Result<bool> other = *lock ? SomebodyListens(options.path) : true;
+  if (!other) return Fail(other.error());
+  if (*other) return Fail(Code::kInvalid, "another process holds mounts at " + options.path);
   Result<PrivateSocket> socket = PrivateSocket::Listen(options.path);
   if (!socket) return Fail(socket.error());
-  return Holder(std::move(options), std::move(*socket));
+  return Holder(std::move(options), std::move(*lock), std::move(*socket));
 }
 
 void Holder::Serve(int stop) {
-  while (!IsReadable(stop)) Wait(stop, kLookEvery);
+  while (!IsReadable(stop)) {
+    Wait(stop, kLookEvery);
+    DropEnded();
+  }
   socket_ = PrivateSocket();  // nobody comes any more
+  lock_ = OwnedFd();          // but to the next holder
   const Deadline grace = Deadline::After(options_.grace);
   const auto any_served = [this] {
     return std::ranges::any_of(mounts_, [this](const auto& row) { return IsServed(row.first); });
   };
   while (any_served() && !grace.Expired()) Wait(-1, grace.Remaining());
   Wait(-1, Duration());  // who has left by now
+  next_look_ = TimePoint();
+  DropEnded();
   for (const auto& [mount, descriptors] : mounts_) {
     if (IsServed(mount)) {
       spdlog::info("{} is served and goes on without a holder", mount);
     } else {
-      spdlog::info("{} is unmounted: nobody serves it, and its holder ends", mount);
-      options_.detach(mount);
+      End(mount);
     }
   }
+}
+
+void Holder::End(const std::string& mount) const {
+  const Status done = options_.detach(mount);
+  if (done) {
+    spdlog::info("{} is unmounted: nobody serves it, and its holder ends", mount);
+  } else if (done.error().code == Code::kNotFound) {
+    spdlog::warn(
+        "{} ends with its holder and is not unmounted: {}; does what is mounted in one container "
+        "show in the other (mountPropagation: Bidirectional)?",
+        mount, done.error().message);
+  } else {
+    spdlog::warn("{} ends with its holder and is not unmounted: {}", mount, done.error().message);
+  }
+}
+
+// Served ones are their supervisors' to end.
+void Holder::DropEnded() {
+  const TimePoint now = Clock::now();
+  if (now < next_look_) return;
+  next_look_ = now + kLookEvery;
+  std::erase_if(mounts_, [this](const auto& row) {
+    const auto& [mount, descriptors] = row;
+    if (IsServed(mount)) return false;
+    std::size_t ended = 0;
+    for (const auto& [name, held] : descriptors) {
+      if (!held.connects) continue;
+      if (!HasEnded(held.fd.get())) return false;
+      ++ended;
+    }
+    if (ended > 0) {
+      spdlog::info("{} was unmounted while nobody served it: it is not held any more", mount);
+    }
+    return ended > 0;
+  });
 }
 
 void Holder::Wait(int stop, Duration patience) {
@@ -112,6 +192,7 @@ void Holder::Accept() {
   while (peers_.size() < kPeersMax && IsReadable(socket_.fd())) {
     std::optional<HandoverChannel> channel = socket_.Accept();
     if (!channel) return;
+    SetPatience(*channel, kTakesWithin);
     peers_.push_back(Peer{.channel = std::move(*channel), .came = Clock::now()});
   }
 }
@@ -144,8 +225,8 @@ bool Holder::Begin(Peer& peer, const HandoverMessage& message) {
   }
   peer.mount = message.key;
   const Descriptors& descriptors = mounts_[peer.mount];
-  for (const auto& [name, fd] : descriptors) {
-    if (!peer.channel.Send(HandoverKind::kKept, name, "", fd.get())) return false;
+  for (const auto& [name, held] : descriptors) {
+    if (!peer.channel.Send(HandoverKind::kKept, name, "", held.fd.get())) return false;
   }
   Answer(peer.channel, "");
   spdlog::info("{} is served; {} descriptors were held", peer.mount, descriptors.size());
@@ -182,12 +263,18 @@ std::string Holder::Full() const {
 bool Holder::Keep(Peer& peer, HandoverMessage message) {
   if (message.key.size() > kNameBytesMax) return false;
   Descriptors& descriptors = mounts_[peer.mount];
-  // Above the process's own limit it comes without its descriptor.
-  if (!message.fd || (Count() >= options_.descriptors_max && !descriptors.contains(message.key))) {
+  if (!message.fd) {
+    Answer(peer.channel,
+           "a descriptor did not come: this holder has as many open files as it may; start another "
+           "one, or raise its limit");
+    return true;
+  }
+  if (Count() >= options_.descriptors_max && !descriptors.contains(message.key)) {
     Answer(peer.channel, Full());
     return true;
   }
-  descriptors[message.key] = std::move(message.fd);
+  const bool connects = Connects(message.fd.get());
+  descriptors[message.key] = Held{.fd = std::move(message.fd), .connects = connects};
   Answer(peer.channel, "");
   return true;
 }

@@ -26,14 +26,16 @@ struct HolderOptions {
   /// When it is told to end: for supervisors to leave, who are told at the same moment where all of
   /// it ends.
   Duration grace = std::chrono::seconds(5);
-  /// Takes a mount out of the tree that nobody serves and nobody will.
-  std::function<void(const std::string& mountpoint)> detach = {};
+  /// Takes a mount out of the tree that nobody serves and nobody will. kNotFound: this process sees
+  /// none there.
+  std::function<Status(const std::string& mountpoint)> detach = {};
 };
 
 /// Keeps the descriptors of mounts while nobody serves them, so that they outlive every process of
 /// forebay-mount: one that is started again, in another container even, takes back what the last
-/// one had (HolderStore). It looks at nothing that it holds, and knows of a mount whether it is
-/// served by whether the line to its supervisor is open. One thread.
+/// one had (HolderStore). It reads nothing that it holds; of a mount it knows whether it is served
+/// (the line to its supervisor is open), and whether it has been unmounted (the kernel says so of
+/// its connections). One thread.
 ///
 /// A mount goes on while there is a supervisor, which serves it, or a holder, which keeps it for
 /// the next one. Whoever is the last of the two takes it out of the tree.
@@ -55,10 +57,14 @@ class Holder {
     TimePoint came;
     std::string mount = {};  ///< That it serves; "" = it has not said.
   };
-  using Descriptors = std::map<std::string, OwnedFd>;
+  struct Held {
+    OwnedFd fd;
+    bool connects = false;  ///< To the kernel, or to somebody; all else are files.
+  };
+  using Descriptors = std::map<std::string, Held>;
 
-  Holder(HolderOptions options, PrivateSocket socket)
-      : options_(std::move(options)), socket_(std::move(socket)) {}
+  Holder(HolderOptions options, OwnedFd lock, PrivateSocket socket)
+      : options_(std::move(options)), lock_(std::move(lock)), socket_(std::move(socket)) {}
 
   void Wait(int stop, Duration patience);
   void Accept();
@@ -69,13 +75,17 @@ class Holder {
   std::string WhyNot(const HandoverMessage& asked) const;
   std::string Full() const;
   void Part(const Peer& peer);
+  void DropEnded();
+  void End(const std::string& mount) const;
   bool IsServed(const std::string& mount) const;
   std::size_t Count() const;
 
   HolderOptions options_;
+  OwnedFd lock_;  // of the socket's place; before it, and let go after it
   PrivateSocket socket_;
   std::list<Peer> peers_;
   std::map<std::string, Descriptors> mounts_;
+  TimePoint next_look_;
 };
 
 }  // namespace forebay

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <expected>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,8 +21,12 @@ class HolderStore final : public DescriptorStore {
   /// For a holder to listen: of two containers that start at once either may be the first.
   static constexpr Duration kListensWithin = std::chrono::seconds(5);
 
-  /// `mount` is the mount point. kInvalid: nobody listens at `path`. kDenied: another user does, or
-  /// the holder refuses, and says why.
+  /// For its answer while the mount is served: the supervisor does nothing else meanwhile, and asks
+  /// no more until it comes.
+  static constexpr Duration kAnswersWithin = std::chrono::milliseconds(500);
+
+  /// `mount` is the mount point. kInvalid: nobody listens at `path`. kUnavailable: who listens does
+  /// not answer. kDenied: another user listens, or the holder refuses, and says why.
   static Result<std::unique_ptr<HolderStore>> Open(const std::string& path,
                                                    const std::string& mount,
                                                    Duration patience = kListensWithin);
@@ -29,16 +35,22 @@ class HolderStore final : public DescriptorStore {
   Status Put(const std::string& name, int fd) override;
   void Remove(const std::string& name) override;
   bool IsThere() override;
-  int fd() const override { return channel_ ? channel_->fd() : -1; }
+  int fd() const override { return channel_ && !silent_ ? channel_->fd() : -1; }
   Status FindAgain() override;
+  void Leave() override;
 
  private:
   HolderStore(std::string path, std::string mount)
       : path_(std::move(path)), mount_(std::move(mount)) {}
 
+  Status Find(Duration patience);
+  std::unexpected<Error> Silent() const;
+  bool HasSomethingToRead() const;
+
   const std::string path_;
   const std::string mount_;
   std::optional<HandoverChannel> channel_;  // nothing: the holder has gone
+  bool silent_ = false;                     // it owes an answer that did not come in time
   std::map<std::string, OwnedFd> came_;     // until they are taken
 };
 

@@ -34,17 +34,24 @@ Result<OwnedFd> NewSocket() {
   return made;
 }
 
+/// How many may wait to be accepted.
+constexpr int kBacklog = 64;
+
 /// What comes with a message is taken by root and by this user alone, and given to no other.
-bool IsTrusted(int socket) {
+bool IsTrusted(int socket, PrivateSocket::Of whose) {
+  if (whose == PrivateSocket::Of::kAnyUser && ::geteuid() == 0) return true;
   ucred peer{};
   socklen_t size = sizeof peer;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
   return peer.uid == ::geteuid() || peer.uid == 0;
 }
 
-timeval TimevalOf(Duration duration) {
-  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
-  return {.tv_sec = us / 1'000'000, .tv_usec = us % 1'000'000};
+void SetTimeouts(int socket, Duration patience) {
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(patience).count();
+  const timeval time{.tv_sec = us / 1'000'000, .tv_usec = us % 1'000'000};
+  for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO}) {
+    ::setsockopt(socket, SOL_SOCKET, option, &time, sizeof time);
+  }
 }
 
 }  // namespace
@@ -57,7 +64,7 @@ Result<PrivateSocket> PrivateSocket::Listen(const std::string& path) {
   ::unlink(path.c_str());
   // The process's umask keeps others out from the first moment on.
   if (::bind(made->get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0 ||
-      ::chmod(path.c_str(), S_IRUSR | S_IWUSR) != 0 || ::listen(made->get(), 4) != 0) {
+      ::chmod(path.c_str(), S_IRUSR | S_IWUSR) != 0 || ::listen(made->get(), kBacklog) != 0) {
     return Fail(Code::kInternal, "cannot listen at " + path + ": " + ErrnoText());
   }
   PrivateSocket out;
@@ -66,25 +73,24 @@ Result<PrivateSocket> PrivateSocket::Listen(const std::string& path) {
   return out;
 }
 
-Result<HandoverChannel> PrivateSocket::Connect(const std::string& path,
+Result<HandoverChannel> PrivateSocket::Connect(const std::string& path, Of whose,
                                                std::optional<Duration> patience) {
   const Result<sockaddr_un> address = AddressOf(path);
   if (!address) return Fail(address.error());
   Result<OwnedFd> made = NewSocket();
   if (!made) return Fail(made.error());
-  if (patience) {
-    const timeval time = TimevalOf(*patience);
-    ::setsockopt(made->get(), SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
-    // Also of the connect, when others wait to be accepted.
-    ::setsockopt(made->get(), SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
-  }
+  // Also of the connect, when others wait to be accepted.
+  if (patience) SetTimeouts(made->get(), *patience);
   if (::connect(made->get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) {
-    return Fail(Code::kUnavailable, path + ": " + ErrnoText());
+    const Code code = errno == EAGAIN ? Code::kTimeout : Code::kUnavailable;
+    return Fail(code, path + ": " + ErrnoText());
   }
-  if (!IsTrusted(made->get())) {
+  if (!IsTrusted(made->get(), whose)) {
     return Fail(Code::kDenied, path + " is the socket of another user");
   }
-  return HandoverChannel(std::move(*made));
+  HandoverChannel channel(std::move(*made));  // which has a patience of its own
+  if (patience) SetPatience(channel, *patience);
+  return channel;
 }
 
 PrivateSocket::PrivateSocket(PrivateSocket&& other) noexcept
@@ -102,8 +108,12 @@ PrivateSocket::~PrivateSocket() {
 
 std::optional<HandoverChannel> PrivateSocket::Accept() const {
   OwnedFd client(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!client || !IsTrusted(client.get())) return std::nullopt;
+  if (!client || !IsTrusted(client.get(), Of::kThisUser)) return std::nullopt;
   return HandoverChannel(std::move(client));
+}
+
+void SetPatience(const HandoverChannel& channel, Duration patience) {
+  SetTimeouts(channel.fd(), patience);
 }
 
 }  // namespace forebay

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
+#include <initializer_list>
 #include <set>
 
 namespace forebay {
@@ -35,13 +37,15 @@ bool HasEnded(int fuse) {
   return ::poll(&look, 1, 0) > 0 && (look.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0;
 }
 
-void Warn(const Status& done) {
-  if (!done) {
-    spdlog::warn("{}; the next start would not find the mount as it is now", done.error().message);
-  }
-}
-
 }  // namespace
+
+std::string StoredMount::NameOf(const std::string& mountpoint) {
+  std::filesystem::path name;
+  for (const std::filesystem::path& part : std::filesystem::path(mountpoint)) {
+    if (!part.empty() && part != ".") name /= part;
+  }
+  return name.string();
+}
 
 Result<StoredMount> StoredMount::Open(std::unique_ptr<DescriptorStore> store,
                                       const Identity& identity) {
@@ -95,7 +99,7 @@ bool StoredMount::TakeOver(std::map<std::string, OwnedFd> left, const Identity& 
   }
   if (ValueOf(journal_, kFormat) != std::to_string(kHandoverFormat) ||
       ValueOf(journal_, kSource) != identity.source ||
-      ValueOf(journal_, kAsked) != identity.mountpoint) {
+      NameOf(ValueOf(journal_, kAsked)) != NameOf(identity.mountpoint)) {
     spdlog::warn("what was mounted at {} is another mount than {} at {}; it ends", mountpoint_,
                  identity.source, identity.mountpoint);
     abandoned_ = mountpoint_;
@@ -143,26 +147,49 @@ bool StoredMount::DropDead() {
 
 void StoredMount::Begin(const std::string& mountpoint, const RequestSlots& slots) {
   mountpoint_ = mountpoint;
+  const Status kept = KeepFirst(slots);
+  if (kept) return;
+  Warn(kept);
+  GiveUp(kept.error().code);
+}
+
+Status StoredMount::KeepFirst(const RequestSlots& slots) {
   // First of all: without it the others are descriptors that nobody can name.
-  Warn(store_->Put(kJournal, journal_.fd()));
-  Keep(kFormat, std::to_string(kHandoverFormat), -1);
-  Keep(kSource, identity_.source, -1);
-  Keep(kAsked, identity_.mountpoint, -1);
-  Keep(kMountpoint, mountpoint, -1);
-  Keep(kSlots, "", slots.fd());
+  Status kept = store_->Put(kJournal, journal_.fd());
+  const std::initializer_list<std::pair<const char*, std::string>> values = {
+      {kFormat, std::to_string(kHandoverFormat)},
+      {kSource, identity_.source},
+      {kAsked, identity_.mountpoint},
+      {kMountpoint, mountpoint_}};
+  for (const auto& [key, value] : values) {
+    if (kept) kept = KeepOne(key, value, -1);
+  }
+  return kept ? KeepOne(kSlots, "", slots.fd()) : kept;
+}
+
+void StoredMount::Keep(const std::string& key, const std::string& value, int fd) {
+  Warn(KeepOne(key, value, fd));
 }
 
 // The descriptor is stored before it is written down and removed after: killed between the two, a
-// supervisor leaves one too many, never one too few.
-void StoredMount::Keep(const std::string& key, const std::string& value, int fd) {
+// supervisor leaves one too many, never one too few. One that nobody takes leaves the entry as it
+// was: with its old value and its old descriptor, which belong together.
+Status StoredMount::KeepOne(const std::string& key, const std::string& value, int fd) {
   const auto before = journal_.records().find(key);
-  const std::uint64_t replaced = before == journal_.records().end() ? 0 : before->second.descriptor;
-  Refer(key, value, fd < 0 ? 0 : NumberOf(key, fd));
+  const bool known = before != journal_.records().end();
+  const std::uint64_t replaced = known ? before->second.descriptor : 0;
+  const Result<std::uint64_t> number = fd < 0 ? Result<std::uint64_t>(0) : NumberOf(key, fd);
+  if (!number && known) return Fail(number.error());
+  Status written = journal_.Keep(key, {value, number.value_or(0)});
   if (replaced != 0) Release(replaced);
+  return number ? written : Fail(number.error());
 }
 
-void StoredMount::Refer(const std::string& key, const std::string& value, std::uint64_t number) {
-  Warn(journal_.Keep(key, {value, number}));
+// A store that is full refuses one descriptor after the other; it is said once.
+void StoredMount::Warn(const Status& done) {
+  if (done || done.error().message == warned_) return;
+  warned_ = done.error().message;
+  spdlog::warn("{}; the next start would not find the mount as it is now", warned_);
 }
 
 void StoredMount::Drop(std::string_view prefix) {
@@ -189,15 +216,28 @@ Status StoredMount::KeepAgain(const RequestSlots& slots, const KeptEntries& kept
   for (const auto& [name, fd] : store_->TakeBack()) store_->Remove(name);
   journal_ = std::move(*fresh);
   held_.clear();
-  Begin(mountpoint_, slots);
-  for (const auto& [key, entry] : kept) Keep(key, entry.value, entry.fd.get());
-  return {};
+  Status done = KeepFirst(slots);
+  for (auto entry = kept.begin(); done && entry != kept.end(); ++entry) {
+    done = KeepOne(entry->first, entry->second.value, entry->second.fd.get());
+  }
+  if (done) {
+    warned_.clear();
+    return done;
+  }
+  GiveUp(done.error().code);
+  return done;
+}
+
+// A part of a mount is of no use to anybody. Who does not answer is waited for.
+void StoredMount::GiveUp(Code why) {
+  Forget();
+  if (why != Code::kTimeout) store_->Leave();
 }
 
 // systemd takes no open file twice, and would keep nothing under the second number. A worker says
 // again what it has inherited, so files are known by what they are; /dev/fuse, which is one file
 // for all connections, by its entry, whose name no other connection has.
-std::uint64_t StoredMount::NumberOf(const std::string& key, int fd) {
+Result<std::uint64_t> StoredMount::NumberOf(const std::string& key, int fd) {
   const File file = FileOf(fd);
   if (file.special == 0) {
     const auto same =
@@ -211,8 +251,8 @@ std::uint64_t StoredMount::NumberOf(const std::string& key, int fd) {
   }
   const std::uint64_t number = ++last_number_;
   const Status put = store_->Put(std::to_string(number), fd);
-  Warn(put);
-  if (put) held_[number] = file;
+  if (!put) return Fail(put.error());
+  held_[number] = file;
   return number;
 }
 

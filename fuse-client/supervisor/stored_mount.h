@@ -34,6 +34,10 @@ class StoredMount {
   /// no memory.
   static Result<StoredMount> Open(std::unique_ptr<DescriptorStore> store, const Identity& identity);
 
+  /// One name for one place, however an absolute path was written: without "//", "/./" and a slash
+  /// at the end.
+  static std::string NameOf(const std::string& mountpoint);
+
   /// An earlier supervisor has left a mount that goes on.
   bool inherited() const { return slots_.has_value(); }
   /// Where that is mounted, without links: nobody serves it, so no one may look. "" = nowhere.
@@ -48,18 +52,19 @@ class StoredMount {
 
   /// Of a mount that begins: before anything is kept.
   void Begin(const std::string& mountpoint, const RequestSlots& slots);
-  /// As the supervisor keeps it; `fd` stays the caller's.
+  /// As the supervisor keeps it; `fd` stays the caller's. Where nobody takes that, the entry stays
+  /// what it was.
   void Keep(const std::string& key, const std::string& value, int fd);
   void Drop(std::string_view prefix);
   /// The mount has ended.
   void Forget();
 
-  /// Somebody has it.
+  /// Somebody has it beside this process, so that it outlives this process.
   bool IsKept() const { return store_->IsThere(); }
   /// Readable when nobody has it any more; -1 = nothing to wait for.
   int fd() const { return store_->fd(); }
-  /// Looks for somebody else, who gets what was begun and all of `kept`. kUnavailable, kDenied:
-  /// there is nobody.
+  /// Looks for somebody else, who gets what was begun and all of `kept`. kUnavailable, kTimeout,
+  /// kDenied: there is nobody who takes all of it, and so nobody has it.
   Status KeepAgain(const RequestSlots& slots, const KeptEntries& kept);
 
  private:
@@ -75,8 +80,11 @@ class StoredMount {
 
   bool TakeOver(std::map<std::string, OwnedFd> left, const Identity& identity);
   bool DropDead();
-  void Refer(const std::string& key, const std::string& value, std::uint64_t number);
-  std::uint64_t NumberOf(const std::string& key, int fd);
+  Status KeepFirst(const RequestSlots& slots);
+  Status KeepOne(const std::string& key, const std::string& value, int fd);
+  void GiveUp(Code why);
+  void Warn(const Status& done);
+  Result<std::uint64_t> NumberOf(const std::string& key, int fd);
   void Release(std::uint64_t number);
   static File FileOf(int fd);
 
@@ -89,6 +97,7 @@ class StoredMount {
   KeptEntries kept_;
   std::string mountpoint_;
   std::string abandoned_;
+  std::string warned_;  // what was said last
 };
 
 }  // namespace forebay

@@ -48,7 +48,8 @@ struct SupervisorOptions {
 /// What stays of a mount while its workers come and go: it holds every /dev/fuse, the slots with
 /// the requests that are not answered, and what workers keep for those after them. It serves
 /// nothing, looks at no path below the mount (which would wait for a worker), has one thread, and
-/// waits for nothing but events.
+/// waits for nothing but events, and for a holder to take a descriptor: the first time that it does
+/// not answer for HolderStore::kAnswersWithin.
 ///
 ///     starting: a worker that ends takes this process with it, and its exit code
 ///     serving:  a worker that dies is followed by another, at the pace of RestartPace
@@ -133,7 +134,8 @@ class Supervisor {
   bool refusing_ = false;
   bool leader_gone_ = false;
   std::optional<TimePoint> store_again_at_;  // nobody has the mount beside us
-  std::string store_refusal_;                // what was said of it last
+  Duration store_pause_{};
+  std::string store_refusal_;  // what was said of it last
   std::optional<TimePoint> restart_at_;
   std::optional<TimePoint> terminate_at_;
   std::optional<TimePoint> kill_at_;  // the worker, when it has not done what it was told

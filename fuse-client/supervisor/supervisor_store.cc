@@ -1,6 +1,7 @@
 // How a Supervisor leaves its mount to the next one.
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "fuse-client/supervisor/supervisor.h"
@@ -9,8 +10,10 @@ namespace forebay {
 
 namespace {
 
-/// Between two looks for somebody who keeps the mount.
+/// Between two looks for somebody who keeps the mount. One who refuses it has others to hear, and
+/// is asked more and more rarely.
 constexpr Duration kLookEvery = std::chrono::seconds(1);
+constexpr Duration kLookEveryMost = std::chrono::seconds(30);
 
 }  // namespace
 
@@ -24,10 +27,11 @@ void Supervisor::Terminate() {
 // it to.
 void Supervisor::Rest() {
   if (options_.stored == nullptr || !options_.stored->IsKept()) {
-    spdlog::warn(
-        "SIGUSR2 leaves a mount to the next start, and neither $FDSTORE nor --held-by says that "
-        "somebody keeps it meanwhile; {} goes on",
-        options_.mountpoint);
+    const char* why = options_.stored == nullptr
+                          ? "neither $FDSTORE nor --held-by says that somebody keeps it meanwhile"
+                          : "the holder that --held-by names has gone or does not answer";
+    spdlog::warn("SIGUSR2 leaves a mount to the next start, and {}; {} goes on", why,
+                 options_.mountpoint);
     return;
   }
   if (!ever_ready_) return Stop();
@@ -48,18 +52,21 @@ void Supervisor::KeepStored() {
   const TimePoint now = Clock::now();
   if (!store_again_at_) {
     spdlog::warn(
-        "the holder of {} has gone: the mount goes on, and ends with this process unless "
-        "there is another holder by then",
+        "the holder of {} has gone or does not answer: the mount goes on, and ends with this "
+        "process unless there is one again by then",
         options_.mountpoint);
     store_again_at_ = now;
+    store_pause_ = kLookEvery;
   }
   if (now < *store_again_at_) return;
   const Status kept = options_.stored->KeepAgain(*slots_, kept_);
-  store_again_at_ = Clock::now() + kLookEvery;
+  store_again_at_ = Clock::now() + store_pause_;
   if (!kept) {
-    if (kept.error().code == Code::kDenied && kept.error().message != store_refusal_) {
+    const bool refused = kept.error().code == Code::kDenied;
+    store_pause_ = refused ? std::min(2 * store_pause_, kLookEveryMost) : kLookEvery;
+    if (refused && kept.error().message != store_refusal_) {
       store_refusal_ = kept.error().message;
-      spdlog::warn("{}", store_refusal_);
+      spdlog::warn("{}; {} is not held", store_refusal_, options_.mountpoint);
     }
     return;
   }
@@ -72,8 +79,10 @@ void Supervisor::EndStored() {
   if (options_.stored == nullptr) return;
   if (!resting_) return options_.stored->Forget();
   if (options_.stored->IsKept()) return;
-  spdlog::warn("the holder of {} has gone; it is unmounted", options_.mountpoint);
+  spdlog::warn("the holder of {} has gone or does not answer; it is unmounted",
+               options_.mountpoint);
   options_.detach();
+  options_.stored->Forget();
 }
 
 }  // namespace forebay

@@ -31,7 +31,7 @@ std::string MountSocketPath(const std::string& folder, const std::string& kind,
 }
 
 Result<std::string> AskForUpgrade(const std::string& path, const std::string& mountpoint) {
-  const Result<HandoverChannel> channel = PrivateSocket::Connect(path);
+  const Result<HandoverChannel> channel = PrivateSocket::Connect(path, PrivateSocket::Of::kAnyUser);
   if (!channel && channel.error().code != Code::kUnavailable) return Fail(channel.error());
   if (!channel) {
     return Fail(Code::kUnavailable,

@@ -9,14 +9,16 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 from e2e import PROGRAMS, Daemon, drop_page_cache, eventually, main
 from kept_mount import KeptMountTest, OpenFile
 from mixed_reader import objects
 from mount_state import mounts_below, worker_of
-from supervisor_test import LARGE, SMALL
+from supervisor_test import LARGE, SMALL, STALL_MAX_SECONDS
 
 _MOUNTS = ("unshare", "--mount", "--propagation", "unchanged")
+_NO_MOUNTS = ("unshare", "--mount", "--propagation", "private")
 
 
 class MountHeldTest(KeptMountTest):
@@ -31,8 +33,8 @@ class MountHeldTest(KeptMountTest):
         self.start_holder()
         self.descriptors = self.descriptors_of_holder()
 
-    def start_holder(self):
-        self.holder = Daemon("holder", [*_MOUNTS, PROGRAMS / "forebay-mount", "--hold", self.socket],
+    def start_holder(self, how=_MOUNTS):
+        self.holder = Daemon("holder", [*how, PROGRAMS / "forebay-mount", "--hold", self.socket],
                              self.cluster.client_env, self.folder / "holder.log").start()
         self.addCleanup(self.holder.kill)
 
@@ -67,6 +69,10 @@ class MountHeldTest(KeptMountTest):
     def log_of_holder(self):
         return (self.folder / "holder.log").read_text()
 
+    def spell(self, service, old, new):
+        """How its mount point is written from the next start on."""
+        service.command[service.command.index(str(old))] = str(new)
+
     def assert_reads(self, mount, name="d1/s0001.bin"):
         drop_page_cache()
         self.assertEqual((mount / name).read_bytes(), objects(SMALL, LARGE)[name])
@@ -86,7 +92,7 @@ class UnderLoad(MountHeldTest):
         service, mount = self.sample_service()
         load = self.load(mount)
         self.holder.kill()
-        eventually(lambda: "has gone: the mount goes on" in service.log.read_text(), "the supervisor says so", 30)
+        eventually(lambda: "has gone or does not answer: the mount goes on" in service.log.read_text(), "the supervisor says so", 30)
         self.start_holder()
         eventually(lambda: "is held again" in service.log.read_text(), "the next one has the mount", 30)
         self.kill(service)
@@ -120,6 +126,49 @@ class WhatGoesOn(MountHeldTest):
         self.put({name: b"newer"})
         self.cluster.cli("refresh", "data")
         eventually(lambda: (mount / name).read_bytes() == b"newer", "the next version is shown", 15)
+        self.stop(service, mount)
+
+    def test_open_files_however_the_mount_point_is_written(self):
+        self.take_sample()
+        service, mount = self.service()
+        name = "d1/s0001.bin"
+        old = objects(SMALL, LARGE)[name]
+        spelled = f"{mount.parent}//./{mount.name}/"
+        self.spell(service, mount, spelled)
+        service.start()
+        file = OpenFile(self, mount / name)
+        for now, then in ((spelled, mount), (mount, spelled)):
+            self.kill(service)
+            self.spell(service, now, then)
+            service.start()
+            drop_page_cache()
+            self.assertEqual(file.read(len(old)), old)
+        self.assertNotIn("another mount", service.log.read_text())
+        file.close()
+        self.stop(service, mount)
+
+    def test_a_holder_that_is_stopped_and_goes_on(self):
+        service, mount = self.sample_service(changes=True)
+        file = OpenFile(self, mount / "d1/s0002.bin")
+        self.holder.kill(signal.SIGSTOP)
+        self.addCleanup(self.holder.kill, signal.SIGCONT)
+        # A new listing is a descriptor that it is to take.
+        self.put({"d1/s0001.bin": b"new"})
+        self.cluster.cli("refresh", "data")
+        eventually(lambda: "does not answer: the mount goes on" in service.log.read_text(), "the supervisor says so", 30)
+        worker = self.worker_in(service)
+        os.kill(worker, signal.SIGKILL)
+        killed = time.monotonic()
+        self.assertEqual((mount / "d1/s0001.bin").read_bytes(), b"new")
+        self.assertLess(time.monotonic() - killed, STALL_MAX_SECONDS)
+        self.holder.kill(signal.SIGCONT)
+        eventually(lambda: "is held again" in service.log.read_text(), "it has the mount again", 30)
+        self.kill(service)
+        service.start()
+        drop_page_cache()
+        old = objects(SMALL, LARGE)["d1/s0002.bin"]
+        self.assertEqual(file.read(len(old)), old)
+        file.close()
         self.stop(service, mount)
 
     def test_two_mounts_of_one_holder(self):
@@ -175,6 +224,36 @@ class Ends(MountHeldTest):
         self.assertEqual(self.holder.stop(), 0)
         self.assertEqual(mounts_below(mount), {})
 
+    def test_a_holder_that_does_not_see_the_mount_says_so(self):
+        self.holder.kill()
+        self.start_holder(_NO_MOUNTS)
+        service, mount = self.sample_service()
+        self.rest(service)
+        self.assertEqual(self.holder.stop(), 0)
+        self.assertIn(f"this process sees no mount of forebay at {mount}", self.log_of_holder())
+        self.assertNotIn(f"{mount} is unmounted", self.log_of_holder())
+        self.assertEqual(len(mounts_below(mount)), 1)
+
+    def test_what_is_unmounted_while_nobody_serves_it_is_let_go(self):
+        service, mount = self.sample_service()
+        self.kill(service)
+        subprocess.run(["umount", "-l", mount], check=True)
+        eventually(lambda: self.kept(service) == 0, "nothing is held", 30)
+        self.assertIn(f"{mount} was unmounted while nobody served it", self.log_of_holder())
+        service.start()
+        self.assert_reads(mount)
+        self.stop(service, mount)
+
+    def test_a_hang_up_does_not_end_a_holder(self):
+        service, mount = self.sample_service()
+        self.holder.kill(signal.SIGHUP)
+        self.kill(service)
+        service.start()
+        self.assertNotIn("has gone", service.log.read_text())
+        self.assert_reads(mount)
+        self.stop(service, mount)
+        self.assertEqual(self.holder.stop(), 0)
+
     def test_the_end_of_all_containers_at_once_unmounts(self):
         service, mount = self.sample_service()
         self.holder.begin_stop()
@@ -188,7 +267,7 @@ class Ends(MountHeldTest):
         service, mount = self.service()
         with self.assertRaises(AssertionError):
             service.start()
-        self.assertEqual(service.process.wait(), 2)
+        self.assertEqual(service.process.wait(30), 2)
         log = service.log.read_text()
         self.assertIn(f"no process holds mounts at {self.socket}", log)
         self.assertIn(f"start `forebay-mount --hold {self.socket}` first", log)

@@ -1,6 +1,7 @@
 #include "fuse-client/supervisor/holder.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -54,7 +55,10 @@ class HolderTest : public ::testing::Test {
 
   void Start(HolderOptions options = {}) {
     options.path = path_;
-    options.detach = [this](const std::string& mount) { detached_.push_back(mount); };
+    options.detach = [this](const std::string& mount) {
+      detached_.push_back(mount);
+      return Status();
+    };
     Result<Holder> made = Holder::Listen(std::move(options));
     ASSERT_TRUE(made) << made.error().message;
     stop_.emplace();
@@ -170,7 +174,8 @@ TEST_F(HolderTest, WhoSaysNonsenseIsShownOutAndNobodyElse) {
   const Store store = Opened("/mnt/a");
   ASSERT_TRUE(store->Put("1", pipe.read.get()));
   const auto connect = [&] {
-    Result<HandoverChannel> channel = PrivateSocket::Connect(path_, seconds(10));
+    Result<HandoverChannel> channel =
+        PrivateSocket::Connect(path_, PrivateSocket::Of::kThisUser, seconds(10));
     EXPECT_TRUE(channel);
     return std::move(*channel);
   };
@@ -235,12 +240,78 @@ TEST_F(HolderTest, OneHolderAtAPlaceThatNobodyElseMayWriteTo) {
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Code::kInvalid);
   EXPECT_TRUE(Open("/mnt/a"));
+  // Where its socket cannot be asked, too.
+  ASSERT_EQ(::rename(path_.c_str(), (dir_ / "hold/away").c_str()), 0);
+  EXPECT_FALSE(Holder::Listen({.path = path_, .detach = {}}));
+  ASSERT_EQ(::rename((dir_ / "hold/away").c_str(), path_.c_str()), 0);
   End();
   EXPECT_NE(::access(path_.c_str(), F_OK), 0);
   ASSERT_EQ(::chmod((dir_ / "hold").c_str(), 0777), 0);
   const Result<Holder> open = Holder::Listen({.path = path_, .detach = {}});
   ASSERT_FALSE(open);
   EXPECT_EQ(open.error().code, Code::kInvalid);
+}
+
+TEST_F(HolderTest, OneThatDoesNotAcceptIsNotReplaced) {
+  // As one of an earlier release, which has no lock.
+  ASSERT_EQ(::mkdir((dir_ / "hold").c_str(), 0700), 0);
+  const Result<PrivateSocket> stopped = PrivateSocket::Listen(path_);
+  ASSERT_TRUE(stopped) << stopped.error().message;
+  std::vector<HandoverChannel> waiting;
+  for (;;) {
+    Result<HandoverChannel> next =
+        PrivateSocket::Connect(path_, PrivateSocket::Of::kThisUser, milliseconds(1));
+    if (!next) break;
+    waiting.push_back(std::move(*next));
+    ASSERT_LT(waiting.size(), 10'000U);
+  }
+  const Result<Holder> second = Holder::Listen({.path = path_, .detach = {}});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Code::kInvalid);
+  EXPECT_EQ(::access(path_.c_str(), F_OK), 0);
+}
+
+TEST_F(HolderTest, OneThatWasKilledIsReplaced) {
+  // It leaves its socket, and who closes the lock's descriptors is the kernel.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const Result<Holder> killed = Holder::Listen({.path = path_, .detach = {}});
+    ::_exit(killed ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  ASSERT_EQ(::access(path_.c_str(), F_OK), 0);
+  Start();
+  EXPECT_TRUE(Open("/mnt/a"));
+}
+
+TEST_F(HolderTest, WhatIsUnmountedWhileNobodyServesItIsLetGo) {
+  Start({.grace = milliseconds(50)});
+  std::array<Pipe, 3> connections;
+  const OwnedFd file(::memfd_create("slots", MFD_CLOEXEC));
+  {
+    const Store one = Opened("/mnt/one");
+    const Store two = Opened("/mnt/two");
+    ASSERT_TRUE(one->Put("1", connections[0].read.get()));
+    ASSERT_TRUE(one->Put("2", file.get()));
+    for (const std::size_t i : {1, 2}) {
+      ASSERT_TRUE(two->Put(std::to_string(i), connections[i].read.get()));
+    }
+  }
+  const Store served = Opened("/mnt/served");
+  ASSERT_TRUE(served->Put("1", connections[0].read.get()));
+  connections[0].write = OwnedFd();
+  connections[1].write = OwnedFd();  // one of two
+  const Deadline patience = Deadline::After(seconds(30));
+  while (!Opened("/mnt/one")->TakeBack().empty() && !patience.Expired()) {
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  EXPECT_FALSE(patience.Expired());
+  EXPECT_EQ(Opened("/mnt/two")->TakeBack().size(), 2U);
+  EXPECT_TRUE(served->IsThere());
+  End();
+  EXPECT_EQ(detached_, (Strings{"/mnt/two"}));
 }
 
 TEST_F(HolderTest, ItsEndIsTheEndOfWhatNobodyServes) {
