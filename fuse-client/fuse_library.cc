@@ -33,6 +33,7 @@ const std::string& LastFuseMessage() { return last_message; }
 Result<FuseLibrarySession> NewFuseLibrarySession(std::string options, const fuse_lowlevel_ops& ops,
                                                  void* userdata) {
   fuse_set_log_func(OnFuseLog);
+  last_message.clear();
   std::string program = "forebay-mount";
   std::string flag = "-o";
   std::array<char*, 4> argv = {program.data(), flag.data(), options.data(), nullptr};

@@ -19,7 +19,8 @@ using FuseLibrarySession = std::unique_ptr<struct fuse_session, FuseLibrarySessi
 Result<FuseLibrarySession> NewFuseLibrarySession(std::string options, const fuse_lowlevel_ops& ops,
                                                  void* userdata);
 
-/// The last thing that libfuse said on this thread; it has no other way to tell why it failed.
+/// The last thing that libfuse said on this thread since it made a session there; it has no other
+/// way to tell why it failed.
 const std::string& LastFuseMessage();
 
 }  // namespace forebay

@@ -91,12 +91,16 @@ Result<OwnedFd> MountByLibrary(const FuseMountOptions& options) {
 }  // namespace
 
 Result<OwnedFd> MountFuse(const FuseMountOptions& options) {
-  if (::geteuid() == 0) {
-    Result<OwnedFd> fd = MountByKernel(options);
-    // Root of a container may lack the right; what stands there as fusermount3 may have it.
-    if (fd || fd.error().code != Code::kDenied) return fd;
-  }
-  return MountByLibrary(options);
+  if (::geteuid() != 0) return MountByLibrary(options);
+  Result<OwnedFd> fd = MountByKernel(options);
+  if (fd || fd.error().code != Code::kDenied) return fd;
+  // Root of a container may lack the right; what stands there as fusermount3 may have it.
+  Result<OwnedFd> helped = MountByLibrary(options);
+  if (helped) return helped;
+  return Fail(Code::kInternal, fd.error().message +
+                                   ": this root lacks CAP_SYS_ADMIN (a container: --cap-add "
+                                   "SYS_ADMIN), and with fusermount3: " +
+                                   helped.error().message);
 }
 
 }  // namespace forebay

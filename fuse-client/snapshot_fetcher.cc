@@ -194,9 +194,14 @@ Task<Result<std::shared_ptr<const Snapshot>>> SnapshotFetcher::Follow(proto::Lin
   *way = SnapshotWay::kNotOffered;
   const std::vector<proto::GenerationDelta> deltas = Between(*held, link.generation());
   if (deltas.empty()) co_return Fail(Code::kNotFound, none);
-  *way = SnapshotWay::kTooLarge;
   const std::uint64_t objects = std::max(held->objects(), link.generation().objects());
-  if (MemoryToMerge(objects) > parts_.merge_bytes) co_return Fail(Code::kNotFound, none);
+  const std::uint64_t largest =
+      std::ranges::max(deltas, {}, &proto::GenerationDelta::bytes).bytes();
+  if (MemoryToMerge(objects, largest) > parts_.merge_bytes) {
+    *way = SnapshotWay::kTooLarge;
+    co_return Fail(Code::kNotFound, none);
+  }
+  *way = SnapshotWay::kWrong;
   const Uuid id = UuidFromBytes(link.spec().id());
   Result<std::shared_ptr<const Snapshot>> at = Snapshot::Open(
       folder + "/" + SnapshotName(held->generation()), SnapshotId{id, held->generation()});
@@ -244,7 +249,9 @@ Task<Result<std::string>> SnapshotFetcher::MakeNext(std::shared_ptr<const Snapsh
   const Status fetched = co_await Fetch(step.delta, delta->fd());
   if (!fetched) co_return Fail(fetched.error());
   const std::string made = TemporaryNameFor(file);
-  auto make = [delta, before = std::move(before), ends = step.ends, made]() -> Status {
+  auto make = [delta, before = std::move(before), ends = step.ends, made,
+               merging = merging_]() -> Status {
+    const std::scoped_lock one_at_a_time(*merging);
     const Result<std::string> bytes = ReadWholeFile(delta->name());
     if (!bytes) return Fail(bytes.error());
     const Result<FinishedSnapshot> finished = WriteFromDelta(before, *bytes, ends, made);

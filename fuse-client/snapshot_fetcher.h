@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -63,7 +64,8 @@ class SnapshotFetcher {
     SnapshotCounts& counts;
     BlockSource* nodes = nullptr;                ///< Null: everything comes from the coordinator.
     std::function<Task<bool>()> has_nodes = {};  ///< Whether any is known, perhaps after a look.
-    /// The most memory for following a difference; larger listings are fetched whole.
+    /// The most memory for following differences, of all links together; larger listings are
+    /// fetched whole.
     std::uint64_t merge_bytes = std::numeric_limits<std::uint64_t>::max();
   };
   struct Options {
@@ -117,6 +119,7 @@ class SnapshotFetcher {
 
   const Parts parts_;
   const Options options_;
+  const std::shared_ptr<std::mutex> merging_ = std::make_shared<std::mutex>();
 };
 
 }  // namespace forebay

@@ -138,8 +138,11 @@ class JoinVerb final : public Verb {
                                DescribeTime(member.certificate.ends_unix_s()));
     const std::string changed = DescribeCompleted(config);
     if (!changed.empty()) console.out << Escaped(changed) << "\n";
-    if (!config.added.empty())
-      console.out << "services of this machine that run read it when they are restarted\n";
+    if (!config.added.empty()) {
+      console.out << fmt::format(
+          "services of this machine that run read {} when they are restarted\n",
+          Escaped(config.path));
+    }
     if (member.self.role == proto::ROLE_ADMIN) {
       console.out << fmt::format(
           "FOREBAY_COORDINATOR={} tells `forebay` where the coordinator is\n", Escaped(address_));

@@ -184,7 +184,8 @@ void AddResources(ConfigSection& section, MountConfig& config) {
       "At the limit reads wait for each other. Up to an eighth as much again holds where blocks "
       "lie in the files of this machine's nodes, 170 bytes a file. A listing of so many objects "
       "that to follow what a refresh has changed would take more than the limit (45 bytes an "
-      "object) is fetched whole. What the kernel keeps in its page cache, and the listings, which "
+      "object, 64 MiB, and what has changed) is fetched whole. What the kernel keeps in its page "
+      "cache, and the listings, which "
       "are mapped files, are the machine's to take back.");
   section.Add("mode",
               Choice(config.mode, {{"auto", MountMode::kAuto},

@@ -7,7 +7,7 @@
 //               string id, address, local_socket, host_id, zone; u64 capacity; u8 state
 //   u8        1 = owners follow: kPartitions x kOwnersPerPartition u16 (0xFFFF = none)
 //   u32       departures in ascending order, then each: string node id, u64 until_epoch,
-//             i64 left_unix_s (many partitions share one departure, and each has one at least;
+//             i64 left_unix_s (each is remembered by one partition at least, most by many;
 //             none = nobody remembers anything)
 //             and where there are any, per partition: u8 count, count x u32 departure
 //   u64       XXH3-64 of everything before it

@@ -39,10 +39,15 @@ Result<WrittenDelta> WriteDelta(const Snapshot& before, const Snapshot& after,
                                 const DeltaEnds& ends, std::uint64_t bytes_max,
                                 const std::string& path);
 
-/// What WriteFromDelta takes at most for a listing of so many objects: keys that are not sorted
-/// yet, some hundred bytes each (SnapshotOptions::memory_bytes), and what a SnapshotBuilder takes.
-inline std::uint64_t MemoryToMerge(std::uint64_t objects) {
-  return std::min<std::uint64_t>(SnapshotOptions().memory_bytes, objects * 100) + objects * 45;
+/// Bytes that WriteFromDelta takes at most for a listing of so many objects and a difference of so
+/// many bytes, that one included: keys that are not sorted yet, some hundred bytes each
+/// (SnapshotOptions::memory_bytes), and what a SnapshotBuilder takes. Of numbers that no listing
+/// has, more than there is.
+inline std::uint64_t MemoryToMerge(std::uint64_t objects, std::uint64_t delta_bytes) {
+  constexpr std::uint64_t kBeyond = 1ULL << 40;
+  const std::uint64_t keys = std::min(objects, kBeyond);
+  return std::min<std::uint64_t>(SnapshotOptions().memory_bytes, keys * 100) + keys * 45 +
+         std::min(delta_bytes, kBeyond);
 }
 
 /// Makes at `path` the generation behind `before` by the difference `delta`. The digest of the file

@@ -10,9 +10,10 @@ import sys
 import time
 
 from e2e import PROGRAMS, drop_page_cache, eventually
-from mount_state import mounts_below, worker_of
+from mixed_reader import objects
+from mount_state import mounts_below, state_of, worker_of
 from played_service import PlayedService
-from supervisor_test import SupervisorTest
+from supervisor_test import LARGE, SMALL, SupervisorTest
 
 KILLS = int(os.environ.get("FOREBAY_KILLS", "4"))
 
@@ -92,7 +93,8 @@ class KeptMountTest(SupervisorTest):
         """The whole of it, at once."""
         worker = self.worker_in(service)
         self.assertEqual(service.end((service.pid, signal.SIGKILL), (worker, signal.SIGKILL)), -signal.SIGKILL)
-        eventually(lambda: not os.path.exists(f"/proc/{worker}"), "the worker has gone", 10)
+        # It has closed everything before anybody takes note of its end.
+        eventually(lambda: state_of(worker) in (None, "Z"), "the worker has ended", 10)
 
     def under_load(self, mode, fault, what):
         service, mount = self.sample_service("--mode", mode)
@@ -118,3 +120,26 @@ class KeptMountTest(SupervisorTest):
         self.assertEqual(len(set(kept[1:])), 1, f"what is kept does not grow: {kept}")
         self.stop(service, mount)
         self.assertEqual((mounts_below(mount), self.kept(service)), ({}, 0))
+
+    def put_newer(self, mount, content, name="d1/s0001.bin"):
+        """Replaces an object and waits until the mount shows it."""
+        self.put({name: content})
+        self.cluster.cli("refresh", "data")
+        eventually(lambda: (mount / name).read_bytes() == content, f"{content} is shown", 15)
+
+    def read_on_over_a_kill(self, meanwhile=lambda service: None):
+        """A file that was open before its object was replaced keeps its bytes over a kill; answers service and mount."""
+        service, mount = self.sample_service(changes=True)
+        name = "d1/s0001.bin"
+        old = objects(SMALL, LARGE)[name]
+        replaced = OpenFile(self, mount / name)
+        self.assertEqual(replaced.read(len(old)), old)  # the node has it
+        self.put_newer(mount, b"new", name)
+        self.kill(service)
+        meanwhile(service)
+        service.start()
+        drop_page_cache()
+        self.assertEqual(replaced.read(len(old)), old)
+        self.assertEqual((mount / name).read_bytes(), b"new")
+        replaced.close()
+        return service, mount

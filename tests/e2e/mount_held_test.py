@@ -106,26 +106,13 @@ class UnderLoad(MountHeldTest):
 
 class WhatGoesOn(MountHeldTest):
     def test_open_files_where_the_file_system_of_the_container_is_a_new_one(self):
-        service, mount = self.sample_service(changes=True)
-        name = "d1/s0001.bin"
-        old = objects(SMALL, LARGE)[name]
-        replaced = OpenFile(self, mount / name)
-        self.assertEqual(replaced.read(len(old)), old)  # the node has it
-        self.put({name: b"new"})
-        self.cluster.cli("refresh", "data")
-        eventually(lambda: (mount / name).read_bytes() == b"new", "the new version is shown", 15)
-        self.kill(service)
-        # What an earlier container wrote is not there.
-        state = service.command.index("--state-dir") + 1
-        service.command[state] = str(self.folder / "other.state")
-        service.start()
-        drop_page_cache()
-        self.assertEqual(replaced.read(len(old)), old)
-        self.assertEqual((mount / name).read_bytes(), b"new")
-        replaced.close()
-        self.put({name: b"newer"})
-        self.cluster.cli("refresh", "data")
-        eventually(lambda: (mount / name).read_bytes() == b"newer", "the next version is shown", 15)
+        def lose_state(service):
+            """What an earlier container wrote is not there."""
+            state = service.command.index("--state-dir") + 1
+            service.command[state] = str(self.folder / "other.state")
+
+        service, mount = self.read_on_over_a_kill(lose_state)
+        self.put_newer(mount, b"newer")
         self.stop(service, mount)
 
     def test_open_files_however_the_mount_point_is_written(self):

@@ -11,9 +11,7 @@ import sys
 
 from e2e import drop_page_cache, eventually, main
 from kept_mount import KeptMountTest, OpenFile
-from mixed_reader import objects
 from mount_state import mounts_below, worker_of
-from supervisor_test import LARGE, SMALL
 
 
 class MountServiceTest(KeptMountTest):
@@ -41,20 +39,7 @@ class UnderLoad(MountServiceTest):
 
 class WhatGoesOn(MountServiceTest):
     def test_open_files_of_earlier_listings(self):
-        service, mount = self.sample_service(changes=True)
-        name = "d1/s0001.bin"
-        old = objects(SMALL, LARGE)[name]
-        replaced = OpenFile(self, mount / name)
-        self.assertEqual(replaced.read(len(old)), old)  # the node has it
-        self.put({name: b"new"})
-        self.cluster.cli("refresh", "data")
-        eventually(lambda: (mount / name).read_bytes() == b"new", "the new version is shown", 15)
-        self.kill(service)
-        service.start()
-        drop_page_cache()
-        self.assertEqual(replaced.read(len(old)), old)
-        self.assertEqual((mount / name).read_bytes(), b"new")
-        replaced.close()
+        service, _ = self.read_on_over_a_kill()
         service.end((service.pid, signal.SIGTERM))
 
     def test_every_link_of_all(self):

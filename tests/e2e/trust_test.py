@@ -280,7 +280,7 @@ class Trust(E2eTest):
         said = self.join(first, trust, "--id", "n1", "--advertise", "n1.example:7447").stdout
         added = f'coordinator = ["{self.cluster.address}"], listen = "0.0.0.0:7447", advertise = "n1.example:7447"'
         self.assertIn(f'{config} says now [trust] dir = "{trust}", [node] {added}\n'
-                      "services of this machine that run read it when they are restarted\n", said)
+                      f"services of this machine that run read {config} when they are restarted\n", said)
         node = [self.cluster.programs / "forebay-node", "--config", config]
         env = {key: value for key, value in self.cluster.server_env.items() if not key.startswith("FOREBAY_TRUST")}
         self.assertIn("good", subprocess.run([*node, "--check-config"], env=env, capture_output=True, text=True, check=True).stdout)

@@ -1,7 +1,6 @@
 #include "tests/fakes/fake_coordinator.h"
 
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 
 namespace forebay::fakes {
@@ -17,38 +16,21 @@ Slice SliceOf(const std::string& bytes) {
 }  // namespace
 
 FakeCoordinator::FakeCoordinator(std::string secret, std::string listen) {
-  RpcServerOptions options;
-  options.listen = {std::move(listen)};
-  options.credentials.role = proto::ROLE_COORDINATOR;
-  options.credentials.id = "coordinator";
-  options.credentials.program = "fake-coordinator";
-  options.credentials.cluster = cluster_;
-  options.credentials.secret = Secret(std::move(secret));
+  Credentials credentials;
+  credentials.role = proto::ROLE_COORDINATOR;
+  credentials.id = "coordinator";
+  credentials.program = "fake-coordinator";
+  credentials.cluster = cluster_;
+  credentials.secret = Secret(std::move(secret));
   std::vector<MethodEntry> methods;
   methods.push_back(
       {Method::kGetLinks, [this](RpcCall call) { return AnswerLinks(std::move(call)); }});
   methods.push_back(
       {Method::kReadSnapshot, [this](RpcCall call) { return AnswerSnapshot(std::move(call)); }});
   methods.push_back(
-      {Method::kGetRing, [this](RpcCall call) { return AnswerRing(std::move(call)); }});
-  methods.push_back(
       {Method::kReportJobs, [this](RpcCall call) { return AnswerJobs(std::move(call)); }});
-  pool_.Start();
-  server_ = std::make_unique<RpcServer>(
-      pool_, std::move(options), std::move(methods), [this] { return epoch_.load(); },
-      [](std::uint64_t) {});
-  const Status started = server_->Start();
-  if (!started) throw std::runtime_error(started.error().message);
-  address_ = server_->addresses().front();
-}
-
-FakeCoordinator::~FakeCoordinator() { Stop(); }
-
-void FakeCoordinator::Stop() {
-  if (!server_) return;
-  server_->Stop(Deadline::After({}));
-  pool_.Stop();
-  server_.reset();
+  server_ =
+      std::make_unique<FakeServer>(std::move(credentials), std::move(listen), std::move(methods));
 }
 
 void FakeCoordinator::SetLink(proto::LinkState link, std::string snapshot_bytes) {
@@ -60,12 +42,6 @@ void FakeCoordinator::SetLink(proto::LinkState link, std::string snapshot_bytes)
 void FakeCoordinator::SetDelta(std::uint64_t before, std::uint64_t after, std::string bytes) {
   const std::scoped_lock lock(mutex_);
   deltas_[{before, after}] = std::move(bytes);
-}
-
-void FakeCoordinator::SetRing(RingTable table) {
-  const std::scoped_lock lock(mutex_);
-  epoch_ = table.epoch();
-  ring_ = std::move(table);
 }
 
 void FakeCoordinator::OnPiece(std::function<void(std::string&, std::uint64_t)> change) {
@@ -141,19 +117,6 @@ Task<Result<RpcReply>> FakeCoordinator::AnswerSnapshot(RpcCall call) {
   snapshot_bytes_ += piece.size();
   RpcReply reply;
   reply.payload = SliceOf(piece);
-  co_return reply;
-}
-
-Task<Result<RpcReply>> FakeCoordinator::AnswerRing(RpcCall call) {
-  proto::GetRingRequest request;
-  const Status parsed = ParseMessage(call.message, request);
-  if (!parsed) co_return Fail(parsed.error());
-  const std::scoped_lock lock(mutex_);
-  proto::GetRingReply message;
-  message.set_epoch(ring_.epoch());
-  RpcReply reply;
-  reply.message = message.SerializeAsString();
-  if (ring_.epoch() > request.have_epoch()) reply.payload = SliceOf(ring_.Serialize());
   co_return reply;
 }
 

@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/executors.h"
 #include "common/model/object_version.h"
 #include "common/ring/ring.h"
 #include "common/wire/server.h"
 #include "proto/coordinator.pb.h"
+#include "tests/fakes/fake_server.h"
 
 namespace forebay::fakes {
 
@@ -22,13 +22,12 @@ namespace forebay::fakes {
 class FakeCoordinator {
  public:
   explicit FakeCoordinator(std::string secret, std::string listen = "127.0.0.1:0");
-  ~FakeCoordinator();
 
   /// The link and the bytes of its snapshot; one without a spec: there is no link.
   void SetLink(proto::LinkState link, std::string snapshot_bytes);
   /// The bytes of the difference from generation `before` to `after`.
   void SetDelta(std::uint64_t before, std::uint64_t after, std::string bytes);
-  void SetRing(RingTable table);
+  void SetRing(RingTable table) { server_->SetRing(std::move(table)); }
   /// Changes each piece of a snapshot on its way out (the second argument is its offset).
   void OnPiece(std::function<void(std::string&, std::uint64_t)> change);
   /// What mounts reported of jobs, in order. Each is confirmed, in epoch 5 and half through it.
@@ -37,9 +36,9 @@ class FakeCoordinator {
   void LoseJobReplies(int count);
   /// Whether replies ask for the blocks that jobs read.
   void CountReads(bool count) { count_reads_ = count; }
-  void Stop();
+  void Stop() { server_->Stop(); }
 
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return server_->address(); }
   Uuid cluster() const { return cluster_; }
   std::uint64_t link_calls() const { return link_calls_; }
   std::uint64_t snapshot_calls() const { return snapshot_calls_; }
@@ -48,7 +47,6 @@ class FakeCoordinator {
  private:
   Task<Result<RpcReply>> AnswerLinks(RpcCall call);
   Task<Result<RpcReply>> AnswerSnapshot(RpcCall call);
-  Task<Result<RpcReply>> AnswerRing(RpcCall call);
   Task<Result<RpcReply>> AnswerJobs(RpcCall call);
 
   mutable std::mutex mutex_;
@@ -56,18 +54,14 @@ class FakeCoordinator {
   proto::LinkState link_;
   std::string snapshot_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::string> deltas_;
-  RingTable ring_;
   std::function<void(std::string&, std::uint64_t)> change_;
   std::vector<proto::ReportJobsRequest> job_reports_;
   int lost_job_replies_ = 0;
   std::atomic<bool> count_reads_{true};
-  std::atomic<std::uint64_t> epoch_{0};
   std::atomic<std::uint64_t> link_calls_{0};
   std::atomic<std::uint64_t> snapshot_calls_{0};
   std::atomic<std::uint64_t> snapshot_bytes_{0};
-  IoPool pool_{"fake-coord", 1};
-  std::unique_ptr<RpcServer> server_;
-  std::string address_;
+  std::unique_ptr<FakeServer> server_;
 };
 
 }  // namespace forebay::fakes

@@ -1,9 +1,5 @@
 #include "tests/fakes/fake_node.h"
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
-#include <future>
-#include <stdexcept>
 #include <utility>
 
 #include "common/model/block_id.h"
@@ -14,42 +10,27 @@
 namespace forebay::fakes {
 
 FakeNode::FakeNode(std::string id, std::string secret, std::string listen) : id_(std::move(id)) {
-  RpcServerOptions options;
-  options.listen = {std::move(listen)};
-  options.credentials.role = proto::ROLE_NODE;
-  options.credentials.id = id_;
-  options.credentials.program = "fake-node";
-  options.credentials.secret = Secret(std::move(secret));
+  Credentials credentials;
+  credentials.role = proto::ROLE_NODE;
+  credentials.id = id_;
+  credentials.program = "fake-node";
+  credentials.secret = Secret(std::move(secret));
   std::vector<MethodEntry> methods;
   methods.push_back(
       {Method::kReadBlock, [this](RpcCall call) { return AnswerRead(std::move(call)); }});
   methods.push_back(
       {Method::kPrefetchBlock, [this](RpcCall call) { return AnswerPrefetch(std::move(call)); }});
   methods.push_back(
-      {Method::kGetRing, [this](RpcCall call) { return AnswerRing(std::move(call)); }});
-  methods.push_back(
       {Method::kCheckBlocks, [this](RpcCall call) { return AnswerCheck(std::move(call)); }});
-  pool_.Start();
-  server_ = std::make_unique<RpcServer>(
-      pool_, std::move(options), std::move(methods), [this] { return epoch_.load(); },
-      [](std::uint64_t) {});
-  const Status started = server_->Start();
-  if (!started) throw std::runtime_error(started.error().message);
-  address_ = server_->addresses().front();
+  server_ =
+      std::make_unique<FakeServer>(std::move(credentials), std::move(listen), std::move(methods));
 }
 
 FakeNode::~FakeNode() { Stop(); }
 
 void FakeNode::Stop() {
   Thaw();
-  if (!server_) return;
-  server_->Stop(Deadline::After({}));
-  // The port is closed by a turn of the event loop.
-  std::promise<void> closed;
-  asio::post(pool_.At(0), [&closed] { closed.set_value(); });
-  closed.get_future().wait();
-  pool_.Stop();
-  server_.reset();
+  server_->Stop();
 }
 
 RpcReply FakeNode::RightAnswer(const proto::ReadBlockRequest& request) {
@@ -80,18 +61,12 @@ void FakeNode::OnPrefetch(std::function<bool(const proto::ReadBlockRequest&)> re
   refuses_ = std::move(refuses);
 }
 
-void FakeNode::SetRing(RingTable table) {
-  const std::scoped_lock lock(mutex_);
-  epoch_ = table.epoch();
-  ring_ = std::move(table);
-}
-
 void FakeNode::Freeze() {
   {
     const std::scoped_lock lock(mutex_);
     frozen_ = true;
   }
-  asio::post(pool_.At(0), [this] {
+  server_->Post([this] {
     std::unique_lock lock(mutex_);
     thawed_.wait(lock, [this] { return !frozen_; });
   });
@@ -108,7 +83,7 @@ void FakeNode::Thaw() {
 NodeInfo FakeNode::Info() const {
   NodeInfo info;
   info.id = id_;
-  info.address = address_;
+  info.address = server_->address();
   info.capacity_bytes = 1ULL << 40;
   return info;
 }
@@ -154,25 +129,6 @@ Task<Result<RpcReply>> FakeNode::AnswerCheck(RpcCall call) {
   proto::CheckBlocksReply message;
   message.set_present(std::string(bytes, holds_all_ ? '\xff' : '\0'));
   co_return ReplyWith(message);
-}
-
-Task<Result<RpcReply>> FakeNode::AnswerRing(RpcCall call) {
-  ++ring_questions_;
-  proto::GetRingRequest request;
-  const Status parsed = ParseMessage(call.message, request);
-  if (!parsed) co_return Fail(parsed.error());
-  const std::scoped_lock lock(mutex_);
-  RpcReply reply;
-  proto::GetRingReply message;
-  message.set_epoch(ring_.epoch());
-  reply.message = message.SerializeAsString();
-  if (ring_.epoch() > request.have_epoch()) {
-    const std::string bytes = ring_.Serialize();
-    auto buffer = std::make_shared<Buffer>(bytes.size());
-    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(buffer->data()));
-    reply.payload = Slice::Of(std::move(buffer));
-  }
-  co_return reply;
 }
 
 }  // namespace forebay::fakes

@@ -8,14 +8,15 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "common/base/executors.h"
 #include "common/base/result.h"
 #include "common/model/membership.h"
 #include "common/ring/ring.h"
 #include "common/wire/server.h"
 #include "proto/node.pb.h"
+#include "tests/fakes/fake_server.h"
 
 namespace forebay::fakes {
 
@@ -42,8 +43,7 @@ class FakeNode {
   /// What it says to a prefetch from now on: that it has begun, or with true that it refuses it.
   /// Before, that it has the block. Runs on the node's own thread.
   void OnPrefetch(std::function<bool(const proto::ReadBlockRequest&)> refuses);
-  /// Answers `table` to whoever has an older one, and says its epoch in every frame.
-  void SetRing(RingTable table);
+  void SetRing(RingTable table) { server_->SetRing(std::move(table)); }
 
   /// Says that it holds every block that it is asked about, or none (as it begins).
   void SayItHolds(bool all) { holds_all_ = all; }
@@ -56,14 +56,12 @@ class FakeNode {
 
   NodeInfo Info() const;
   std::uint64_t reads() const { return reads_; }
-  /// How often it was asked for the ring.
-  std::uint64_t ring_questions() const { return ring_questions_; }
+  std::uint64_t ring_questions() const { return server_->ring_questions(); }
   std::vector<proto::ReadBlockRequest> prefetches() const;
 
  private:
   Task<Result<RpcReply>> AnswerRead(RpcCall call);
   Task<Result<RpcReply>> AnswerPrefetch(RpcCall call);
-  Task<Result<RpcReply>> AnswerRing(RpcCall call);
   Task<Result<RpcReply>> AnswerCheck(RpcCall call);
 
   std::string id_;
@@ -72,15 +70,10 @@ class FakeNode {
   bool frozen_ = false;
   Read script_;
   std::function<bool(const proto::ReadBlockRequest&)> refuses_;
-  RingTable ring_;
   std::vector<proto::ReadBlockRequest> prefetches_;
   std::atomic<bool> holds_all_{false};
   std::atomic<std::uint64_t> reads_{0};
-  std::atomic<std::uint64_t> ring_questions_{0};
-  std::atomic<std::uint64_t> epoch_{0};
-  IoPool pool_{"fake-node", 1};
-  std::unique_ptr<RpcServer> server_;
-  std::string address_;
+  std::unique_ptr<FakeServer> server_;
 };
 
 }  // namespace forebay::fakes

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "common/base/executors.h"
 #include "common/model/link.h"
 #include "common/ring/ring.h"
 #include "common/wire/server.h"
 #include "proto/coordinator.pb.h"
+#include "tests/fakes/fake_server.h"
 
 namespace forebay::fakes {
 
@@ -22,11 +22,9 @@ namespace forebay::fakes {
 class NodeCoordinator {
  public:
   explicit NodeCoordinator(std::string secret, std::string listen = "127.0.0.1:0");
-  ~NodeCoordinator();
 
   void SetLinks(std::vector<LinkSpec> links);
-  /// Says its epoch in every frame from now on.
-  void SetRing(RingTable table);
+  void SetRing(RingTable table) { server_->SetRing(std::move(table)); }
   /// Leases so many requests to S3 a second for the link; 0 = S3 does not throttle it.
   void SetLease(const Uuid& link, double requests_per_s);
   /// Says this fencing epoch from now on.
@@ -35,9 +33,9 @@ class NodeCoordinator {
   void ForgetNodes();
   /// Registrations are answered `why`.
   void Refuse(std::optional<Error> why);
-  void Stop();
+  void Stop() { server_->Stop(); }
 
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return server_->address(); }
   Uuid cluster() const { return cluster_; }
   std::uint64_t registrations() const { return registrations_; }
   std::uint64_t heartbeats() const { return heartbeats_; }
@@ -48,25 +46,20 @@ class NodeCoordinator {
   Task<Result<RpcReply>> AnswerLinks(RpcCall call);
   Task<Result<RpcReply>> AnswerRegister(RpcCall call);
   Task<Result<RpcReply>> AnswerHeartbeat(RpcCall call);
-  Task<Result<RpcReply>> AnswerRing(RpcCall call);
 
   const Uuid cluster_ = Uuid::Random();
   mutable std::mutex mutex_;
   std::vector<LinkSpec> links_;
   std::uint64_t links_version_ = 1;
-  RingTable ring_;
   std::map<Uuid, double> leases_;
   std::optional<Error> refusal_;
   bool known_ = false;
   proto::RegisterNodeRequest last_registration_;
   proto::HeartbeatRequest last_heartbeat_;
-  std::atomic<std::uint64_t> epoch_{0};
   std::atomic<std::uint64_t> fence_{1};
   std::atomic<std::uint64_t> registrations_{0};
   std::atomic<std::uint64_t> heartbeats_{0};
-  IoPool pool_{"node-coord", 1};
-  std::unique_ptr<RpcServer> server_;
-  std::string address_;
+  std::unique_ptr<FakeServer> server_;
 };
 
 }  // namespace forebay::fakes

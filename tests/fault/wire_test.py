@@ -90,11 +90,18 @@ class Wire(VerifiedTest):
             return self.cluster.mounts["m1"].metrics()["forebay_checksum_failures_total", 'where="mount"']
         return sum(proxy.connections for proxy in self.proxies.values())
 
+    def settled(self, fault, large):
+        """Nothing more is noticed while the large file is read once."""
+        noticed, reads = self.noticed(fault), large.reads
+        eventually(lambda: large.reads > reads, "reads go on")
+        return self.noticed(fault) == noticed
+
     def bend_all(self, mount, faults, every, times, **claims):
         load = self.load(mount, readers=8)
         large = LargeReader(mount / "large", self.large)
         self.addCleanup(large.stop)
         for fault in faults:
+            eventually(lambda: self.settled(fault, large), "what the last fault has ended is there again")
             noticed = self.noticed(fault)
             for proxy in self.proxies.values():
                 proxy.bend(fault, every, times)
@@ -105,7 +112,7 @@ class Wire(VerifiedTest):
             eventually(lambda: large.reads > reads, f"after {fault} reads go on")
             # Two of them on one connection end it once.
             if fault not in HARMLESS:
-                fault_made(lambda: self.noticed(fault) >= noticed + self.made() / 2, f"{fault} is noticed")
+                eventually(lambda: self.noticed(fault) >= noticed + self.made() / 2, f"{fault} is noticed")
             print(f"    {fault}: {self.made()} times, noticed {self.noticed(fault) - noticed:.0f} times", file=sys.stderr)
         large.stop()
         total = self.finish(load, f"{', '.join(faults)}, {times} of each", **claims)

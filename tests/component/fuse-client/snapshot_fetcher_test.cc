@@ -190,15 +190,20 @@ TEST_F(SnapshotFetcherTest, AListingThatWouldTakeTooMuchMemoryToFollowIsFetchedW
   ExpectTheNewest();
   link_->Put("d3/new", 5);
   Publish(2);
-  const std::uint64_t needed = MemoryToMerge(state_.generation().objects());
+  const auto needed_for_the_last = [this] {
+    const proto::GenerationInfo& now = state_.generation();
+    return MemoryToMerge(now.objects(), now.deltas(now.deltas_size() - 1).bytes());
+  };
+  const std::uint64_t needed = needed_for_the_last();
   merge_bytes_ = needed - 1;
   ExpectTheNewest();
   EXPECT_EQ(Count(SnapshotWay::kTooLarge), 1u);
   link_->Put("d3/new", 6);
   Publish(3);
-  merge_bytes_ = needed;
+  merge_bytes_ = needed_for_the_last();
   ExpectTheNewest();
   EXPECT_EQ(Count(SnapshotWay::kDifference), 1u);
+  EXPECT_GT(MemoryToMerge(std::numeric_limits<std::uint64_t>::max(), 0), 1ULL << 45);
 }
 
 TEST_F(SnapshotFetcherTest, ADifferenceThatIsGoneOrWrongIsReplacedByTheWholeListing) {
@@ -235,6 +240,17 @@ TEST_F(SnapshotFetcherTest, ADamagedCopyIsNoGroundForADifference) {
   Publish(2);
   ExpectTheNewest();
   EXPECT_EQ(Count(SnapshotWay::kDifference), 0u);
+}
+
+TEST_F(SnapshotFetcherTest, ACopyThatIsCutShortIsNoneEither) {
+  ExpectTheNewest();
+  const std::string file = (dir_ / "state/") + coordinator_->cluster().ToString() + "/" +
+                           link_->id().ToString() + "/1.fbs";
+  ASSERT_TRUE(WriteFileAtomically(file, ReadWholeFile(file).value().substr(0, 100)));
+  link_->Put("d3/new", 5);
+  Publish(2);
+  ExpectTheNewest();
+  EXPECT_EQ(Count(SnapshotWay::kWrong), 1u);
 }
 
 TEST_F(SnapshotFetcherTest, ALargeListingComesFromTheNodes) {
