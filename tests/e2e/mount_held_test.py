@@ -136,7 +136,7 @@ class WhatGoesOn(MountHeldTest):
 
     def test_a_holder_that_is_stopped_and_goes_on(self):
         service, mount = self.sample_service(changes=True)
-        file = OpenFile(self, mount / "d1/s0002.bin")
+        file = OpenFile(self, mount / "d2/s0002.bin")
         self.holder.kill(signal.SIGSTOP)
         self.addCleanup(self.holder.kill, signal.SIGCONT)
         # A new listing is a descriptor that it is to take.
@@ -153,7 +153,7 @@ class WhatGoesOn(MountHeldTest):
         self.kill(service)
         service.start()
         drop_page_cache()
-        old = objects(SMALL, LARGE)["d1/s0002.bin"]
+        old = objects(SMALL, LARGE)["d2/s0002.bin"]
         self.assertEqual(file.read(len(old)), old)
         file.close()
         self.stop(service, mount)

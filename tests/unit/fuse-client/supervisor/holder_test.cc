@@ -295,7 +295,7 @@ TEST_F(HolderTest, WhatIsUnmountedWhileNobodyServesItIsLetGo) {
     const Store two = Opened("/mnt/two");
     ASSERT_TRUE(one->Put("1", connections[0].read.get()));
     ASSERT_TRUE(one->Put("2", file.get()));
-    for (const std::size_t i : {1, 2}) {
+    for (const std::size_t i : {1U, 2U}) {
       ASSERT_TRUE(two->Put(std::to_string(i), connections[i].read.get()));
     }
   }
