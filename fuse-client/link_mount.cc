@@ -364,6 +364,7 @@ void LinkMount::RestoreOrders() {
 
 void LinkMount::BeginOrders() {
   std::vector<Worker*> workers;
+  workers.reserve(workers_.size());
   for (const auto& worker : workers_) workers.push_back(worker.get());
   auto next = std::make_shared<std::atomic<std::size_t>>(0);
   order_runner_ = std::make_unique<OrderRunner>(OrderRunner::Parts{
