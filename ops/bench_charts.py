@@ -81,7 +81,8 @@ def _training(training):
 
 def _cold(cold):
     def rows(field):
-        return [Row(row["title"], NATIVE if row["row"] == "raw" else FOREBAY, [row[field]]) for row in cold["rows"]]
+        return [Row(row["title"], FOREBAY if row["forebay"] else NATIVE if row["row"] == "raw" else PEER, [row[field]])
+                for row in cold["rows"]]
 
     return Section("cold", f"{cold['files']:,} files, S3 {cold['delay_ms']} ms away, {cold['connections']} connections, "
                    f"{cold['readers']} readers. {rounds_text(cold['rounds'])}", [

@@ -1,6 +1,7 @@
 """The cold part of ops/bench: a first epoch of small files out of an S3 that is 20 ms away, with a few connections, beside
-what the same connections carry when they fetch the same objects at once and nothing else."""
+what the same connections carry when they fetch the same objects at once and nothing else, and beside other file systems."""
 
+import copy
 import json
 import os
 import pathlib
@@ -13,93 +14,137 @@ import sys
 import bench_cluster
 import bench_hold
 import bench_origin
+import bench_peers
 import bench_subjects
-from local_cluster import ClusterError, Daemon, step, without_settings
+from local_cluster import ClusterError, Daemon, say, step, without_settings
 from sample_data import SampleData
 
 DELAY_MS = 20
 CONNECTIONS = 16
 READERS = 2
 LEAST_SHARE = 0.85
-# Without a background fill two readers take so long that a part of the files has to do.
+# Where each file is fetched when it is read, two readers take so long that a part of the files has to do.
 LAZY_PART = 5
 READ_SECONDS = 600
-ROWS = (("raw", "the same connections, nothing else"),
-        ("lazy", "forebay, --no-background-fill"),
-        ("filled", "forebay"))
-NO_FUSE = ("filled_no_fuse", "the same, without FUSE")
+RAW = {"row": "raw", "title": "the same connections, nothing else", "forebay": False}
 
 
 class ColdEpoch:
-    """One bucket behind a slow way, one cluster of one node, a new link for each run."""
+    """One bucket behind a slow way, a cluster of one node and one over TLS, a new link for each run; and other file systems
+    with empty caches."""
 
     name = "cold"
 
     def __init__(self, bench):
         self.bench, self.folder = bench, bench.folder / "cold"
         self.source, self.bucket = self.folder / "source", "bench-cold"
-        self.far = self.cluster = None
+        self.far = self.s3 = None
+        self.clusters, self.peers, self.skipped = {}, [], {}
         self.files = self.bytes = self.seed = 0
-        self.runs, self.failed = [], []
+        self.rows, self.runs, self.failed = [RAW], [], []
 
     def prepare(self):
-        with step("cold: making the files, uploading them; a cluster with an S3 20 ms away", self.bench.out):
-            SampleData().small_files(self.source, self.bench.options.files)
-            paths = sorted(path for path in self.source.rglob("*") if path.is_file())
-            self.names = [str(path.relative_to(self.source)) for path in paths]
-            self.files, self.bytes = len(paths), sum(path.stat().st_size for path in paths)
-            (self.folder / "all").write_text("".join(f"{name}\n" for name in self.names))
-            (self.folder / "part").write_text("".join(f"{name}\n" for name in self.names[::LAZY_PART]))
-            self.bench.rgw.upload(self.source, self.bucket)
-            self._read(bench_subjects.native(self.source)[0], "all", "--write-digests", self.folder / "digests")
+        with step("cold: making the files, uploading them", self.bench.out):
+            self._make_files()
+        with step("cold: clusters with an S3 20 ms away, the other file systems", self.bench.out):
             near = re.sub("^http://", "", self.bench.rgw.env["AWS_ENDPOINT_URL"])
             self.far = Daemon("far S3", [sys.executable, pathlib.Path(__file__).with_name("far_s3.py"), near, DELAY_MS],
                               without_settings(os.environ), self.folder / "far.log").start()
-            env = {**self.bench.rgw.env, "AWS_ENDPOINT_URL": f"http://{self.far.addresses['listen']}"}
-            self.objects = bench_origin.Objects(env, self.bucket, self.names, self.folder / "urls")
-            self.cluster = bench_cluster.BenchCluster(self.folder / "c", self.bench.programs, env, self.bench.options.without)
-            self.cluster.start_coordinator()
-            self.cluster.start_node("n1", "2GiB", "--s3-max-connections", str(CONNECTIONS))
+            self.s3 = copy.copy(self.bench.rgw)
+            self.s3.env = {**self.bench.rgw.env, "AWS_ENDPOINT_URL": f"http://{self.far.addresses['listen']}"}
+            self.objects = bench_origin.Objects(self.s3.env, self.bucket, self.names, self.folder / "urls")
+            self._start_forebay()
+            self._start_peers()
+        for line in self.skipped.values():
+            say(line, self.bench.out)
+
+    def _make_files(self):
+        SampleData().small_files(self.source, self.bench.options.files)
+        paths = sorted(path for path in self.source.rglob("*") if path.is_file())
+        self.names = [str(path.relative_to(self.source)) for path in paths]
+        self.files, self.bytes = len(paths), sum(path.stat().st_size for path in paths)
+        (self.folder / "all").write_text("".join(f"{name}\n" for name in self.names))
+        (self.folder / "part").write_text("".join(f"{name}\n" for name in self.names[::LAZY_PART]))
+        self.bench.rgw.upload(self.source, self.bucket)
+        self._read(bench_subjects.native(self.source)[0], "all", "--write-digests", self.folder / "digests")
+
+    def _start_forebay(self):
+        self._start_cluster("c", tls=False)
+        self._add_row("lazy", "forebay, --no-background-fill", self._epoch, "part", "--no-background-fill")
+        self._add_row("filled", "forebay", self._epoch, "all")
+        if "fuse" in self.bench.options.without:
+            self._add_row("filled_no_fuse", "the same, without FUSE", self._epoch_without_fuse)
+        if not self.bench.options.no_tls and "network" not in self.bench.options.without:
+            self._start_cluster("t", tls=True)
+            self._add_row("filled_tls", "forebay over TLS", self._epoch, "all", cluster="t")
+
+    def _start_cluster(self, name, tls):
+        self.clusters[name] = cluster = bench_cluster.BenchCluster(self.folder / name, self.bench.programs, self.s3.env,
+                                                                   self.bench.options.without, tls)
+        cluster.start_coordinator()
+        cluster.start_node("n1", "2GiB", "--s3-max-connections", str(CONNECTIONS))
+
+    def _start_peers(self):
+        # Where a peer keeps a copy of its own of the data, it is made without the slow way.
+        names = self.bench.peers(self.skipped)
+        self.peers = bench_peers.start(names, self.folder, self.bucket, self.bench.rgw, self.source, self.skipped)
+        for peer, _ in self.peers:
+            self._add_row(peer.name, f"{peer.name}, its cache empty", self._epoch_of_peer, peer, forebay=False)
+
+    def _add_row(self, row, title, measure, *words, forebay=True, **named):
+        self.rows.append({"row": row, "title": title, "forebay": forebay,
+                          "measure": lambda number: measure(f"{row}{number}".replace("_", "-"), *words, **named)})
 
     def round(self, number):
         with step(f"cold: round {number} of {self.bench.rounds_of(self.name)}", self.bench.out):
-            self._add("raw", number, self._raw())
-            self._add("lazy", number, self._epoch(number, "part", "--no-background-fill"))
-            self._add("filled", number, self._epoch(number, "all"))
-            if "fuse" in self.bench.options.without:
-                self._add("filled_no_fuse", number, self._epoch(number, "all", fuse=False))
-
-    def _add(self, row, number, run):
-        self.runs.append({"row": row, "round": number, **run})
+            for row in self.rows:
+                run = self._raw() if row is RAW else row["measure"](number)
+                self.runs.append({"row": row["row"], "round": number, **run})
 
     def _raw(self):
         before = self._gets()
         seconds = self.objects.fetch(CONNECTIONS)
         return {"files": self.files, "files_per_second": self.files / seconds, "gets": self._gets() - before}
 
-    def _epoch(self, number, listed, *options, fuse=True):
-        link = f"r{number}{listed}{'' if fuse else 'direct'}"
-        self.cluster.cli("link", f"s3://{self.bucket}/", "--as", link, *options)
-        if fuse:
-            subject = bench_subjects.Subject(link, link, self.cluster.mount(link, link))
-        else:
-            subject = bench_subjects.Subject(link, link, link, direct=lambda: self.cluster.reading_without_fuse(link))
-        before = self._gets()
-        run = self._read(subject, listed, "--digests", self.folder / "digests")
-        # What a fill still asks for belongs to it.
-        for task in self.cluster.json("tasks")["tasks"]:
-            if task["kind"] == "fill" and task["state"] == "running":
-                self.cluster.cli("task", "wait", task["id"])
-        run["gets"] = self._gets() - before
-        run["fetched_in_background"] = sum(task["fetched_blocks"] for task in self.cluster.json("tasks")["tasks"]
-                                           if task["kind"] == "fill" and task["target"] == link)
-        if fuse:
-            self.cluster.unmount(link)
-        self.cluster.cli("unlink", link, "--evict")
+    def _epoch(self, link, listed, *options, cluster="c"):
+        self.clusters[cluster].cli("link", f"s3://{self.bucket}/", "--as", link, *options)
+        run = self._epoch_of(link, listed, bench_subjects.Subject(link, link, self.clusters[cluster].mount(link, link)), cluster)
+        self.clusters[cluster].unmount(link)
+        self.clusters[cluster].cli("unlink", link, "--evict")
         return run
 
-    def _gets(self):
-        return self.bench.rgw.gets(self.bucket)["gets"]
+    def _epoch_without_fuse(self, link):
+        cluster = self.clusters["c"]
+        cluster.cli("link", f"s3://{self.bucket}/", "--as", link)
+        run = self._epoch_of(link, "all", bench_subjects.Subject(
+            link, link, link, direct=lambda: cluster.reading_without_fuse(link)), "c")
+        cluster.cli("unlink", link, "--evict")
+        return run
+
+    def _epoch_of(self, link, listed, subject, cluster):
+        before = self._gets()
+        run = self._read(subject, listed, "--digests", self.folder / "digests")
+        tasks = [task for task in self.clusters[cluster].json("tasks")["tasks"]
+                 if task["kind"] == "fill" and task["target"] == link]
+        # What a fill still asks for belongs to it.
+        for task in tasks:
+            if task["state"] == "running":
+                self.clusters[cluster].cli("task", "wait", task["id"])
+        filled = {task["id"]: task["fetched_blocks"] for task in self.clusters[cluster].json("tasks")["tasks"]}
+        return {**run, "gets": self._gets() - before, "fetched_in_background": sum(filled[task["id"]] for task in tasks)}
+
+    def _epoch_of_peer(self, _link, peer):
+        """A part, for those that fetch a file when it is read take long; after the walk, as all reads."""
+        peer.start_empty(self.s3)
+        subject = bench_subjects.Subject(peer.name, peer.name, peer.root)
+        subject.walk()
+        before = self._gets(peer.data_bucket)
+        run = self._read(subject, "part", "--digests", self.folder / "digests")
+        peer.unmount()
+        return {**run, "gets": self._gets(peer.data_bucket) - before}
+
+    def _gets(self, bucket=None):
+        return self.bench.rgw.gets(bucket or self.bucket)["gets"]
 
     def _read(self, subject, listed, *words):
         self.seed += 1
@@ -114,8 +159,10 @@ class ColdEpoch:
         return {"files": figures["files"], "files_per_second": figures["files_per_second"]}
 
     def stop(self):
-        if self.cluster:
-            self.cluster.stop()
+        for peer, _ in self.peers:
+            peer.stop()
+        for cluster in self.clusters.values():
+            cluster.stop()
         if self.far:
             self.far.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -127,21 +174,22 @@ class ColdEpoch:
         def median(value):
             return statistics.median(value(number) for number in rounds)
 
-        rows = [{"row": row, "title": title,
-                 "files_per_second": median(lambda n, row=row: found[row, n]["files_per_second"]),
-                 "share_of_raw": median(lambda n, row=row: found[row, n]["files_per_second"]
+        rows = [{**{key: row[key] for key in ("row", "title", "forebay")},
+                 "files_per_second": median(lambda n, row=row["row"]: found[row, n]["files_per_second"]),
+                 "share_of_raw": median(lambda n, row=row["row"]: found[row, n]["files_per_second"]
                                         / found["raw", n]["files_per_second"]),
-                 "gets_per_block": median(lambda n, row=row: found[row, n]["gets"] / found[row, n]["files"])}
-                for row, title in (*ROWS, *([NO_FUSE] if "fuse" in self.bench.options.without else []))]
+                 "gets_per_block": median(lambda n, row=row["row"]: found[row, n]["gets"] / found[row, n]["files"])}
+                for row in self.rows]
         return {"files": self.files, "bytes": self.bytes, "readers": READERS, "connections": CONNECTIONS,
-                "delay_ms": DELAY_MS, "rounds": len(rounds), "rows": rows, "runs": self.runs, "failed": self.failed}
+                "delay_ms": DELAY_MS, "rounds": len(rounds), "skipped": list(self.skipped.values()), "rows": rows,
+                "runs": self.runs, "failed": self.failed}
 
 
 def to_hold(cold):
     """As bench_report.to_hold has it."""
     name = ColdEpoch.name
     for row in cold["rows"]:
-        if row["row"] != "raw":
+        if row["forebay"]:
             runs = [run for run in cold["runs"] if run["row"] == row["row"]]
             worst = max((run["gets"] / run["files"] for run in runs), key=lambda found: abs(found - 1))
             yield bench_hold.exactly(name, f"GETs a block, {row['title']}", worst, 1, worst == 1, lambda value: f"{value:.3f}",

@@ -10,10 +10,12 @@ import dataclasses
 import json
 import os
 import pathlib
+import selectors
 import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 
 import bench_cluster
 import bench_hold
@@ -36,6 +38,7 @@ SCALE_LARGE, SCALE_SMALL = 54 * GB, 1 * GB
 # files and a cache for each subject.
 MEMORY_PART, DISK_PART = 0.2, 0.08
 LOADER_SECONDS = 3600
+LOADER_STOP_SECONDS = 20
 LEAST_HITS = 0.99
 # With a cache that is full a background fill and a reader may both fetch a block for which there is no room.
 MOST_GETS_OF_HALF = 1.1
@@ -152,24 +155,27 @@ class Training:
                     raise
                 self.skipped[name] = f"{name} is skipped: {error}"
                 return
+            loaders = [Loader(running, self.data.kind, self.list, root, plan.workers) for root in side.roots]
             for epoch in range(1, EPOCHS[self.what] + 1):
                 self.runs.append({"subject": name, "workers": plan.workers, "jobs": plan.jobs, "cache": plan.cache,
-                                  "round": number, "epoch": epoch, **self._epoch(side, plan, epoch)})
+                                  "round": number, "epoch": epoch, **self._epoch(side, loaders, epoch)})
             if number == 1:
                 for root in set(side.roots):
                     self._read(root, "--digests")
 
-    def _epoch(self, side, plan, epoch):
+    def _epoch(self, side, loaders, epoch):
         drop_page_cache()
         at_s3, cpu, ops = self.rgw.gets(), side.cpu_seconds(), side.fuse_ops()
-        jobs = self._load(side.roots, plan, epoch)
+        for job, loader in enumerate(loaders):
+            loader.begin(100 * epoch + job)
+        jobs = [loader.end() for loader in loaders]
         side.settle()
         answered = self.rgw.gets()
         for job in jobs:
             if job["bytes"] != self.bytes:
                 self.failed.append(f"{side.roots[0]}: a job loaded {job['bytes']:,} bytes in place of {self.bytes:,}")
         samples, seconds = sum(job["samples"] for job in jobs), max(job["seconds"] for job in jobs)
-        self.loader = jobs[0]["loader"]
+        self.loader = loaders[0].name
         return {"samples": samples, "bytes": sum(job["bytes"] for job in jobs), "seconds": seconds,
                 "samples_per_second": samples / seconds,
                 "first_batch_seconds": max(job["first_batch_seconds"] for job in jobs),
@@ -177,24 +183,6 @@ class Training:
                 "fuse_ops": sum(side.fuse_ops().values()) - sum(ops.values()),
                 "cpu_seconds_of_loaders": sum(job["cpu_seconds"] for job in jobs),
                 "cpu_seconds_of_daemons": side.cpu_seconds() - cpu}
-
-    def _load(self, roots, plan, epoch):
-        loaders = [subprocess.Popen(
-            [sys.executable, pathlib.Path(__file__).with_name("bench_loader.py"), self.data.kind, self.list, root, "--workers",
-             str(plan.workers), "--sample-bytes", str(SCALE_FILE), "--seed", str(100 * epoch + job)],
-            env=without_settings(os.environ), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True) for job, root in enumerate(roots)]
-        try:
-            ended = [loader.communicate(timeout=LOADER_SECONDS) for loader in loaders]
-        finally:
-            for loader in loaders:
-                if loader.poll() is None:
-                    loader.kill()
-                    loader.wait()
-        for loader, (_, errors) in zip(loaders, ended, strict=True):
-            if loader.returncode != 0:
-                raise ClusterError(f"a loader ended with {loader.returncode}: {errors.strip()[-500:]}")
-        return [json.loads(output) for output, _ in ended]
 
     def _read(self, root, word):
         """Every byte against its digest, outside of what is measured."""
@@ -216,6 +204,47 @@ class Training:
                 "preloaded": "s3" in self.bench.options.without,
                 "rounds": self.bench.rounds_of(self.what), "skipped": list(self.skipped.values()), "failed": self.failed,
                 "runs": self.runs, "medians": medians(self.runs, self.blocks)}
+
+
+class Loader:
+    """A process that loads, for all epochs of a run; it ends with `running`. Its `name` is what it loads with."""
+
+    def __init__(self, running, kind, paths, root, workers):
+        self.errors = running.enter_context(tempfile.TemporaryFile())
+        self.process = subprocess.Popen(
+            [sys.executable, pathlib.Path(__file__).with_name("bench_loader.py"), kind, paths, root, "--workers", str(workers),
+             "--sample-bytes", str(SCALE_FILE)], env=without_settings(os.environ), stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        running.callback(self.stop)
+        self.name = self.end()["loader"]
+
+    def begin(self, seed):
+        """The next epoch, in this order."""
+        self.process.stdin.write(f"{seed}\n")
+        self.process.stdin.flush()
+
+    def end(self):
+        """What it says when the epoch is over."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            line = self.process.stdout.readline() if selector.select(LOADER_SECONDS) else ""
+        if not line:
+            self.stop()
+            self.errors.seek(0)
+            said = self.errors.read().decode(errors="replace").strip()[-500:]
+            raise ClusterError(f"a loader ended with {self.process.returncode}: {said}")
+        return json.loads(line)
+
+    def stop(self):
+        # One that waits for its next epoch has its end; another one is killed.
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(LOADER_STOP_SECONDS)
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
 
 
 class NativeSide:

@@ -1,12 +1,14 @@
 #!/usr/bin/python3
-"""One epoch of a training job that only loads: what the loaders of ops/bench epochs and scale run.
+"""A training job that only loads: what the loaders of ops/bench epochs and scale run.
 
   ops/bench_loader.py files  LIST ROOT   each file is a sample, in a random order, as a map-style data set has it
   ops/bench_loader.py shards LIST ROOT   shards in a random order, each read from front to back, cut into samples
 
+Says what it loads with, in one line of JSON; then reads an epoch for each line of standard input, the seed of its order, and
+says in one line what it cost. One process has all epochs, as in a training: PyTorch is 300 MB to load.
 Samples come in batches out of 0 to 16 worker processes, as PyTorch's DataLoader has them: with torch, where it is installed,
 else with the same division of work in plain Python (worker I of N makes the batches I, I+N, ...; each has two waiting).
-Nothing is decoded and no model is trained: what is left is the loading. Prints one line of JSON."""
+Nothing is decoded and no model is trained: what is left is the loading."""
 
 import argparse
 import json
@@ -48,10 +50,10 @@ def batches_of(samples, size):
 class Work:
     """The epoch, and which part of it worker `index` of `count` does."""
 
-    def __init__(self, options):
+    def __init__(self, options, seed):
         self.options = options
         self.paths = [os.path.join(options.root, line) for line in options.list.read_text().splitlines()]
-        random.Random(options.seed).shuffle(self.paths)
+        random.Random(seed).shuffle(self.paths)
 
     def batches(self, index, count):
         size = self.options.batch
@@ -101,19 +103,42 @@ def plain(work):
 
 
 def with_torch(torch, work):
+    class Files(torch.utils.data.Dataset):
+        def __len__(self):
+            return len(work.paths)
+
+        def __getitem__(self, place):
+            return read_file(work.paths[place])
+
     class Batches(torch.utils.data.IterableDataset):
         def __iter__(self):
             here = torch.utils.data.get_worker_info()
             return work.batches(here.id, here.num_workers) if here else work.batches(0, 1)
 
-    ahead = {"prefetch_factor": AHEAD} if work.options.workers else {}
-    for batch in torch.utils.data.DataLoader(Batches(), batch_size=None, num_workers=work.options.workers, **ahead):
-        yield [int(sample) for sample in batch]
+    how = {"num_workers": work.options.workers, "collate_fn": list, "timeout": work.options.timeout if work.options.workers else 0}
+    if work.options.workers:
+        how["prefetch_factor"] = AHEAD
+    files = work.options.kind == "files"
+    yield from torch.utils.data.DataLoader(Files() if files else Batches(), work.options.batch if files else None, **how)
 
 
 def cpu_seconds():
     return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, (resource.RUSAGE_SELF,
                                                                                   resource.RUSAGE_CHILDREN)))
+
+
+def epoch(batches, options, seed):
+    cpu, begin = cpu_seconds(), time.monotonic()
+    first = None
+    samples = total = 0
+    for batch in batches(Work(options, seed)):
+        first = first or time.monotonic() - begin
+        samples += len(batch)
+        total += sum(batch)
+    seconds = time.monotonic() - begin
+    return {"samples": samples, "bytes": total, "seconds": seconds, "first_batch_seconds": first,
+            "samples_per_second": samples / seconds, "gb_per_second": total / seconds / 1e9,
+            "cpu_seconds": cpu_seconds() - cpu}
 
 
 def main():
@@ -124,7 +149,6 @@ def main():
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--batch", type=int, default=32, help="samples in one; default 32")
     parser.add_argument("--sample-bytes", type=int, default=115_000, help="shards: of one sample")
-    parser.add_argument("--seed", type=int, default=1, help="of the order")
     parser.add_argument("--timeout", type=float, default=600, help="seconds that a batch may take")
     parser.add_argument("--no-torch", action="store_true", help="plain Python, also where torch is installed")
     options = parser.parse_args()
@@ -132,24 +156,16 @@ def main():
         if options.no_torch:
             raise ImportError
         import torch.utils.data  # pylint: disable=import-outside-toplevel
-        loader, batches = f"torch {torch.__version__}", lambda work: with_torch(torch, work)
+        loader, batches = f"PyTorch {torch.__version__}", lambda work: with_torch(torch, work)
     except ImportError:
         loader, batches = "python", plain
 
-    cpu, begin = cpu_seconds(), time.monotonic()
-    first = None
-    samples = total = 0
-    try:
-        for batch in batches(Work(options)):
-            first = first or time.monotonic() - begin
-            samples += len(batch)
-            total += sum(batch)
-    except (OSError, RuntimeError) as error:
-        sys.exit(f"bench_loader: {error}")
-    seconds = time.monotonic() - begin
-    print(json.dumps({"loader": loader, "samples": samples, "bytes": total, "seconds": seconds, "first_batch_seconds": first,
-                      "samples_per_second": samples / seconds, "gb_per_second": total / seconds / 1e9,
-                      "cpu_seconds": cpu_seconds() - cpu}))
+    print(json.dumps({"loader": loader}), flush=True)
+    for line in sys.stdin:
+        try:
+            print(json.dumps(epoch(batches, options, int(line))), flush=True)
+        except (OSError, RuntimeError) as error:
+            sys.exit(f"bench_loader: {error}")
 
 
 if __name__ == "__main__":

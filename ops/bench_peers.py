@@ -1,9 +1,8 @@
 """The other file systems over S3 that ops/bench compares with, where this machine has them: with a cache of their own on the
 local disk, and what their own documents recommend for data that does not change.
 
-s3fs and rclone come with Debian and are what the figures of docs/PERFORMANCE.md were measured with. The commands of
-mount-s3, juicefs and geesefs follow their documents; they are not part of Debian, and no figure of ours was measured with
-them yet. Where one does not mount, its rows are left out and the run says why."""
+s3fs and rclone come with Debian. mount-s3, juicefs and geesefs do not; docs/PERFORMANCE.md says where those came from that it
+has figures of. Where one does not mount, its rows are left out and the run says why."""
 
 import contextlib
 import os
@@ -46,6 +45,14 @@ class Peer:
             if not self.daemon.running() or time.monotonic() > deadline:
                 raise ClusterError(f"{self.name} did not mount; {self.daemon.tail()}")
             time.sleep(0.05)
+
+    def start_empty(self, s3):
+        """Anew, with nothing in its cache, and over this way to S3."""
+        self.unmount()
+        shutil.rmtree(self.cache, ignore_errors=True)
+        self.cache.mkdir()
+        self.rgw = s3
+        self.mount(COMMANDS[self.name](self))
 
     def subjects(self):
         common = {"root": self.root, "daemons": lambda: [self.daemon], "slow": True}
@@ -121,16 +128,20 @@ def _juicefs_volume(peer):
     return f"sqlite3://{peer.folder / 'meta.db'}"
 
 
+def _juicefs_bucket(peer):
+    return f"{peer.rgw.env['AWS_ENDPOINT_URL']}/{peer.data_bucket}"
+
+
 def _juicefs_mount(peer, *words):
     bound = [] if peer.cache_bytes is None else ["--cache-size", max(1, peer.cache_bytes // MIB)]
     return ["juicefs", "mount", "--no-usage-report", "--metrics", "127.0.0.1:0", "--backup-meta", "0", "--cache-dir",
-            peer.cache, *bound, *words, _juicefs_volume(peer), peer.root]
+            peer.cache, "--bucket", _juicefs_bucket(peer), *bound, *words, _juicefs_volume(peer), peer.root]
 
 
 def _juicefs_copy(peer):
     """The files are copied into a volume before anything is measured, and what that left in its cache goes away."""
-    peer.run("juicefs", "format", "--storage", "s3", "--bucket",
-             f"{peer.rgw.env['AWS_ENDPOINT_URL']}/{peer.data_bucket}", "--access-key",
+    peer.rgw.make_bucket(peer.data_bucket)
+    peer.run("juicefs", "format", "--storage", "s3", "--bucket", _juicefs_bucket(peer), "--access-key",
              peer.rgw.env["AWS_ACCESS_KEY_ID"], "--secret-key", peer.rgw.env["AWS_SECRET_ACCESS_KEY"],
              _juicefs_volume(peer), "bench")
     peer.mount(_juicefs_mount(peer))

@@ -84,7 +84,9 @@ def machine(folder):
 
 def versions():
     return {"libfuse": version("fusermount3", "--version"), "s3fs": version("s3fs", "--version"),
-            "rclone": version("rclone", "version"), "ceph": version("radosgw", "--version")}
+            "rclone": version("rclone", "version"), "mount-s3": version("mount-s3", "--version"),
+            "juicefs": version("juicefs", "version"), "geesefs": version("geesefs", "--version"),
+            "ceph": version("radosgw", "--version")}
 
 
 def first_line(*command):
@@ -92,7 +94,7 @@ def first_line(*command):
         result = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
     except FileNotFoundError:
         return None
-    return result.stdout.partition("\n")[0].strip() or None
+    return (result.stdout or result.stderr).partition("\n")[0].strip() or None
 
 
 def version(*command):

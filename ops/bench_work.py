@@ -5,7 +5,7 @@ counted, CPU time is measured.
   ops/bench_work.py                              the release build of this tree
   ops/bench_work.py --subject ... --subject ...  several are visited in turn, round by round, and compared with the first:
                                                  words like programs=FOLDER mount=--threads=1 node=--threads=1
-                                                 env=NAME=VALUE batch=1 (all threads under SCHED_BATCH)
+                                                 env=NAME=VALUE nodes=1 tls=1 batch=1 (all threads under SCHED_BATCH)
 
 Each round is a new mount, so that its page cache holds nothing, and the nodes' files are read before it, so that theirs
 holds everything. The counts of system calls come from a run of their own under strace, whose CPU times would say nothing."""
@@ -27,7 +27,6 @@ import time
 import bench_cluster
 from local_cluster import REPOSITORY, ClusterError, Rgw, remove, without_settings
 
-NODES = ("n1", "n2", "n3")
 COUNTS = ("cpu_us", "faults", "switches")
 READ_SECONDS = 300
 
@@ -53,13 +52,14 @@ class Subject:
             given[key].append(value)
         self.programs = pathlib.Path(given["programs"][-1]) if given["programs"] else REPOSITORY / "build/release/bin"
         self.of_mounts, self.batch = given["mount"], "batch" in given
-        self.cluster = bench_cluster.BenchCluster(folder, self.programs, rgw.env)
+        self.nodes = [f"n{number + 1}" for number in range(int(given["nodes"][-1]) if given["nodes"] else 3)]
+        self.cluster = bench_cluster.BenchCluster(folder, self.programs, rgw.env, tls="tls" in given)
         extra = dict(word.split("=", 1) for word in given["env"])
         self.cluster.client_env.update(extra)
         self.cluster.server_env.update(extra)
         self.figures, self.calls, self.rounds = [], {}, 0
         self.cluster.start_coordinator()
-        for name in NODES:
+        for name in self.nodes:
             self.cluster.start_node(name, "1GiB", *given["node"])
         self.cluster.cli("link", "s3://work/", "--as", "data")
         self.round()
@@ -75,7 +75,7 @@ class Subject:
             if self.batch:
                 for pid in pids.values():
                     subprocess.run(["chrt", "--batch", "--all-tasks", "--pid", "0", str(pid)], check=True)
-            for node in NODES:
+            for node in self.nodes:
                 subprocess.run(["cat", *(str(p) for p in (self.folder / node).rglob("*") if p.is_file())], check=True,
                                stdout=subprocess.DEVNULL)
             tracers = self._trace(pids) if trace else {}
@@ -92,7 +92,7 @@ class Subject:
                    "reader cpu_us": result["cpu_seconds"] * 1e6 / len(names)}
         for what in COUNTS:
             figures[f"mount {what}"] = per("mount", what)
-            figures[f"nodes {what}"] = sum(per(node, what) for node in NODES)
+            figures[f"nodes {what}"] = sum(per(node, what) for node in self.nodes)
         figures["all cpu_us"] = sum(figures[f"{who} cpu_us"] for who in ("reader", "mount", "nodes"))
         figures["cpu_s_per_gb"] = figures["all cpu_us"] * 1e3 / figures["bytes"]
         self.figures.append(figures)
@@ -100,7 +100,7 @@ class Subject:
     def _pids(self, name):
         guardian = self.cluster.mounts[name].pid
         workers = subprocess.run(["pgrep", "-P", str(guardian)], capture_output=True, text=True, check=False).stdout.split()
-        return {"mount": int(workers[0]) if workers else guardian, **{node: self.cluster.nodes[node].pid for node in NODES}}
+        return {"mount": int(workers[0]) if workers else guardian, **{node: self.cluster.nodes[node].pid for node in self.nodes}}
 
     def _read(self, root, names):
         listing = self.folder / "list"

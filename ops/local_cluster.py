@@ -350,13 +350,18 @@ class Rgw:
                 "RCLONE_S3_PROVIDER": "Ceph", "RCLONE_S3_ENV_AUTH": "true",
                 "RCLONE_S3_ENDPOINT": self.env["AWS_ENDPOINT_URL"]}
 
+    def make_bucket(self, bucket):
+        self._rclone(f"the bucket {bucket} cannot be made", "mkdir", f":s3:{bucket}")
+
     def upload(self, source, bucket, prefix=""):
         """Copies a folder into the bucket, which is made."""
-        result = subprocess.run(["rclone", "copy", "--transfers", "16", "--checkers", "16", "--no-traverse",
-                                 "--s3-upload-cutoff", "256Mi", "--quiet", str(source), f":s3:{bucket}/{prefix}"],
-                                env=self.rclone_env(), capture_output=True, text=True, check=False)
+        self._rclone(f"the upload to {bucket} failed", "copy", "--transfers", "16", "--checkers", "16", "--no-traverse",
+                     "--s3-upload-cutoff", "256Mi", "--quiet", str(source), f":s3:{bucket}/{prefix}")
+
+    def _rclone(self, failed, *words):
+        result = subprocess.run(["rclone", *words], env=self.rclone_env(), capture_output=True, text=True, check=False)
         if result.returncode != 0:
-            raise ClusterError(f"the upload to {bucket} failed: {result.stderr.strip()[-2000:]}")
+            raise ClusterError(f"{failed}: {result.stderr.strip()[-2000:]}")
 
 
 def remove(folder):
