@@ -7,7 +7,8 @@
 namespace forebay {
 
 /// What a batch still waits for. Nothing when its call ends: also when the caller goes away and the
-/// coroutine is dropped at a wait. A fill that has landed is let go at once, with its memory.
+/// coroutine is dropped at a wait. It holds no fill, since a fill holds memory: one that has landed
+/// before others of the batch would keep theirs from them.
 class BatchFiller::Wishes {
  public:
   Wishes(Filler& filler, std::size_t blocks) : filler_(filler), fills_(blocks) {}
@@ -17,21 +18,22 @@ class BatchFiller::Wishes {
     for (std::size_t i = 0; i < fills_.size(); ++i) End(i);
   }
 
-  Filler::Seat Take(std::size_t i, const ColdBlock& cold, bool unless_kept) {
-    Filler::Seat seat = filler_.JoinOrStart(cold, unless_kept);
+  /// Null: the block has come into the store or `recent`.
+  std::shared_ptr<FillLanding> Take(std::size_t i, const ColdBlock& cold, bool unless_kept) {
+    const Filler::Seat seat = filler_.JoinOrStart(cold, unless_kept);
     fills_[i] = seat.fill;
     link_ = cold.link->id;
-    return seat;
+    return seat.fill ? seat.fill->landing() : nullptr;
   }
   void End(std::size_t i) {
-    if (const std::shared_ptr<forebay::Fill> fill = std::exchange(fills_[i], nullptr))
+    if (const std::shared_ptr<forebay::Fill> fill = std::exchange(fills_[i], {}).lock())
       filler_.Unwish(link_, fill);
   }
 
  private:
   Filler& filler_;
   Uuid link_;  // a batch is of one
-  std::vector<std::shared_ptr<forebay::Fill>> fills_;
+  std::vector<std::weak_ptr<forebay::Fill>> fills_;
 };
 
 Task<Result<bool>> BatchFiller::IsKept(ColdBlock cold, bool verify) {
@@ -43,10 +45,11 @@ Task<Result<bool>> BatchFiller::IsKept(ColdBlock cold, bool verify) {
   co_return Fail(cells.error());
 }
 
-Task<BatchFiller::Outcome> BatchFiller::Join(Filler::Seat seat, ColdBlock cold, Deadline deadline) {
-  FillOutcome kept = FillOutcome::kKept;  // no seat: it has landed since we looked
-  if (seat.fill) {
-    const Outcome landed = co_await seat.fill->WaitLanded(deadline);
+Task<BatchFiller::Outcome> BatchFiller::Join(std::shared_ptr<FillLanding> landing, ColdBlock cold,
+                                             Deadline deadline) {
+  FillOutcome kept = FillOutcome::kKept;  // null: it has landed since we looked
+  if (landing) {
+    const Outcome landed = co_await FillLanding::Wait(std::move(landing), deadline);
     if (!landed) co_return landed;
     kept = *landed;
   }
@@ -56,7 +59,7 @@ Task<BatchFiller::Outcome> BatchFiller::Join(Filler::Seat seat, ColdBlock cold, 
 Task<std::vector<BatchFiller::Outcome>> BatchFiller::Fill(std::vector<ColdBlock> blocks,
                                                           BatchWay way, Deadline deadline) {
   std::vector<std::optional<Outcome>> outcomes(blocks.size());
-  std::vector<Filler::Seat> seats(blocks.size());
+  std::vector<std::shared_ptr<FillLanding>> landings(blocks.size());
   Wishes wishes(filler_, blocks.size());
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const Result<bool> kept = co_await IsKept(blocks[i], way.verify);
@@ -76,10 +79,10 @@ Task<std::vector<BatchFiller::Outcome>> BatchFiller::Fill(std::vector<ColdBlock>
       blocks[i].urgency = way.urgency;
       blocks[i].peers_only = way.peers_only;
       blocks[i].copy = way.copy;
-      seats[i] = wishes.Take(i, blocks[i], true);
+      landings[i] = wishes.Take(i, blocks[i], true);
       // It is in memory alone, since the store had no room: it may have some now.
-      const bool not_kept = !seats[i].fill && !store_.Contains(blocks[i].block);
-      if (not_kept) seats[i] = wishes.Take(i, blocks[i], false);
+      const bool not_kept = !landings[i] && !store_.Contains(blocks[i].block);
+      if (not_kept) landings[i] = wishes.Take(i, blocks[i], false);
     }
   }
   std::vector<Outcome> answers;
@@ -89,7 +92,7 @@ Task<std::vector<BatchFiller::Outcome>> BatchFiller::Fill(std::vector<ColdBlock>
       answers.push_back(std::move(*outcomes[i]));
       continue;
     }
-    Outcome outcome = co_await Join(std::move(seats[i]), blocks[i], deadline);
+    Outcome outcome = co_await Join(std::move(landings[i]), blocks[i], deadline);
     wishes.End(i);
     answers.push_back(std::move(outcome));
   }

@@ -43,7 +43,7 @@ class BatchFiller {
   class Wishes;
 
   Task<Result<bool>> IsKept(ColdBlock cold, bool verify);
-  Task<Outcome> Join(Filler::Seat seat, ColdBlock cold, Deadline deadline);
+  Task<Outcome> Join(std::shared_ptr<FillLanding> landing, ColdBlock cold, Deadline deadline);
 
   BlockStore& store_;
   Filler& filler_;

@@ -180,6 +180,19 @@ std::shared_ptr<const RingTable> ClusterView::ring() const {
   return ring_;
 }
 
+RingBytes ClusterView::ring_bytes() const {
+  // Who comes while they are made waits for them, and does not make its own.
+  const std::scoped_lock lock(bytes_mutex_);
+  std::shared_ptr<const RingTable> table = ring();
+  if (bytes_of_ != table) {
+    auto text = std::make_shared<const std::string>(table->Serialize());
+    const ByteView view(reinterpret_cast<const std::byte*>(text->data()), text->size());
+    bytes_ = Slice{std::move(text), view};
+    bytes_of_ = std::move(table);
+  }
+  return {bytes_of_->epoch(), bytes_};
+}
+
 void ClusterView::OfferRing(RingTable table) {
   {
     const std::scoped_lock lock(mutex_);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cachenode/request_pace.h"
+#include "common/base/buffer.h"
 #include "common/base/notifier.h"
 #include "common/base/published.h"
 #include "common/base/result.h"
@@ -19,6 +20,12 @@
 #include "common/ring/ring.h"
 
 namespace forebay {
+
+/// A ring table as it travels.
+struct RingBytes {
+  std::uint64_t epoch = 0;
+  Slice bytes;
+};
 
 /// What a node knows of its cluster: the links and the ring, as the coordinator said last; on disk
 /// too, so that a node restarts and serves without one. Thread-safe.
@@ -70,6 +77,9 @@ class ClusterView {
   std::shared_ptr<const RingTable> ring() const;
   /// Of ring(); cheap, it is read for every frame sent.
   std::uint64_t ring_epoch() const { return ring_epoch_.load(std::memory_order_acquire); }
+  /// ring() as bytes. They are made once for each table, by the first who asks, and all who ask
+  /// share them: however many do, and take nothing of it, there is one copy.
+  RingBytes ring_bytes() const;
   /// Takes a table; one that is older than ours is ignored. Of the same epoch the later one counts:
   /// the owners are the same, addresses may differ.
   void OfferRing(RingTable table);
@@ -90,6 +100,10 @@ class ClusterView {
   std::atomic<std::uint64_t> ring_epoch_{0};
   Notifier links_changed_;
   std::function<void()> changed_;
+  mutable std::mutex bytes_mutex_;
+  // Below: guarded by bytes_mutex_. The last answer of ring_bytes, and what it was made of.
+  mutable std::shared_ptr<const RingTable> bytes_of_;
+  mutable Slice bytes_;
   std::mutex file_mutex_;
   // Below: guarded by file_mutex_.
   std::string file_;

@@ -70,9 +70,9 @@ struct OwnConfig {
   S3Config s3 = {};
   TrustConfig trust = {};
   LogConfig log = {};
-  std::vector<ConfigSection> sections = {NodeSection(node), S3Section(s3),
-                                         TrustSection(trust, {{"--listen", &node.listen}}),
-                                         LogSection(log)};
+  std::vector<ConfigSection> sections = {
+      NodeSection(node), S3Section(s3),
+      TrustSection(trust, {{"--listen", &node.listen}}, &node.metrics_listen), LogSection(log)};
 
   OwnConfig() = default;
   OwnConfig(const OwnConfig&) = delete;
@@ -157,6 +157,7 @@ class NodeDaemon final : public Daemon {
                    change.key, change.section, change.now, change.before);
     }
     std::vector<CacheDirOptions> dirs;
+    dirs.reserve(read.node.cache_dir.size());
     for (const CacheDir& dir : read.node.cache_dir) dirs.push_back({dir.path, dir.bytes});
     node_->Resize(dirs);
   }

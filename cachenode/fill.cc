@@ -146,35 +146,39 @@ void Fill::LandsAs(Result<FillOutcome> outcome) {
 
 Status Fill::Finish(Status status) {
   status = Verdict(std::move(status));
+  std::optional<Result<FillOutcome>> landed;
   {
     const std::scoped_lock lock(mutex_);
     ended_ = status;
-    if (lands_as_) landed_ = lands_as_;
+    landed = lands_as_;
   }
+  if (!landed && !status) landed = Fail(status.error());
+  if (landed) landing_->Set(*std::move(landed));
   progress_.NotifyAll();
   return status;
 }
 
-void Fill::Land(Result<FillOutcome> outcome) {
+void FillLanding::Set(Result<FillOutcome> outcome) {
   {
     const std::scoped_lock lock(mutex_);
-    landed_ = std::move(outcome);
+    outcome_ = std::move(outcome);
   }
-  progress_.NotifyAll();
+  landed_.NotifyAll();
 }
 
-Task<Result<FillOutcome>> Fill::WaitLanded(Deadline deadline) {
+Task<Result<FillOutcome>> FillLanding::Wait(std::shared_ptr<FillLanding> landing,
+                                            Deadline deadline) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   for (;;) {
-    Notifier::Ticket ticket = progress_.Enlist(executor);
+    Notifier::Ticket ticket = landing->landed_.Enlist(executor);
     {
-      const std::scoped_lock lock(mutex_);
-      if (landed_) co_return *landed_;
-      if (ended_ && !*ended_) co_return Fail(ended_->error());
+      const std::scoped_lock lock(landing->mutex_);
+      if (landing->outcome_) co_return *landing->outcome_;
     }
     const bool notified = co_await ticket.Wait(deadline);
     if (!notified)
-      co_return Fail(Code::kTimeout, "S3 did not bring block " + block_.ToString() + " in time");
+      co_return Fail(Code::kTimeout,
+                     "S3 did not bring block " + landing->block_.ToString() + " in time");
   }
 }
 
@@ -193,7 +197,15 @@ std::optional<Result<Cells>> Fill::TryRead(BlockRange range) const {
   answer.checksums.assign(checksums_.begin() + static_cast<std::ptrdiff_t>(first),
                           checksums_.begin() + static_cast<std::ptrdiff_t>(last));
   answer.tier = costs_get_ ? Tier::kS3 : Tier::kPeer;
+  read_bytes_ += range.size();
   return answer;
+}
+
+bool Fill::TakeReadThrough() const {
+  const std::scoped_lock lock(mutex_);
+  if (read_bytes_ < block_.length) return false;
+  read_bytes_ %= block_.length;
+  return true;
 }
 
 Task<Result<Cells>> Fill::Wait(BlockRange range, Deadline deadline) {

@@ -21,6 +21,25 @@
 
 namespace forebay {
 
+/// How a fill has ended, for those who wait for that alone: they hold nothing of its memory, which
+/// others may wait for. Thread-safe.
+class FillLanding {
+ public:
+  explicit FillLanding(const BlockId& block) : block_(block) {}
+
+  void Set(Result<FillOutcome> outcome);
+  /// kFilled, or kKept when it came from another node: the store has it; kNoRoom: it has no room
+  /// for it; the fill's error when it failed; kUnavailable: another node keeps it; kTimeout at the
+  /// deadline.
+  static Task<Result<FillOutcome>> Wait(std::shared_ptr<FillLanding> landing, Deadline deadline);
+
+ private:
+  const BlockId block_;
+  std::mutex mutex_;
+  std::optional<Result<FillOutcome>> outcome_;
+  Notifier landed_;
+};
+
 /// One block on its way from S3 or from another node, and those who wait for it. A reader gets its
 /// answer as soon as its cells are there, and never ends the fill for the others by giving up.
 ///
@@ -39,6 +58,7 @@ class Fill final : public PeerSink {
   explicit Fill(BlockId block, Urgency urgency = Urgency::kReader)
       : block_(block),
         turn_(std::make_shared<FillSlots::Turn>(urgency)),
+        landing_(std::make_shared<FillLanding>(block)),
         part_(Whole()),
         cells_(block.cells()),
         checksums_(block.cells()) {}
@@ -85,23 +105,24 @@ class Fill final : public PeerSink {
   /// How a GET that answered `status` has gone: kCorrupt in place of success unless every byte has
   /// come.
   Status Verdict(Status status) const;
-  /// Before a Finish with an error, when nothing was fetched: how the fill has landed then for
-  /// those in WaitLanded. (kNoRoom: the store is known to have no room.)
+  /// Before a Finish with an error, when nothing was fetched: how the fill has landed then.
+  /// (kNoRoom: the store is known to have no room.)
   void LandsAs(Result<FillOutcome> outcome);
   /// The end: wakes all who wait; they get the verdict, which is returned.
   Status Finish(Status status);
-  /// After Finish, when the store has taken the block or not: wakes those in WaitLanded.
-  void Land(Result<FillOutcome> outcome);
+  /// After Finish, when the store has taken the block or not.
+  void Land(Result<FillOutcome> outcome) { landing_->Set(std::move(outcome)); }
+  /// When the fill has failed or landed.
+  const std::shared_ptr<FillLanding>& landing() const { return landing_; }
 
   /// The cells that enclose `range`, as tier kS3 or kPeer; the fill's error when it failed;
   /// kTimeout at the deadline.
   Task<Result<Cells>> Wait(BlockRange range, Deadline deadline);
-  /// kFilled, or kKept when it came from another node: the store has it; kNoRoom: it has no room
-  /// for it; the fill's error when it failed; kUnavailable: another node keeps it; kTimeout at the
-  /// deadline.
-  Task<Result<FillOutcome>> WaitLanded(Deadline deadline);
   /// The same as Wait without waiting: nothing when the cells are not there yet.
   std::optional<Result<Cells>> TryRead(BlockRange range) const;
+  /// Whether, since it last said so, as many bytes were read as the block has: a reader of all of
+  /// it has come to its end, most likely.
+  bool TakeReadThrough() const;
 
   /// After a successful Finish: the whole block and its checksums.
   Slice Data() const;
@@ -122,6 +143,7 @@ class Fill final : public PeerSink {
 
   const BlockId block_;
   const std::shared_ptr<FillSlots::Turn> turn_;
+  const std::shared_ptr<FillLanding> landing_;
   static constexpr int kGivenUp = -1;
   std::atomic<int> wishes_{0};
   SpareRoom::Hold spare_room_;
@@ -135,11 +157,11 @@ class Fill final : public PeerSink {
   std::vector<CellState> cells_;          // of memory_
   std::vector<std::uint64_t> checksums_;  // of the cells that are there
   bool held_back_ = false;                // until the end
+  mutable std::uint64_t read_bytes_ = 0;  // since the last that TakeReadThrough told
   bool costs_get_ = false;
   bool asks_s3_ = false;
   std::optional<Result<FillOutcome>> lands_as_;
   std::optional<Status> ended_;
-  std::optional<Result<FillOutcome>> landed_;
   Notifier progress_;
 };
 

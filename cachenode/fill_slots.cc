@@ -11,13 +11,25 @@ FillSlots::Queue* FillSlots::First() {
   return first == queues_.end() ? nullptr : &*first;
 }
 
+// Under the mutex, and so is the next.
+std::size_t FillSlots::WaitingInBackground() const {
+  std::size_t waiting = 0;
+  for (std::size_t urgency = 0; urgency < kUrgencies; ++urgency)
+    if (static_cast<Urgency>(urgency) != Urgency::kReader) waiting += queues_[urgency].size();
+  return waiting;
+}
+
+std::size_t FillSlots::LimitInBackground() {
+  return share_.Limit(in_share_, slots_ - free_ - in_share_, Clock::now());
+}
+
 FillSlots::Queue FillSlots::GrantFree() {
   Queue granted;
   while (free_ > 0) {
     Queue* const queue = First();
     if (queue == nullptr) break;
     const bool background = queue->front()->urgency_ != Urgency::kReader;
-    if (background && in_share_ >= background_share_) break;
+    if (background && in_share_ >= LimitInBackground()) break;
     std::shared_ptr<Turn> next = std::move(queue->front());
     queue->pop_front();
     --free_;
@@ -33,19 +45,29 @@ void FillSlots::Wake(const Queue& granted) {
   for (const std::shared_ptr<Turn>& turn : granted) turn->called_.NotifyAll();
 }
 
-Task<Status> FillSlots::Take(std::shared_ptr<Turn> turn, Deadline deadline) {
-  const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  Notifier::Ticket ticket = turn->called_.Enlist(executor);
+// The background's limit may have grown since those who wait in it came, so that they are granted
+// slots, too.
+Result<bool> FillSlots::Enqueue(const std::shared_ptr<Turn>& turn) {
+  Queue granted;
   {
     const std::scoped_lock lock(mutex_);
     Queue& queue = QueueOf(*turn);
     if (queue.size() >= queue_limit_)
-      co_return Fail(Code::kOverloaded, "too many blocks wait for S3 at this node");
+      return Fail(Code::kOverloaded, "too many blocks wait for S3 at this node");
     queue.push_back(turn);
-    // There are no free slots that others in line could have, so at most this one is granted.
-    (void)GrantFree();
-    if (turn->granted_) co_return Status();
+    granted = GrantFree();
   }
+  const bool has_slot = std::erase(granted, turn) > 0;
+  Wake(granted);
+  return has_slot;
+}
+
+Task<Status> FillSlots::Take(std::shared_ptr<Turn> turn, Deadline deadline) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  Notifier::Ticket ticket = turn->called_.Enlist(executor);
+  const Result<bool> granted = Enqueue(turn);
+  if (!granted) co_return Fail(granted.error());
+  if (*granted) co_return Status();
   const bool called = co_await ticket.Wait(deadline);
   const std::scoped_lock lock(mutex_);
   // A slot that was granted as the deadline passed is a slot all the same.
@@ -64,6 +86,11 @@ void FillSlots::Return(const std::shared_ptr<Turn>& turn) {
     granted = GrantFree();
   }
   Wake(granted);
+}
+
+void FillSlots::NoteReader(const Uuid& link, std::uint32_t bytes, Duration took) {
+  const std::scoped_lock lock(mutex_);
+  share_.NoteReader(link, bytes, took, in_share_, Clock::now());
 }
 
 void FillSlots::Promote(const std::shared_ptr<Turn>& turn, Urgency urgency) {
@@ -87,12 +114,15 @@ Urgency FillSlots::UrgencyOf(const Turn& turn) const {
   return turn.urgency_;
 }
 
-bool FillSlots::HasRoomInBackground() const {
+bool FillSlots::HasRoomInBackground() {
   const std::scoped_lock lock(mutex_);
-  std::size_t ahead = in_share_;
-  for (std::size_t urgency = 0; urgency < kUrgencies; ++urgency)
-    if (static_cast<Urgency>(urgency) != Urgency::kReader) ahead += queues_[urgency].size();
-  return free_ > 0 && ahead < background_share_;
+  return free_ > 0 && in_share_ + WaitingInBackground() < LimitInBackground();
+}
+
+std::size_t FillSlots::limit_in_background() const {
+  const std::scoped_lock lock(mutex_);
+  const bool idle = in_share_ + WaitingInBackground() == 0;
+  return idle ? share_.most() : share_.current();
 }
 
 std::size_t FillSlots::free() const {

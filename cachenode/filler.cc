@@ -25,7 +25,13 @@ constexpr std::chrono::seconds kWarnEvery{10};
 
 // Fifteen sixteenths of the connections to S3, of which there are half as many as slots: a reader
 // finds a free one, and a first epoch gets nearly all that the connections can carry.
-std::size_t BackgroundShare(std::size_t slots) { return std::max<std::size_t>(1, slots * 15 / 32); }
+std::size_t MostInBackground(std::size_t slots) {
+  return std::max<std::size_t>(1, slots * 15 / 32);
+}
+
+std::uint64_t RecentBytes(const FillerOptions& options) {
+  return options.recent_bytes > 0 ? options.recent_bytes : options.memory_limit / 4;
+}
 
 /// Whoever asks for it again begins anew.
 Error Unwanted(const BlockId& block) {
@@ -43,11 +49,12 @@ Filler::Filler(FillerOptions options, IoPool& pool, BlockStore& store, BlockPeer
       origin_(origin),
       counters_(counters),
       history_(history),
-      slots_(options.max_fills, BackgroundShare(options.max_fills), kMostWaiting),
+      slots_(options.max_fills, MostInBackground(options.max_fills), kMostWaiting),
       peer_slots_(options.max_fills, options.max_fills, kMostWaiting),
       memory_(options.memory_limit),
-      background_memory_(options.memory_limit / 2),
-      recent_(options.recent_bytes > 0 ? options.recent_bytes : options.memory_limit / 4) {}
+      background_memory_((options.memory_limit - RecentBytes(options)) / 2),
+      peer_memory_((options.memory_limit - RecentBytes(options)) / 2),
+      recent_(RecentBytes(options)) {}
 
 Filler::Seat Filler::JoinOrStart(const ColdBlock& cold, bool unless_kept) {
   const auto want = [&](Fill& fill) {
@@ -132,6 +139,10 @@ Task<Result<PeerFind>> Filler::FetchInPeerSlot(const ColdBlock& cold, Fill& fill
   UrgencyNow urgency = [this, turn = fill.turn()] { return slots_.UrgencyOf(*turn); };
   const Status passed = co_await brakes_.PassNetwork(cold.block, urgency, deadline);
   if (!passed) co_return Fail(passed.error());
+  // Two nodes that look for blocks at each other hold memory for them until the other has fetched
+  // its own: some must be left for those.
+  const auto share = co_await peer_memory_.Reserve(cold.block.length, deadline);
+  if (!share) co_return Fail(Code::kOverloaded, share.error().message);
   Result<MemoryBudget::Reservation> memory = co_await memory_.Reserve(cold.block.length, deadline);
   if (!memory) co_return Fail(Code::kOverloaded, std::move(memory.error().message));
   fill.Hold(std::move(*memory));
@@ -170,7 +181,10 @@ Task<Status> Filler::FetchFromS3(const ColdBlock& cold, Fill& fill, Deadline dea
 Task<Status> Filler::FetchInTurn(const ColdBlock& cold, Fill& fill, Deadline deadline) {
   Status slot = co_await slots_.Take(fill.turn(), deadline);
   if (!slot) co_return slot;
+  const bool for_reader = !slots_.InBackground(*fill.turn()) && !IsSystemLink(*cold.link);
+  const TimePoint begin = Clock::now();
   Status got = co_await FetchInSlot(cold, fill, deadline);
+  if (got && for_reader) slots_.NoteReader(cold.link->id, cold.block.length, Clock::now() - begin);
   // In the background the slot is kept until the store has taken the block: a store that is full is
   // known before much more is fetched for it. Run returns it.
   if (!got || !cold.in_background()) slots_.Return(fill.turn());

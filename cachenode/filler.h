@@ -30,7 +30,8 @@ struct FillerOptions {
   /// A fill gives up after this; its readers get S3's reason as kTimeout, so that they do not make
   /// another node ask S3 again. kUnavailable is only said by a node that is stopping.
   Duration s3_timeout = kS3Patience;
-  /// For fills in flight and the answers made of them; half of it for fills in the background.
+  /// For fills in flight, the answers made of them, and `recent_bytes` of it; half of the rest for
+  /// fills in the background.
   std::uint64_t memory_limit = 1ULL << 30;
   /// Of blocks that were filled a moment ago and not kept; 0 = a quarter of `memory_limit`.
   std::uint64_t recent_bytes = 0;
@@ -80,6 +81,7 @@ class Filler {
   RecentBlocks& recent() { return recent_; }
   S3Brakes& brakes() { return brakes_; }
   std::size_t in_flight() const { return flights_.size(); }
+  std::size_t limit_in_background() const { return slots_.limit_in_background(); }
   std::size_t memory_in_use() const { return memory_.in_use(); }
 
   /// Waits until no fill runs; false when some still do at `deadline`. Begins none after it. The
@@ -116,6 +118,8 @@ class Filler {
   FillSlots peer_slots_;  // others' caches are not to wait for S3
   MemoryBudget memory_;
   MemoryBudget background_memory_;
+  // What waits for other nodes may not take the memory that their questions to this one wait for.
+  MemoryBudget peer_memory_;
   FullLinks full_;
   FullLinks full_for_spare_;   // which may evict nothing
   FullLinks full_for_copies_;  // which may evict what is idle

@@ -73,7 +73,7 @@ Node::Node(NodeOptions options, NodeOrigin origin, Metrics& metrics)
       replies_(options_.memory_limit / 8 * 3),
       verify_pace_(options_.verify_bytes_per_s),
       copy_pace_(options_.copy_bytes_per_s),
-      send_pace_(options_.max_bandwidth),
+      send_pace_(options_.max_bandwidth, "max_bandwidth of this node"),
       io_("node", options_.threads) {}
 
 Result<std::unique_ptr<Node>> Node::Start(NodeOptions options, NodeOrigin origin, Metrics& metrics,
@@ -236,7 +236,7 @@ Status Node::Serve(bool restarted) {
   peers.zone = options_.zone;
   peers_ = std::make_unique<PeerSource>(std::move(peers), cluster_);
   FillerOptions fills = options_.filler;
-  fills.memory_limit = options_.memory_limit / 8 * 3;
+  fills.memory_limit = options_.memory_limit / 8 * 5;  // with what is recent
   fills.recent_bytes = options_.memory_limit / 4;
   filler_ = std::make_unique<Filler>(fills, io_, *store_, *peers_, origin_, counters_, history_);
   CopySenderOptions copies;
@@ -394,6 +394,7 @@ void Node::ReportLinks(MetricSamples& samples) const {
 void Node::Observe() {
   registration_ = metrics_.AddCollector([this](MetricSamples& samples) {
     samples.Set(metric::kFillsInFlight, {}, static_cast<double>(filler_->in_flight()));
+    samples.Set(metric::kFillsLimit, {}, static_cast<double>(filler_->limit_in_background()));
     samples.Set(metric::kS3BudgetRatio, {}, filler_->brakes().budget().UseRatio(Clock::now()));
     for (const S3Brakes::Use& use : filler_->brakes().Uses()) {
       const std::shared_ptr<const LinkSpec> link = cluster_.FindLink(use.link);

@@ -24,11 +24,11 @@
 #include "cachenode/node_counters.h"
 #include "cachenode/origin.h"
 #include "cachenode/peer_source.h"
-#include "cachenode/send_pace.h"
 #include "cachenode/service.h"
 #include "cachenode/store/block_store.h"
 #include "common/base/executors.h"
 #include "common/base/metrics.h"
+#include "common/base/network_pace.h"
 #include "common/base/offload.h"
 #include "common/s3/object_store.h"
 #include "common/wire/reply_room.h"
@@ -142,7 +142,7 @@ class Node {
   ReplyRoom replies_;  // its places are in replies, which end with io_
   BytePace verify_pace_;
   BytePace copy_pace_;
-  SendPace send_pace_;
+  NetworkPace send_pace_;
   HotReads hot_reads_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<DiskKeeper> disks_;

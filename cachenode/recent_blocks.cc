@@ -10,10 +10,20 @@ void RecentBlocks::Add(const Uuid& link, std::shared_ptr<const Fill> fill) {
   const BlockId block = fill->block();
   auto found = by_block_.find(block);
   if (found != by_block_.end()) Drop(found->second);
+  const bool read_through = fill->TakeReadThrough();
+  Order& order = read_through ? read_through_ : wanted_;
+  order.push_front(Entry{link, std::move(fill), read_through});
+  by_block_[block] = order.begin();
   bytes_ += block.length;
-  order_.push_front(Entry{link, std::move(fill)});
-  by_block_[block] = order_.begin();
-  while (bytes_ > limit_ && order_.size() > 1) Drop(std::prev(order_.end()));
+  if (read_through) read_through_bytes_ += block.length;
+  MakeRoom();
+}
+
+void RecentBlocks::MakeRoom() {
+  while (bytes_ > limit_ && by_block_.size() > 1) {
+    const bool enough = read_through_bytes_ > limit_ / 4 || wanted_.empty();
+    Drop(std::prev(enough ? read_through_.end() : wanted_.end()));
+  }
 }
 
 std::optional<Cells> RecentBlocks::Read(const BlockId& block, BlockRange range) {
@@ -22,13 +32,25 @@ std::optional<Cells> RecentBlocks::Read(const BlockId& block, BlockRange range) 
     const std::scoped_lock lock(mutex_);
     auto found = by_block_.find(block);
     if (found == by_block_.end()) return std::nullopt;
-    order_.splice(order_.begin(), order_, found->second);
-    fill = order_.front().fill;
+    fill = found->second->fill;
   }
   std::optional<Result<Cells>> cells = fill->TryRead(range);
   if (!cells || !*cells) return std::nullopt;
+  Use(block, fill->TakeReadThrough());
   (*cells)->tier = Tier::kLocal;
   return std::move(**cells);
+}
+
+void RecentBlocks::Use(const BlockId& block, bool read_through) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = by_block_.find(block);
+  if (found == by_block_.end()) return;
+  Order& from = OrderOf(*found->second);
+  if (found->second->read_through) read_through_bytes_ -= block.length;
+  found->second->read_through = read_through;
+  if (read_through) read_through_bytes_ += block.length;
+  Order& to = OrderOf(*found->second);
+  to.splice(to.begin(), from, found->second);
 }
 
 bool RecentBlocks::Contains(const BlockId& block) const {
@@ -44,18 +66,22 @@ void RecentBlocks::Remove(const BlockId& block) {
 
 void RecentBlocks::RemoveLink(const Uuid& link) {
   const std::scoped_lock lock(mutex_);
-  for (auto entry = order_.begin(); entry != order_.end();) {
-    const auto next = std::next(entry);
-    if (entry->link == link) Drop(entry);
-    entry = next;
+  for (Order* const order : {&wanted_, &read_through_}) {
+    for (auto entry = order->begin(); entry != order->end();) {
+      const auto next = std::next(entry);
+      if (entry->link == link) Drop(entry);
+      entry = next;
+    }
   }
 }
 
 void RecentBlocks::Clear() {
   const std::scoped_lock lock(mutex_);
-  order_.clear();
+  wanted_.clear();
+  read_through_.clear();
   by_block_.clear();
   bytes_ = 0;
+  read_through_bytes_ = 0;
 }
 
 std::uint64_t RecentBlocks::bytes() const {
@@ -64,9 +90,11 @@ std::uint64_t RecentBlocks::bytes() const {
 }
 
 void RecentBlocks::Drop(Order::iterator entry) {
-  bytes_ -= entry->fill->block().length;
-  by_block_.erase(entry->fill->block());
-  order_.erase(entry);
+  const BlockId block = entry->fill->block();
+  bytes_ -= block.length;
+  if (entry->read_through) read_through_bytes_ -= block.length;
+  by_block_.erase(block);
+  OrderOf(*entry).erase(entry);
 }
 
 }  // namespace forebay

@@ -15,7 +15,9 @@ namespace forebay {
 
 /// Blocks that were filled and that the store did not keep, the last few of them, in memory: a
 /// reader takes a block in many READs (128 KiB each out of 4 MiB), and a full cache must not cost a
-/// GET for each. Thread-safe.
+/// GET for each. Where room is short, those that were read through keep a quarter of it, for others
+/// who come a little later, and make way beyond that for those that a reader is in the middle of or
+/// that came ahead of it; of both kinds the least recently used go. Thread-safe.
 class RecentBlocks {
  public:
   /// Holds at most `limit` bytes of blocks; one block is always held.
@@ -35,15 +37,21 @@ class RecentBlocks {
   struct Entry {
     Uuid link;
     std::shared_ptr<const Fill> fill;
+    bool read_through;
   };
   using Order = std::list<Entry>;  // most recently used first
+  Order& OrderOf(const Entry& entry) { return entry.read_through ? read_through_ : wanted_; }
+  void Use(const BlockId& block, bool read_through);
+  void MakeRoom();
   void Drop(Order::iterator entry);
 
   const std::uint64_t limit_;
   mutable std::mutex mutex_;
-  Order order_;
+  Order wanted_;
+  Order read_through_;
   std::unordered_map<BlockId, Order::iterator> by_block_;
   std::uint64_t bytes_ = 0;
+  std::uint64_t read_through_bytes_ = 0;
 };
 
 }  // namespace forebay

@@ -457,13 +457,12 @@ Task<Result<RpcReply>> Service::GetRing(RpcCall call) {
   proto::GetRingRequest request;
   Status good = ParseMessage(call.message, request);
   if (!good) co_return Fail(good.error());
-  const std::shared_ptr<const RingTable> ring = parts_.cluster.ring();
   proto::GetRingReply reply;
-  reply.set_epoch(ring->epoch());
-  if (request.have_epoch() >= ring->epoch()) co_return ReplyWith(reply);
-  auto bytes = std::make_shared<const std::string>(ring->Serialize());
-  const ByteView view(reinterpret_cast<const std::byte*>(bytes->data()), bytes->size());
-  co_return ReplyWith(reply, Slice{std::move(bytes), view});
+  reply.set_epoch(parts_.cluster.ring_epoch());
+  if (request.have_epoch() >= reply.epoch()) co_return ReplyWith(reply);
+  RingBytes table = parts_.cluster.ring_bytes();
+  reply.set_epoch(table.epoch);
+  co_return ReplyWith(reply, std::move(table.bytes));
 }
 
 }  // namespace forebay

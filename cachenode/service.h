@@ -14,10 +14,10 @@
 #include "cachenode/fence_check.h"
 #include "cachenode/filler.h"
 #include "cachenode/hot_reads.h"
-#include "cachenode/send_pace.h"
 #include "cachenode/store/block_store.h"
 #include "common/base/bucket_counts.h"
 #include "common/base/metrics.h"
+#include "common/base/network_pace.h"
 #include "common/base/result.h"
 #include "common/model/block_source.h"
 #include "common/wire/server.h"
@@ -49,7 +49,7 @@ class Service {
     BlockHistory& history;
     BytePace& verify_pace;
     BytePace& copy_pace;
-    SendPace& send_pace;
+    NetworkPace& send_pace;
     HotReads& hot_reads;
     Metrics& metrics;
     /// Asks the coordinator for its links now; any thread.

@@ -13,9 +13,9 @@ namespace {
 
 /// The names of coordinator/alerts.cc. One that is not here is a newer coordinator's and comes
 /// behind those that lose data or nodes.
-constexpr std::array<std::string_view, 7> kGrave = {
-    "no_nodes", "fills_paused", "disk_quarantined",   "disk_missing",
-    "node_out", "node_suspect", "frozen_listing_lost"};
+constexpr std::array<std::string_view, 8> kGrave = {
+    "no_nodes", "fills_paused", "disk_quarantined",    "disk_missing",
+    "node_out", "node_suspect", "frozen_listing_lost", "listing_lost"};
 constexpr std::array<std::string_view, 9> kLight = {
     "clock_wrong", "node_slow",    "node_out_of_memory", "disk_readonly",   "s3_throttled",
     "link_failed", "drain_failed", "node_fenced",        "blocks_set_aside"};

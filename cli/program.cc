@@ -15,6 +15,7 @@
 
 #include "cli/dispatch.h"
 #include "cli/membership.h"
+#include "common/base/process.h"
 
 namespace forebay {
 namespace {
@@ -37,6 +38,8 @@ TerminalSize SizeOfTerminal() {
 }  // namespace
 
 int RunCli(int argc, char** argv) {
+  // init makes the authority's key, and each verb may hold the administrator's.
+  ForbidDumps();
   // What the transport has to say beside the verbs: never between their lines.
   spdlog::set_default_logger(spdlog::stderr_logger_mt("forebay"));
   spdlog::set_pattern("%v");

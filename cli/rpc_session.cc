@@ -72,10 +72,10 @@ std::expected<void, Failure> RpcSession::MakePool() {
 }
 
 Result<RpcReply> RpcSession::CallAt(std::string address, Method method,
-                                    const google::protobuf::MessageLite& request,
-                                    Deadline deadline) {
+                                    const google::protobuf::MessageLite& request, Deadline deadline,
+                                    CallHandle* call) {
   std::optional<Result<RpcReply>> answer;
-  asio::co_spawn(context_, pool_->Call(std::move(address), method, request, deadline),
+  asio::co_spawn(context_, pool_->Call(std::move(address), method, request, deadline, call),
                  [&answer](const std::exception_ptr& failed, Result<RpcReply> reply) {
                    if (failed) std::rethrow_exception(failed);
                    answer = std::move(reply);
@@ -140,24 +140,28 @@ std::expected<void, Failure> RpcSession::Connect() {
   std::vector<std::string> places = options_.coordinators;
   std::vector<std::string> standbys;
   std::string reasons;
+  std::size_t refusals = 0;
   const Deadline all = deadline_.AtMost(kReachWithin);
   for (std::size_t i = 0; i < places.size(); ++i) {
     const std::string address = places[i];
     const TimePoint asked = Clock::now();
     // Who is silent takes its own share only: the next one may answer.
     const auto left = static_cast<int>(places.size() - i);
-    Status found = TryAt(address, all.AtMost(all.Remaining() / left));
+    CallHandle call;
+    Status found = TryAt(address, all.AtMost(all.Remaining() / left), call);
     if (found) return {};
     if (interrupted_ || TimedOut()) break;
     if (!reasons.empty()) reasons += "; ";
     const std::string& message = found.error().message;
     const bool names_it = message.find(address) != std::string::npos;
     reasons += names_it ? message : address + ": " + message;
-    // It is there and refuses: another one would say the same, and its reason must not drown.
-    if (found.error().code == Code::kDenied) {
+    const bool refused = RefusedToBeAsked(found.error(), call);
+    if (refused) ++refusals;
+    // It was asked and denies it, or none of them lets itself be asked: the reason must not drown.
+    if ((found.error().code == Code::kDenied && !refused) || refusals == places.size()) {
       return std::unexpected(Failure(Error{Code::kDenied, reasons}, "", Exit::kFailed));
     }
-    if (Clock::now() - asked < kStandbyPatience) standbys.push_back(address);
+    if (!refused && Clock::now() - asked < kStandbyPatience) standbys.push_back(address);
     if (i + 1 < places.size()) continue;
     for (const std::string& standby : std::exchange(standbys, {})) {
       const std::string leader = LeaderNamedBy(standby);
@@ -170,11 +174,11 @@ std::expected<void, Failure> RpcSession::Connect() {
   return std::unexpected(NotReached(reasons));
 }
 
-Status RpcSession::TryAt(const std::string& address, Deadline deadline) {
+Status RpcSession::TryAt(const std::string& address, Deadline deadline, CallHandle& call) {
   KeepCertificate(address, deadline);
   proto::GetRingRequest probe;
   probe.set_have_epoch(UINT64_MAX);
-  Result<RpcReply> answer = CallAt(address, Method::kGetRing, probe, deadline);
+  Result<RpcReply> answer = CallAt(address, Method::kGetRing, probe, deadline, &call);
   if (!answer) return Fail(answer.error());
   address_ = address;
   return {};

@@ -37,11 +37,12 @@ class RpcSession final : public Session {
   std::expected<void, Failure> MakePool();
   std::expected<void, Failure> Connect();
   void KeepCertificate(const std::string& address, Deadline deadline);
-  Status TryAt(const std::string& address, Deadline deadline);
+  Status TryAt(const std::string& address, Deadline deadline, CallHandle& call);
   std::string LeaderNamedBy(const std::string& address);
   /// One call to one coordinator; runs the io_context until it has ended.
   Result<RpcReply> CallAt(std::string address, Method method,
-                          const google::protobuf::MessageLite& request, Deadline deadline);
+                          const google::protobuf::MessageLite& request, Deadline deadline,
+                          CallHandle* call = nullptr);
   Failure NotReached(const std::string& reasons) const;
   Failure TimedOutFailure() const;
 

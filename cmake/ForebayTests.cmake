@@ -14,6 +14,12 @@ if(FOREBAY_SANITIZE AND FOREBAY_PRECOMPILED)
   target_compile_options(forebay_precompiled_tests PRIVATE -O0)
 endif()
 
+# A sanitizer's settings reach every program that a test starts.
+set(FOREBAY_SANITIZER_ENVIRONMENT "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp")
+# Of the tests of whole programs.
+set(FOREBAY_PROGRAM_ENVIRONMENT
+  "FOREBAY_BIN=${CMAKE_BINARY_DIR}/bin" "FOREBAY_TESTS=${CMAKE_BINARY_DIR}/tests" ${FOREBAY_SANITIZER_ENVIRONMENT})
+
 function(forebay_test name)
   cmake_parse_arguments(arg "COMPUTES" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(NOT arg_LABELS)
@@ -36,7 +42,7 @@ function(forebay_test name)
   # One ctest entry per program: starting a process per case costs more than the cases.
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
-    ENVIRONMENT "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp")
+    ENVIRONMENT ${FOREBAY_SANITIZER_ENVIRONMENT})
   foreach(label IN LISTS arg_LABELS)
     if(NOT TARGET tests_${label})
       add_custom_target(tests_${label})

@@ -354,7 +354,8 @@ Task<Result<RpcReply>> AdminService::Stats(RpcCall call) {
   const std::vector<proto::Alert> alerts = ClusterAlerts(
       reply, members, OtherFailures(links, failed, now - kFailedTaskAlertSeconds), now);
   for (const proto::Alert& alert : alerts) *reply.add_alerts() = alert;
-  for (proto::Alert& alert : FrozenAlerts(links, failed)) *reply.add_alerts() = std::move(alert);
+  for (proto::Alert& alert : LostListingAlerts(links, failed))
+    *reply.add_alerts() = std::move(alert);
   for (proto::Alert& alert : parts_.certificates.Alerts(now))
     *reply.add_alerts() = std::move(alert);
   for (proto::Alert& alert : parts_.nodes.Alerts(Clock::now(), now))

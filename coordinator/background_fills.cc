@@ -45,7 +45,7 @@ std::optional<std::uint64_t> BackgroundFills::GenerationOf(const Uuid& link) con
 }
 
 bool BackgroundFills::IsOfInterest(const JobKey& key, TimePoint now) const {
-  if (!parts_.enabled || due_.contains(key)) return false;
+  if (!parts_.enabled || due_.contains(key) || due_.size() >= kMaxJobsShown) return false;
   const auto waits = not_before_.find(key);
   if (waits != not_before_.end() && now < waits->second) return false;
   const std::optional<std::uint64_t> generation = GenerationOf(key.link);

@@ -126,12 +126,12 @@ Task<void> ChangedFiles::LookAt(Uuid id) {
   std::vector<Report> due = Due(*link);
   const bool frozen = link->spec.refresh == RefreshPolicy::kImmutable;
   std::vector<Report> settled;  // nothing more can be done
-  std::vector<std::string> paths;
+  std::vector<Report> open;
   for (const Report& report : due) {
     if (frozen || report.listed) {
       settled.push_back(report);
     } else {
-      paths.push_back(report.path);
+      open.push_back(report);
     }
   }
   if (!settled.empty()) {
@@ -139,14 +139,30 @@ Task<void> ChangedFiles::LookAt(Uuid id) {
     Status kept = co_await parts_.offload.Run(std::move(keep));
     if (!kept) spdlog::error("changed files are not remembered: {}", kept.error().message);
   }
-  if (paths.empty()) co_return;
-  const bool single = paths.size() <= kMostSingle;
-  const std::string path = single ? paths.front() : CommonFolder(paths);
-  const bool begun = co_await parts_.refresh(link->spec, path);
+  if (!open.empty()) co_await ListAnew(link->spec, std::move(open));
+}
+
+/// One generation for all of them: what it costs does not grow with their number (docs/adr/0037).
+Task<void> ChangedFiles::ListAnew(LinkSpec link, std::vector<Report> reports) {
+  std::vector<std::string> all;
+  std::vector<std::string> paths;  // not listed with others yet
+  for (const Report& report : reports) {
+    all.push_back(report.path);
+    if (!report.listed_together) paths.push_back(report.path);
+  }
+  const bool together = paths.size() > 1 && all.size() <= kMostSingle;
+  if (all.size() > kMostSingle) {
+    paths = {CommonFolder(all)};
+  } else if (!together) {
+    paths = {all.front()};
+  }
+  const bool begun = co_await parts_.refresh(link, paths);
   if (!begun) co_return;
   const std::scoped_lock lock(mutex_);
-  for (auto& [each, report] : waiting_[id]) {
-    if (IsBelow(each, path)) report.listed = true;
+  for (auto& [each, report] : waiting_[link.id]) {
+    const bool is_one = std::ranges::find(paths, each) != paths.end();
+    if (together && is_one) report.listed_together = true;
+    if (!together && IsBelow(each, paths.front())) report.listed = true;
   }
 }
 

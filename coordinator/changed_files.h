@@ -31,8 +31,8 @@ class ChangedFiles {
  public:
   /// Files that are remembered of a link.
   static constexpr std::size_t kMostKept = 1000;
-  /// So many changed files of one link are listed one by one; more of them with the folder that
-  /// holds them all.
+  /// So many changed files of one link are listed together, each by its key; more of them with the
+  /// folder that holds them all.
   static constexpr std::size_t kMostSingle = 16;
 
   struct Parts {
@@ -41,8 +41,9 @@ class ChangedFiles {
     LinkRegistry& links;
     NamespaceIndex& index;
     Offload& offload;
-    /// Begins to list a part of a link again; true: it has begun, and the link shows its task.
-    std::function<Task<bool>(LinkSpec link, std::string path)> refresh;
+    /// Begins to list parts of a link again ("" = all); true: it has begun, and the link shows its
+    /// task.
+    std::function<Task<bool>(LinkSpec link, std::vector<std::string> paths)> refresh;
   };
   explicit ChangedFiles(Parts parts) : parts_(std::move(parts)) {}
 
@@ -66,11 +67,13 @@ class ChangedFiles {
     std::string path;
     std::string etag;
     std::int64_t since_unix_s = 0;
-    bool listed = false;  // a listing at this place has begun since
+    bool listed_together = false;  // a listing of this place and others has begun since
+    bool listed = false;           // one of this place alone, or of a folder that holds it
   };
   using Reports = std::map<std::string, Report>;  // by path
 
   Task<void> LookAt(Uuid id);
+  Task<void> ListAnew(LinkSpec link, std::vector<Report> reports);
   std::vector<Report> Due(const Link& link);
   Status Keep(const Uuid& id, const std::vector<Report>& reports);
   bool IsListed(const Uuid& link, std::string_view path, std::string_view etag) const;

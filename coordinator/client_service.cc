@@ -65,6 +65,8 @@ Task<Result<RpcReply>> ClientService::GetLinks(RpcCall call) {
   if (!parsed) co_return Fail(parsed.error());
   proto::GetLinksReply reply;
   reply.set_cluster(BytesOf(cluster_));
+  *reply.mutable_fence() = ToProto(fence_);
+  reply.set_links_version(links_.version());
   const std::string& name = request.name();
   for (const Link& link : name.empty() ? links_.All() : links_.PartsOf(name)) {
     if (MayRead(call.peer, link.spec.name, link.spec.set)) *reply.add_links() = StateOf(link);

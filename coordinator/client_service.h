@@ -7,6 +7,7 @@
 
 #include "common/base/asio.h"
 #include "common/base/offload.h"
+#include "common/model/fence.h"
 #include "common/model/object_version.h"
 #include "common/wire/reply_room.h"
 #include "common/wire/server.h"
@@ -19,9 +20,10 @@ namespace forebay {
 /// What everybody may ask: the ring table; and what mounts need: links and their snapshots.
 class ClientService {
  public:
-  ClientService(Uuid cluster, ClusterMembers& membership, LinkRegistry& links,
+  ClientService(Uuid cluster, Fence fence, ClusterMembers& membership, LinkRegistry& links,
                 NamespaceIndex& index, Offload& offload, ReplyRoom& replies)
       : cluster_(cluster),
+        fence_(fence),
         membership_(membership),
         links_(links),
         index_(index),
@@ -43,6 +45,7 @@ class ClientService {
   Task<Result<RpcReply>> ReadSnapshot(RpcCall call);
 
   const Uuid cluster_;
+  const Fence fence_;
   ClusterMembers& membership_;
   LinkRegistry& links_;
   NamespaceIndex& index_;

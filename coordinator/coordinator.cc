@@ -12,6 +12,8 @@
 
 #include "common/base/wall_clock.h"
 #include "common/wire/rpc_metrics.h"
+#include "coordinator/connection_limit.h"
+#include "coordinator/fence_claim.h"
 #include "coordinator/preload_records.h"
 #include "coordinator/rocksdb_state_store.h"
 #include "coordinator/state_format.h"
@@ -99,7 +101,16 @@ Status Coordinator::Load() {
   Result<std::uint64_t> fence = store_->Claim();
   if (!fence) return Fail(fence.error());
   fence_ = *fence;
-  claim_ = Fence{.epoch = fence_, .claim = Uuid::Random()};
+  Result<std::optional<Fence>> outdated = OutdatedFence(*store_);
+  if (!outdated) return Fail(outdated.error());
+  is_marked_ = outdated->has_value();
+  claim_ = outdated->value_or(Fence{.epoch = fence_, .claim = Uuid::Random()});
+  if (is_marked_) {
+    spdlog::error(
+        "nodes have heard of a newer coordinator than this one: its state is an old copy, and it "
+        "keeps fencing epoch {} until a backup is restored (docs/DEPLOY.md, Backups)",
+        claim_.epoch);
+  }
   Status cluster = LoadCluster();
   if (!cluster) return cluster;
 
@@ -115,8 +126,8 @@ Status Coordinator::Load() {
                           .links = *links_,
                           .index = *index_,
                           .offload = offload_,
-                          .refresh = [this](LinkSpec link, std::string path) {
-                            return ListAgain(std::move(link), std::move(path));
+                          .refresh = [this](LinkSpec link, std::vector<std::string> paths) {
+                            return ListAgain(std::move(link), JoinPaths(paths));
                           }});
   members_ = std::make_unique<TrustBook>(*store_, fence_, options_.trust);
   tokens_ =
@@ -161,17 +172,22 @@ Status Coordinator::CheckTrust() const {
                   cluster_.ToString() + "'");
 }
 
+// Every frame says it, and peers may be at several: the newest is logged, once.
+void Coordinator::NoteNewerEpoch(std::uint64_t newer) {
+  std::uint64_t newest = newest_epoch_.load();
+  while (newer > newest && !newest_epoch_.compare_exchange_weak(newest, newer)) {
+  }
+  if (newer <= newest) return;
+  spdlog::warn(
+      "a peer is at ring epoch {} and this coordinator at {}: was its state restored "
+      "from an old copy?",
+      newer, membership_->epoch());
+}
+
 Status Coordinator::Serve() {
   asio::io_context& context = io_.At(0);
   const auto epoch = [this] { return membership_->epoch(); };
-  const auto on_newer_epoch = [this](std::uint64_t newer) {
-    // Every frame says it: log an epoch once.
-    if (newer <= newest_epoch_.exchange(newer)) return;
-    spdlog::warn(
-        "a peer is at ring epoch {} and this coordinator at {}: was its state restored "
-        "from an old copy?",
-        newer, membership_->epoch());
-  };
+  const auto on_newer_epoch = [this](std::uint64_t newer) { NoteNewerEpoch(newer); };
   ClientPoolOptions client_options;
   client_options.credentials = CoordinatorCredentials(options_, cluster_, claim_);
   peers_ = std::make_unique<ClientPool>(context, client_options, epoch, on_newer_epoch);
@@ -210,10 +226,10 @@ Status Coordinator::Serve() {
                     .workers = {listing_.At(0).get_executor(), listing_.At(1).get_executor()}});
   MakeServices();
   ServeTasks(call);
-  RpcServerOptions server_options;
-  server_options.listen = {options_.listen};
-  server_options.reach = options_.reach;
-  server_options.credentials = CoordinatorCredentials(options_, cluster_);
+  RpcServerOptions server_options{.listen = {options_.listen},
+                                  .reach = options_.reach,
+                                  .credentials = CoordinatorCredentials(options_, cluster_),
+                                  .max_connections = CoordinatorConnections()};
   server_ = std::make_unique<RpcServer>(io_, server_options, AllMethods(), epoch, on_newer_epoch);
 
   io_.Start();
@@ -337,6 +353,7 @@ Task<void> Coordinator::KeepFills() {
 }
 
 Task<void> Coordinator::MaintainOnce(std::uint64_t second) {
+  if (node_service_->HasHeardOfNewer()) co_await MarkAsOutdated();
   Status ticked = co_await membership_->Tick();
   if (!ticked) spdlog::error("the members cannot be updated: {}", ticked.error().message);
   requests_.ReportOwn(origin_.requests.Uses(), Clock::now());
@@ -348,6 +365,14 @@ Task<void> Coordinator::MaintainOnce(std::uint64_t second) {
   stats_->Sample();
   Status saved = co_await stats_->Save();
   if (!saved) spdlog::error("the statistics cannot be saved: {}", saved.error().message);
+}
+
+Task<void> Coordinator::MarkAsOutdated() {
+  if (is_marked_) co_return;
+  auto mark = [this]() -> Status { return MarkOutdated(*store_, claim_, fence_); };
+  const Status marked = co_await offload_.Run(std::move(mark));
+  // Of one that was replaced while it slept nothing is written; what else fails is tried again.
+  is_marked_ = marked || marked.error().code == Code::kDenied;
 }
 
 Task<void> Coordinator::KeepCertificates() {
@@ -441,6 +466,9 @@ void Coordinator::Stop() {
   listing_.Stop();
   io_.Stop();
   offload_.Stop();
+  if (node_service_ && node_service_->HasHeardOfNewer() && !is_marked_ && Leads()) {
+    (void)MarkOutdated(*store_, claim_, fence_);
+  }
   if (stats_ && Leads()) {
     Status saved = stats_->SaveNow();
     if (!saved) spdlog::error("the statistics cannot be saved: {}", saved.error().message);

@@ -130,6 +130,7 @@ class Coordinator {
 
   Status Load();
   Status Serve();
+  void NoteNewerEpoch(std::uint64_t newer);
   Status LoadCluster();
   Status CheckTrust() const;
   void MakeServices();
@@ -148,6 +149,7 @@ class Coordinator {
   Task<bool> ListAgain(LinkSpec link, std::string path);
   Task<void> KeepFills();
   Task<void> KeepCertificates();
+  Task<void> MarkAsOutdated();
   Task<void> MaintainOnce(std::uint64_t second);
   Task<void> ResumeTasks();
   void ServeTasks(NodeCaller call);
@@ -161,7 +163,10 @@ class Coordinator {
   const CoordinatorOrigin origin_;
   std::shared_ptr<StateStore> store_;
   std::uint64_t fence_ = 0;
-  Fence claim_;  ///< That epoch, and this start's own mark: what nodes are told.
+  /// What nodes are told: that epoch and this start's own mark, or those of an earlier start
+  /// (fence_claim.h).
+  Fence claim_;
+  bool is_marked_ = false;             ///< As outdated, in the state.
   std::atomic<bool> replaced_{false};  // its state was, by a backup
   Uuid cluster_;
   Offload offload_;

@@ -142,7 +142,8 @@ int RunCoordinator(int argc, char** argv) {
   ProgramSpec spec{.name = std::string(kProgram),
                    .summary = std::string(kCoordinatorProgram.summary)};
   spec.own = {CoordinatorSection(coordinator), S3Section(s3),
-              TrustSection(trust, {{"--listen", &coordinator.listen}}), LogSection(log)};
+              TrustSection(trust, {{"--listen", &coordinator.listen}}, &coordinator.metrics_listen),
+              LogSection(log)};
   spec.others = all.SectionsBeside(spec.own);
   spec.log = &log;
   spec.metrics_listen = &coordinator.metrics_listen;

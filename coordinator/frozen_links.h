@@ -21,15 +21,17 @@ bool IsListingLost(const Link& link);
 /// immutable link showed, or nobody can tell; the message says what to do.
 Status CheckFrozen(const Link& link, const proto::GenerationInfo& listed);
 
-/// Why the current listing of the link cannot be read here, for people. Of one that is lost.
+/// Why the current listing of the link cannot be read here, for people. Of one that is lost: of an
+/// immutable link, or of one that HasLostGeneration.
 Error LostListing(const Link& link);
 
-/// One for each immutable link whose listing is lost and could not be made again. `failed_tasks`
-/// tell since when.
-std::vector<proto::Alert> FrozenAlerts(const std::vector<Link>& links,
-                                       const std::vector<proto::TaskState>& failed_tasks);
+/// One for each such link whose listing is lost and could not be made again. `failed_tasks` tell
+/// since when.
+std::vector<proto::Alert> LostListingAlerts(const std::vector<Link>& links,
+                                            const std::vector<proto::TaskState>& failed_tasks);
 
-/// The failed tasks that ended at or after `since_unix_s` and are not what FrozenAlerts tells of.
+/// The failed tasks that ended at or after `since_unix_s` and are not what LostListingAlerts tells
+/// of.
 std::vector<proto::TaskState> OtherFailures(const std::vector<Link>& links,
                                             const std::vector<proto::TaskState>& failed_tasks,
                                             std::int64_t since_unix_s);

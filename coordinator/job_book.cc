@@ -1,6 +1,9 @@
 #include "coordinator/job_book.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
 
 #include "common/model/limits.h"
 #include "common/wire/messages.h"
@@ -9,7 +12,12 @@ namespace forebay {
 namespace {
 
 /// What one mount says of nodes; a ring has no more.
-constexpr std::size_t kMaxAnswers = 4096;
+constexpr std::size_t kMaxAnswersOfMount = 4096;
+/// Longer than a digest, and than the id of a node.
+constexpr std::size_t kLongestDigest = 255;
+constexpr std::size_t kLongestNode = 255;
+/// So many leave at a time, so that room is seldom looked for.
+constexpr std::size_t kDroppedAtOnce = JobBook::kMaxMounts / 16;
 
 }  // namespace
 
@@ -33,13 +41,45 @@ bool JobBook::Reads(const Mount& mount, TimePoint now) {
 void JobBook::DropMount(Job& job, std::map<Serial, Mount>::iterator mount) {
   AddWaits(mount->second.waits, job.ended);
   job.mounts.erase(mount);
+  --mounts_;
+}
+
+// Those that read no more, and then those heard least recently.
+void JobBook::DropOldestMounts(TimePoint now) {
+  struct Place {
+    bool reads;
+    TimePoint heard;
+    Job* job;
+    std::map<Serial, Mount>::iterator mount;
+  };
+  std::vector<Place> places;
+  places.reserve(mounts_);
+  for (auto& [key, job] : jobs_) {
+    for (auto mount = job.mounts.begin(); mount != job.mounts.end(); ++mount)
+      places.push_back({Reads(mount->second, now), mount->second.heard, &job, mount});
+  }
+  const auto end =
+      places.begin() + static_cast<std::ptrdiff_t>(std::min(kDroppedAtOnce, places.size() - 1));
+  std::ranges::nth_element(places, end, {},
+                           [](const Place& place) { return std::pair(place.reads, place.heard); });
+  for (auto place = places.begin(); place != end; ++place) DropMount(*place->job, place->mount);
+}
+
+JobBook::Mount& JobBook::MountFor(Job& job, const Serial& serial, TimePoint now) {
+  const auto found = job.mounts.find(serial);
+  if (found != job.mounts.end()) return found->second;
+  if (mounts_ >= kMaxMounts) DropOldestMounts(now);
+  ++mounts_;
+  return job.mounts[serial];
 }
 
 // The one that was heard least recently leaves; one that reads, only if all do.
 void JobBook::MakeRoom() {
   const auto oldest =
       std::ranges::min_element(jobs_, {}, [](const auto& entry) { return entry.second.heard; });
-  if (oldest != jobs_.end()) jobs_.erase(oldest);
+  if (oldest == jobs_.end()) return;
+  mounts_ -= oldest->second.mounts.size();
+  jobs_.erase(oldest);
 }
 
 JobBook::Job* JobBook::JobFor(const JobKey& key, TimePoint now) {
@@ -62,7 +102,7 @@ void JobBook::Follow(Job& job, Mount& mount, const proto::MountJob& row) {
   }
   if (row.generation() >= job.generation) {
     job.generation = row.generation();
-    job.listing_digest = row.listing_digest();
+    job.listing_digest = row.listing_digest().substr(0, kLongestDigest);
   }
   std::uint64_t number = row.touched_from();
   for (const std::uint32_t place : row.touched()) {
@@ -88,7 +128,7 @@ std::vector<JobKey> JobBook::Report(const proto::ReportJobsRequest& request, Tim
     Job* job = JobFor(key, now);
     if (job == nullptr) continue;
     const std::uint64_t epoch_before = job->epoch;
-    Mount& mount = job->mounts[Serial(request.incarnation(), row.serial())];
+    Mount& mount = MountFor(*job, Serial(request.incarnation(), row.serial()), now);
     mount.waits = row.waits();
     mount.generation = row.generation();
     mount.processes = row.processes();
@@ -105,16 +145,27 @@ std::vector<JobKey> JobBook::Report(const proto::ReportJobsRequest& request, Tim
 
 void JobBook::TakeAnswers(const proto::ReportJobsRequest& request, TimePoint now) {
   if (answers_.size() >= kMaxAnswering && !answers_.contains(request.incarnation())) {
-    std::erase_if(answers_,
-                  [&](const auto& entry) { return now - entry.second.heard > kMountSilent; });
+    ForgetAnswers(now, kMountSilent);
     if (answers_.size() >= kMaxAnswering) return;
   }
   MountAnswers& mount = answers_[request.incarnation()];
   mount.heard = now;
   for (const proto::NodeAnswers& row : request.nodes()) {
-    if (mount.nodes.size() >= kMaxAnswers && !mount.nodes.contains(row.node())) continue;
+    if (row.node().size() > kLongestNode) continue;
+    const bool is_new = !mount.nodes.contains(row.node());
+    const bool has_room = mount.nodes.size() < kMaxAnswersOfMount && answered_ < kMaxAnswers;
+    if (is_new && !has_room) continue;
+    if (is_new) ++answered_;
     mount.nodes[row.node()] = row;
   }
+}
+
+void JobBook::ForgetAnswers(TimePoint now, Duration silence) {
+  std::erase_if(answers_, [&](const auto& entry) {
+    const bool over = now - entry.second.heard > silence;
+    if (over) answered_ -= entry.second.nodes.size();
+    return over;
+  });
 }
 
 std::map<std::string, std::uint32_t> JobBook::SlowNodes(TimePoint now) const {
@@ -197,13 +248,17 @@ void JobBook::Tidy(TimePoint now) {
       reads = reads || Reads(here->second, now);
       // One that fell silent may still come back with its totals, as long as its job is shown.
       const bool over = silence > (here->second.ended ? Duration(kEndedKept) : kJobsShown);
-      if (over || job.mounts.size() > kMaxMounts) DropMount(job, here);
+      if (over) DropMount(job, here);
     }
     // The numbers stay; a job that reads on begins its estimate with them.
     if (!reads) job.estimate.reset();
   }
-  std::erase_if(jobs_, [&](const auto& entry) { return now - entry.second.heard > kJobsShown; });
-  std::erase_if(answers_, [&](const auto& entry) { return now - entry.second.heard > kJobsShown; });
+  std::erase_if(jobs_, [&](const auto& entry) {
+    const bool over = now - entry.second.heard > kJobsShown;
+    if (over) mounts_ -= entry.second.mounts.size();
+    return over;
+  });
+  ForgetAnswers(now, kJobsShown);
 }
 
 }  // namespace forebay

@@ -22,7 +22,9 @@ void AddWaits(const proto::JobWaits& waits, proto::JobWaits& sum);
 /// What mounts report of jobs. A mount's totals begin at zero with each serial; here they are
 /// summed, and nothing goes backwards while a job is known. Nothing is persisted: after a restart
 /// the mounts' totals come again, and the epoch with them; mounts that ended before are missing.
-/// Pure: time is given. Not thread-safe.
+/// Whatever mounts say, and however many say it, what is kept is bounded; where more comes, those
+/// leave first that have ended or were heard least recently. One that comes back after that counts
+/// from zero again. Pure: time is given. Not thread-safe.
 class JobBook {
  public:
   /// Takes a report and fills in the reply. Answers the jobs that began their second epoch by it.
@@ -61,9 +63,15 @@ class JobBook {
   static constexpr Duration kMountSilent = std::chrono::seconds(90);
   /// A report whose reply was lost comes again; after this it does not.
   static constexpr Duration kEndedKept = std::chrono::minutes(5);
-  static constexpr std::size_t kMaxMounts = 16384;  ///< Of one job.
-  /// What so many mounts say of nodes tells a slow one; more are not listened to.
+  /// Of all jobs; six jobs of each mount that is planned for (DESIGN section 11), in some 20 MiB.
+  static constexpr std::size_t kMaxMounts = 65536;
+  /// What so many mounts say of nodes tells a slow one; more are not listened to. Neither is what
+  /// is said beyond so many rows, which are these mounts' of 1,000 nodes each.
   static constexpr std::size_t kMaxAnswering = 256;
+  static constexpr std::size_t kMaxAnswers = 262144;
+
+  std::size_t mounts() const { return mounts_; }     ///< Kept, of all jobs.
+  std::size_t answers() const { return answered_; }  ///< Kept, of all mounts.
 
  private:
   /// One serial of one mount process.
@@ -94,13 +102,18 @@ class JobBook {
   };
 
   Job* JobFor(const JobKey& key, TimePoint now);
+  Mount& MountFor(Job& job, const Serial& serial, TimePoint now);
   static void Follow(Job& job, Mount& mount, const proto::MountJob& row);
-  static void DropMount(Job& job, std::map<Serial, Mount>::iterator mount);
+  void DropMount(Job& job, std::map<Serial, Mount>::iterator mount);
+  void DropOldestMounts(TimePoint now);
+  void ForgetAnswers(TimePoint now, Duration silence);
   static bool Reads(const Mount& mount, TimePoint now);
   void TakeAnswers(const proto::ReportJobsRequest& request, TimePoint now);
   void MakeRoom();
 
   std::map<JobKey, Job> jobs_;
+  std::size_t mounts_ = 0;                         // of jobs_
+  std::size_t answered_ = 0;                       // rows of answers_
   std::map<std::uint64_t, MountAnswers> answers_;  // by the mount's incarnation
 };
 

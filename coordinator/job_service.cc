@@ -1,8 +1,22 @@
 #include "coordinator/job_service.h"
 
+#include <optional>
 #include <utility>
 
+#include "common/wire/messages.h"
+
 namespace forebay {
+
+void KeepGranted(const LinkRegistry& links, const PeerIdentity& peer,
+                 proto::ReportJobsRequest& request) {
+  if (!peer.terms.links) return;
+  for (proto::MountJob& row : *request.mutable_jobs()) {
+    const std::optional<Link> link = links.FindById(UuidFromBytes(row.link()));
+    if (link && MayRead(peer, link->spec.name, link->spec.set)) continue;
+    row.clear_job();
+    row.clear_link();
+  }
+}
 
 std::vector<MethodEntry> JobService::Methods() {
   std::vector<MethodEntry> methods;
@@ -17,6 +31,7 @@ Task<Result<RpcReply>> JobService::ReportJobs(RpcCall call) {
   proto::ReportJobsRequest request;
   Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
+  KeepGranted(links_, call.peer, request);
   proto::ReportJobsReply reply;
   stats_.ReportJobs(request, reply);
   fills_.Report(request, reply);

@@ -10,7 +10,12 @@
 
 namespace forebay {
 
-/// Jobs: mounts tell of theirs, an administrator asks for one.
+/// Takes out what `peer` says of links that it may not read: their rows stay, so that answers are
+/// in their places, and name no job and no link.
+void KeepGranted(const LinkRegistry& links, const PeerIdentity& peer,
+                 proto::ReportJobsRequest& request);
+
+/// Jobs: mounts tell of theirs, each of links that it may read, an administrator asks for one.
 class JobService {
  public:
   JobService(LinkRegistry& links, ClusterStats& stats, BackgroundFills& fills)

@@ -78,7 +78,33 @@ Result<std::vector<LinkRegistry::Added>> SameSet(const std::vector<Link>& parts,
                           set, parts.size(), wanted.size()));
 }
 
+/// What a refresh of `paths` of the link is called.
+std::string TargetOf(const Link& link, const std::vector<std::string>& paths) {
+  if (paths.empty()) return link.spec.name;
+  const std::string first = link.spec.name + "/" + paths.front();
+  return paths.size() == 1 ? first : fmt::format("{} and {} more", first, paths.size() - 1);
+}
+
 }  // namespace
+
+std::string JoinPaths(const std::vector<std::string>& paths) {
+  std::string joined;
+  for (const std::string& path : paths) {
+    if (!joined.empty()) joined.push_back('\0');
+    joined += path;
+  }
+  return joined;
+}
+
+std::vector<std::string> SplitPaths(std::string_view joined) {
+  std::vector<std::string> paths;
+  while (!joined.empty()) {
+    const std::size_t end = std::min(joined.find('\0'), joined.size());
+    if (end > 0) paths.emplace_back(joined.substr(0, end));
+    joined.remove_prefix(std::min(end + 1, joined.size()));
+  }
+  return paths;
+}
 
 LinkRegistry::LinkRegistry(StateStore& store, std::uint64_t fence, TaskBook& tasks)
     : store_(store), fence_(fence), tasks_(tasks) {}
@@ -253,8 +279,7 @@ Result<LinkRegistry::Added> LinkRegistry::BeginRefresh(const Uuid& id, const std
   std::optional<Link> link = FindById(id);
   if (!link) return Fail(Code::kNotFound, "the link was removed");
   if (!link->task_id.empty()) return Added{.link = std::move(*link), .is_new = false};
-  const std::string target = path.empty() ? link->spec.name : link->spec.name + "/" + path;
-  proto::TaskState task = TaskBook::Begin("refresh", target);
+  proto::TaskState task = TaskBook::Begin("refresh", TargetOf(*link, SplitPaths(path)));
   task.set_periodic(cause == RefreshCause::kPeriod);
   link->task_id = task.id();
   link->refresh_path = path;
@@ -327,7 +352,7 @@ Result<std::vector<Link>> LinkRegistry::FailListing(const Uuid& id, const std::s
   std::scoped_lock changing(change_mutex_);
   std::optional<Link> link = FindById(id);
   if (!link) return std::vector<Link>();
-  if (link->generation) {
+  if (link->generation || link->HasLostGeneration()) {
     std::optional<proto::TaskState> task = tasks_.Find(std::exchange(link->task_id, ""));
     if (task) *task = TaskBook::Ended(*task, reason);
     link->refresh_path.clear();

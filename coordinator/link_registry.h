@@ -30,14 +30,22 @@ struct Link {
   std::optional<proto::GenerationInfo> generation;  ///< The current one.
   std::optional<proto::GenerationInfo> previous;    ///< Still served.
   std::uint64_t next_generation = 1;
-  std::string task_id;              ///< Of the listing that runs; "" = none.
-  std::string refresh_path;         ///< What that listing looks at; "" = the whole link.
+  std::string task_id;  ///< Of the listing that runs; "" = none.
+  /// What that listing looks at; "" = the whole link. Several are joined (JoinPaths).
+  std::string refresh_path;
   std::int64_t checked_unix_s = 0;  ///< Begin of the last complete listing of the whole link.
   std::string refresh_error;        ///< Why the last refresh failed; "" = it did not.
 
+  /// It was listed, that listing was lost, and it is not there again: the new one runs, or it
+  /// failed (refresh_error). An immutable link keeps its generation instead (frozen_links.h).
+  bool HasLostGeneration() const { return !generation && next_generation > 1; }
   LinkPhase phase() const { return generation ? LinkPhase::kReady : LinkPhase::kListing; }
   std::string Source() const { return "s3://" + spec.origin.bucket + "/" + spec.origin.prefix; }
 };
+
+/// Several paths in one; none of them has a NUL.
+std::string JoinPaths(const std::vector<std::string>& paths);
+std::vector<std::string> SplitPaths(std::string_view joined);  ///< "" = none.
 
 /// All links. Every change is persisted in one batch before it shows, and raises version(), by
 /// which nodes notice that their list is old. Calls that change block (Offload); all are
@@ -67,8 +75,8 @@ class LinkRegistry {
   /// parts and options. kInvalid: it has others, or a link has the name of the set or of a part.
   Result<std::vector<Added>> AddSet(std::vector<LinkSpec> specs);
 
-  /// A listing of `path` (or "" for all) begins, unless one runs already: then it is answered.
-  /// kNotFound: the link was removed. The link has a generation.
+  /// A listing of `path` (or "" for all, or JoinPaths) begins, unless one runs already: then it is
+  /// answered. kNotFound: the link was removed. The link has a generation.
   Result<Added> BeginRefresh(const Uuid& id, const std::string& path, RefreshCause cause);
 
   /// The generation's file is complete: it becomes the link's current one and ends its task.
@@ -80,9 +88,9 @@ class LinkRegistry {
   /// stays, and the task ends.
   Status Confirm(const Uuid& id, std::int64_t begun_unix_s);
 
-  /// The listing failed for good: ends its task with `reason`. A link without a generation is
-  /// removed, for nothing could be mounted, and with it the set that it is a part of. Answers what
-  /// was removed.
+  /// The listing failed for good: ends its task with `reason`. A link that was never listed is
+  /// removed, for nothing could be mounted, and with it the set that it is a part of; any other
+  /// stays. Answers what was removed.
   Result<std::vector<Link>> FailListing(const Uuid& id, const std::string& reason);
 
   /// The refresh was cancelled for `reason`: everything stays as it is, and its task ends.

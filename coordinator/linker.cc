@@ -16,7 +16,6 @@
 #include "common/model/limits.h"
 #include "common/snapshot/difference.h"
 #include "common/snapshot/listing_digest.h"
-#include "common/snapshot/partial_refresh.h"
 #include "coordinator/frozen_links.h"
 #include "coordinator/generation_deltas.h"
 #include "coordinator/listing_feed.h"
@@ -118,19 +117,27 @@ Status Linker::RecordEnd(const Link& link, const Listing& listing, const Error& 
 /// Lists the link, builds the snapshot and publishes it.
 Task<Status> Linker::Build(Link link, std::shared_ptr<Listing> listing) {
   const TimePoint start = Clock::now();
-  auto prepare = [this, link] { return Prepare(link, UnixSeconds()); };
+  const std::int64_t begun_unix_s = UnixSeconds();
+  auto prepare = [this, link, listing] { return Prepare(link, *listing); };
   Result<Plan> plan = co_await parts_.offload.Run(std::move(prepare));
   if (!plan) co_return Fail(plan.error());
   const bool is_named = !link.spec.manifest.location.empty();
   Status listed;
+  if (is_named && plan->parts.empty()) listed = co_await ReadNames(link, listing);
+  if (!listed) co_return listed;
+  auto open = [this, link, listing, begun_unix_s, plan = *plan] {
+    return OpenFiles(link, plan, *listing, begun_unix_s);
+  };
+  plan = co_await parts_.offload.Run(std::move(open));
+  if (!plan) co_return Fail(plan.error());
+  ShowKept(link, *plan, *listing);
   if (is_named) {
-    listed = co_await ListNames(link, listing);
+    listed = co_await ListNames(link, *plan, listing);
   } else {
     listed = co_await ListInto(link, *plan, listing);
   }
   if (!listed) co_return listed;
-  listing->single =
-      listing->names ? listing->names->TakeObjects() : listing->lister->single_objects();
+  if (listing->lister) listing->single = listing->lister->single_objects();
   if (link.spec.posix_metadata) listed = co_await AskPosix(link, *plan, listing);
   if (!listed) co_return listed;
   const double listed_s = std::chrono::duration<double>(Clock::now() - start).count();
@@ -147,54 +154,22 @@ Task<Status> Linker::Build(Link link, std::shared_ptr<Listing> listing) {
   co_return Status();
 }
 
-/// Blocks.
-Result<Linker::Plan> Linker::Prepare(const Link& link, std::int64_t now) {
-  Status prepared = parts_.index.BeginBuild(link.spec.id);
-  if (!prepared) return Fail(prepared.error());
-  Plan plan;
-  if (link.generation && !IsListingLost(link)) {
-    const auto current = parts_.index.Find(link.spec.id, link.generation->generation());
-    if (current) plan.previous = current->snapshot();  // verified before this began
-  }
-  // What a manifest names is found at once.
-  const bool may_be_part = link.spec.manifest.location.empty();
-  if (may_be_part && plan.previous && CanRefreshPart(*plan.previous, link.refresh_path)) {
-    plan.part = link.refresh_path;
-  }
-  Result<std::unique_ptr<ListingSpool>> spool = ListingSpool::Open(
-      parts_.index.ListingFolderOf(link.spec.id), ListingIdentity(link, plan.part), now);
-  if (!spool) return Fail(spool.error());
-  plan.spool = std::move(*spool);
-  // Of a part, the time of the complete listing that most of it comes from.
-  plan.listed_unix_s = plan.part.empty()
-                           ? plan.spool->begun_unix_s()
-                           : static_cast<std::int64_t>(plan.previous->listed_unix_s());
-  SnapshotOptions options;
-  options.id = SnapshotId{.link = link.spec.id, .generation = link.next_generation};
-  options.domain = link.spec.domain;
-  options.endpoint = link.spec.origin.endpoint;
-  options.bucket = link.spec.origin.bucket;
-  options.prefix = link.spec.origin.prefix;
-  options.block_bytes = link.spec.block_bytes;
-  options.listed_unix_s = static_cast<std::uint64_t>(plan.listed_unix_s);
-  options.previous = plan.previous;
-  plan.builder = std::make_shared<SnapshotBuilder>(
-      std::move(options), parts_.index.PathOf(link.spec.id, link.next_generation));
-  return plan;
-}
-
 /// Publishes what was listed, unless the current generation says the same. Blocks.
 Status Linker::Finish(const Link& link, const Plan& plan, const Listing& listing) {
   const auto wanted = [&] { return !stopping_ && !listing.cancelled; };
   ListedLink listed = ListedBy(link, plan, listing);
   std::optional<PosixAnswers> posix;
   if (listing.posix) listed.posix = &posix.emplace(plan.previous, *listing.posix);
-  const Result<bool> same =
-      plan.previous ? ListsTheSame(listed, *plan.previous, plan.part, wanted) : Result<bool>(false);
+  // Of several parts something has changed, or nobody would ask for them.
+  const bool may_be_same = plan.previous && plan.parts.size() <= 1;
+  const Result<bool> same = may_be_same
+                                ? ListsTheSame(listed, *plan.previous,
+                                               plan.parts.empty() ? "" : plan.parts.front(), wanted)
+                                : Result<bool>(false);
   if (!same) return Fail(same.error());
   if (*same) return parts_.links.Confirm(link.spec.id, plan.spool->begun_unix_s());
   Status fed;
-  if (!plan.part.empty()) fed = CarryOver(*plan.previous, plan.part, *plan.builder);
+  if (!plan.parts.empty()) fed = CarryRest(plan, listing);
   if (fed) fed = FeedBuilder(listed, *plan.builder, wanted);
   if (!fed) return fed;
   Result<FinishedSnapshot> finished = plan.builder->Finish();
@@ -202,7 +177,8 @@ Status Linker::Finish(const Link& link, const Plan& plan, const Listing& listing
   proto::GenerationInfo info =
       DescribeGeneration(link.next_generation, *finished, plan.listed_unix_s);
   const bool is_filtered = !link.spec.includes.empty() || !link.spec.excludes.empty();
-  if (is_filtered && !link.generation && info.objects() + info.hidden_keys() == 0) {
+  const bool is_first = !link.generation && !link.HasLostGeneration();
+  if (is_filtered && is_first && info.objects() + info.hidden_keys() == 0) {
     return Fail(Code::kInvalid,
                 fmt::format("--include and --exclude leave nothing of {}: give other globs",
                             link.Source()));
@@ -238,13 +214,6 @@ Task<Status> Linker::ListInto(Link link, Plan plan, std::shared_ptr<Listing> lis
   const LinkOrigin origin = link.spec.origin;
   // Of a link to one object, S3 also lists the keys that merely begin like it.
   const bool single = IsSingleObjectPrefix(origin.prefix);
-  listing->objects = plan.spool->objects();
-  listing->bytes = plan.spool->bytes();
-  if (listing->objects > 0) {
-    spdlog::info("link '{}': its listing goes on behind {} objects", link.spec.name,
-                 listing->objects);
-    parts_.tasks.Progress(link.task_id, listing->objects, listing->bytes);
-  }
   // The lister holds this and the listing holds the lister: it must not hold either.
   Listing* const counted = listing.get();
   const RangeLister::Progress progress = [this, counted, task = link.task_id](std::uint64_t objects,
@@ -256,13 +225,14 @@ Task<Status> Linker::ListInto(Link link, Plan plan, std::shared_ptr<Listing> lis
   // It was parsed before the link was made.
   Result<KeyFilter> filter = KeyFilter::Parse(link.spec.includes, link.spec.excludes);
   if (!filter) co_return Fail(filter.error());
-  RangeLister::Job job{
-      .origin = origin,
-      .prefix = plan.part.empty() ? origin.prefix : KeyAtPath(origin.prefix, plan.part) + "/",
-      .ranges = plan.spool->found(),
-      .keys_only = single,
-      .filter = std::move(*filter),
-      .root_bytes = origin.prefix.size()};
+  RangeLister::Job job{.origin = origin,
+                       .prefix = plan.parts.empty()
+                                     ? origin.prefix
+                                     : KeyAtPath(origin.prefix, plan.parts.front()) + "/",
+                       .ranges = plan.spool->found(),
+                       .keys_only = single,
+                       .filter = std::move(*filter),
+                       .root_bytes = origin.prefix.size()};
   RangeListerOptions options = parts_.listing;
   options.wait = WaitOf(link);
   listing->lister = RangeLister::Create(parts_.store, std::move(job), std::move(options),
@@ -273,16 +243,36 @@ Task<Status> Linker::ListInto(Link link, Plan plan, std::shared_ptr<Listing> lis
     co_return Fail(Code::kNotFound, "the link was removed");
   }
   if (single) listing->lister->AlsoList({origin.prefix});
-  if (!plan.part.empty()) listing->lister->AlsoList(KeysAround(origin.prefix, plan.part));
+  if (!plan.parts.empty()) listing->lister->AlsoList(KeysAround(origin.prefix, plan.parts));
   Status listed = co_await listing->lister->Run();
+  if (listed && plan.parts.size() > 1) listed = co_await LookBelow(link, plan.parts, listing);
   co_return listed;
+}
+
+/// Of several parts only the first is listed as a folder as well. One that has become a folder
+/// since then is left out: it stays as it was, and is listed when it is the only one.
+Task<Status> Linker::LookBelow(Link link, std::vector<std::string> parts,
+                               std::shared_ptr<Listing> listing) {
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const std::string folder = KeyAtPath(link.spec.origin.prefix, parts[i]) + "/";
+    std::function<Task<Result<bool>>(Deadline)> ask = [this, &link, &folder](Deadline by) {
+      return HasKey(link.spec.origin, folder, by);
+    };
+    Task<Result<bool>> asked = AskS3<bool>(WaitOf(link), listing->ended, std::move(ask));
+    Result<bool> is_folder = co_await std::move(asked);
+    if (!is_folder) co_return Fail(is_folder.error());
+    if (listing->cancelled) co_return Fail(ListingCancelled());
+    if (*is_folder) listing->left_out.insert(parts[i]);
+  }
+  co_return Status();
 }
 
 Task<Result<proto::RefreshReply>> Linker::StartRefresh(LinkSpec link, std::string path,
                                                        RefreshCause cause) {
   const std::optional<Link> known = parts_.links.FindById(link.id);
   const bool lost = known && IsListingLost(*known);
-  if (link.refresh == RefreshPolicy::kImmutable && !lost) {
+  const bool unlisted = known && known->HasLostGeneration();
+  if (link.refresh == RefreshPolicy::kImmutable && !lost && !unlisted) {
     co_return Fail(Code::kInvalid,
                    fmt::format("link '{}' is immutable: to see what S3 holds now, unlink it and "
                                "link it again",
@@ -304,6 +294,7 @@ Task<Result<proto::RefreshReply>> Linker::StartRefresh(LinkSpec link, std::strin
     if (!sound) sound = co_await ListAgain(*known, sound.error());
     if (!sound) co_return Fail(sound.error());
   }
+  if (unlisted) path.clear();  // there is nothing that the rest could come from
   auto begin = [this, id = link.id, path = std::move(path), cause] {
     Result<LinkRegistry::Added> begun = parts_.links.BeginRefresh(id, path, cause);
     if (begun && begun->is_new) {
@@ -345,8 +336,7 @@ Task<Status> Linker::Cancel(std::string task_id) {
   const auto link = std::ranges::find(all, task_id, &Link::task_id);
   if (link == all.end()) co_return Status();
   const std::string name = link->spec.set.empty() ? link->spec.name : link->spec.set;
-  const bool again = !link->generation && link->next_generation > 1;
-  if (again || IsListingLost(*link)) {
+  if (link->HasLostGeneration() || IsListingLost(*link)) {
     co_return Fail(
         Code::kInvalid,
         fmt::format("task {0} lists '{1}' again because its listing was lost: without it "

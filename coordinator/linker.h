@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -101,11 +102,14 @@ class Linker {
  private:
   struct Listing {
     std::shared_ptr<RangeLister> lister;
-    std::shared_ptr<NameLister> names;  // of a link with a manifest, in the lister's place
-    std::shared_ptr<const LinkManifest> manifest;  // when it has been read
-    std::vector<ListedObject> single;              // what was listed beside the spool
-    std::shared_ptr<PosixSpool> posix;             // of a link that asks for it
-    std::shared_ptr<PosixAsker> asker;             // while it asks
+    std::shared_ptr<NameLister> names;       // of a link with a manifest, in the lister's place
+    std::shared_ptr<LinkManifest> manifest;  // when it has been read
+    std::vector<std::string> keys;           // that are looked up; `names` takes them
+    std::vector<std::string> gone;           // of those of a part
+    std::vector<ListedObject> single;        // what was listed beside the spool
+    std::set<std::string> left_out;          // parts that could not be listed with the others
+    std::shared_ptr<PosixSpool> posix;       // of a link that asks for it
+    std::shared_ptr<PosixAsker> asker;       // while it asks
     std::uint64_t objects = 0;
     std::uint64_t bytes = 0;
     std::atomic<bool> cancelled{false};  // by Cancel; read on Offload's threads, too
@@ -121,7 +125,7 @@ class Linker {
   /// How a generation is made.
   struct Plan {
     std::shared_ptr<const Snapshot> previous;  // null: there was none
-    std::string part;  // only this is listed, the rest is carried over; "" = all
+    std::vector<std::string> parts;  // only these are listed, the rest is carried over; none = all
     std::int64_t listed_unix_s = 0;
     std::shared_ptr<ListingSpool> spool;
     std::shared_ptr<SnapshotBuilder> builder;
@@ -133,11 +137,15 @@ class Linker {
   Task<Result<std::string>> FindPrefix(LinkOrigin origin, std::string asked, Deadline deadline);
   Task<Result<bool>> HasKey(LinkOrigin origin, std::string prefix, Deadline deadline);
   Task<Result<std::string>> FetchManifest(LinkOrigin origin, S3Location at, Deadline deadline);
+  Task<Status> LookForManifest(ManifestSource source, LinkOrigin origin, Deadline deadline);
   Task<Result<LinkManifest>> ReadManifest(ManifestSource source, LinkOrigin origin, S3Location root,
                                           Deadline deadline);
   Task<Result<LinkOrigin>> FindRoot(LinkOptions options, LinkOrigin partial, Deadline deadline);
   S3Wait WaitOf(const Link& link);
-  Task<Status> ListNames(Link link, std::shared_ptr<Listing> listing);
+  Task<Status> ReadNames(Link link, std::shared_ptr<Listing> listing);
+  Task<Status> ListNames(Link link, Plan plan, std::shared_ptr<Listing> listing);
+  Status TakeMissing(const Link& link, const Plan& plan, const std::vector<std::size_t>& missing,
+                     Listing& listing);
   static ListedLink ListedBy(const Link& link, const Plan& plan, const Listing& listing);
   Task<Status> AskPosix(Link link, Plan plan, std::shared_ptr<Listing> listing);
   Task<Status> AskBatch(Link link, std::vector<ListedObject> objects,
@@ -148,8 +156,11 @@ class Linker {
   Task<Status> Verify(Link link);
   Task<Status> FindOrList(Link link, Error why);
   Task<Status> ListAgain(Link link, Error why);
+  Task<Status> BeginAgain(Link link);
+  Task<Status> ListAnew(Link link);
   Task<void> VerifyFiles(std::vector<Link> links);
   Task<Status> GoOn(Link link);
+  Task<void> VerifyAndGoOn(Link link);
   Task<Result<proto::RefreshReply>> TryAgain(Link link);
   Task<void> FindAgain(Link link);
   Task<void> Forget(Uuid link);
@@ -157,7 +168,13 @@ class Linker {
   Task<Status> ListInto(Link link, Plan plan, std::shared_ptr<Listing> listing);
   Task<Status> Build(Link link, std::shared_ptr<Listing> listing);
   Status RecordEnd(const Link& link, const Listing& listing, const Error& why);
-  Result<Plan> Prepare(const Link& link, std::int64_t now);
+  Result<Plan> Prepare(const Link& link, Listing& listing);
+  Result<Plan> OpenFiles(const Link& link, Plan plan, const Listing& listing,
+                         std::int64_t now_unix_s);
+  void ShowKept(const Link& link, const Plan& plan, Listing& listing);
+  static Status CarryRest(const Plan& plan, const Listing& listing);
+  Task<Status> LookBelow(Link link, std::vector<std::string> parts,
+                         std::shared_ptr<Listing> listing);
   Status Finish(const Link& link, const Plan& plan, const Listing& listing);
   Task<Status> PruneFiles();
 

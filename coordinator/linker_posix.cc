@@ -46,9 +46,11 @@ Result<std::vector<ListedObject>> FindToAsk(const ListedLink& listed, const Snap
 
 ListedLink Linker::ListedBy(const Link& link, const Plan& plan, const Listing& listing) {
   const bool is_single = IsSingleObjectPrefix(link.spec.origin.prefix);
-  return {.spool = is_single || listing.names ? nullptr : plan.spool.get(),
+  const bool keeps_lines = listing.names && !plan.parts.empty();
+  return {.spool = is_single ? nullptr : plan.spool.get(),
           .single = listing.single,
-          .manifest = listing.manifest.get()};
+          .manifest = listing.manifest.get(),
+          .known_lines = keeps_lines ? plan.previous.get() : nullptr};
 }
 
 /// Asks S3 about all objects that were listed and that the generation before does not know.

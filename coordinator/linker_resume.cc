@@ -1,6 +1,7 @@
 // Links that were there before this process: their files are opened, found elsewhere, or made anew.
 #include <spdlog/spdlog.h>
 
+#include <boost/asio/io_context.hpp>
 #include <utility>
 
 #include "common/base/executors.h"
@@ -13,7 +14,8 @@ Task<Status> Linker::Resume() {
   const std::vector<Link> all = parts_.links.All();
   for (const Link& link : all) {
     if (!link.generation) {
-      Begin(link);
+      Status begun = co_await BeginAgain(link);
+      if (!begun) co_return begun;
       continue;
     }
     auto open = [this, id = link.spec.id, generation = *link.generation] {
@@ -23,10 +25,11 @@ Task<Status> Linker::Resume() {
     // A refresh that was interrupted builds on it at once; one that was lost must be whole to be
     // back.
     const bool wanted_whole = !link.task_id.empty() || IsListingLost(link);
-    if (opened && wanted_whole) opened = co_await Verify(link);
-    if (opened) {
-      opened = co_await GoOn(link);
-    } else {
+    if (opened && wanted_whole) {
+      // Behind this call: reading a large file takes longer than a takeover may.
+      ++verifying_;
+      Spawn(context_, VerifyAndGoOn(link));
+    } else if (!opened) {
       opened = co_await FindOrList(link, opened.error());
     }
     if (!opened) co_return opened;
@@ -43,6 +46,41 @@ Task<Status> Linker::Resume() {
   ++verifying_;
   Spawn(context_, VerifyFiles(all));
   co_return pruned;
+}
+
+/// Looks whether the open file of `link`'s generation is whole, while it is served already.
+Task<void> Linker::VerifyAndGoOn(Link link) {
+  Status done = co_await Verify(link);
+  const std::optional<Link> known = parts_.links.FindById(link.spec.id);
+  const bool same = known && known->task_id == link.task_id && known->generation &&
+                    known->generation->generation() == link.generation->generation();
+  if (same && !stopping_) {
+    done = done ? co_await GoOn(*known) : co_await FindOrList(*known, done.error());
+    if (!done) spdlog::error("link '{}': {}", link.spec.name, done.error().message);
+  }
+  --verifying_;
+  ended_.NotifyAll();
+}
+
+/// `link` has no generation: the listing that an earlier process did not end goes on; one that
+/// failed after the generation was lost begins anew.
+Task<Status> Linker::BeginAgain(Link link) {
+  if (!link.task_id.empty()) {
+    Begin(link);
+    co_return Status();
+  }
+  Status relisted = co_await ListAnew(std::move(link));
+  co_return relisted;
+}
+
+/// Under a task of its own.
+Task<Status> Linker::ListAnew(Link link) {
+  auto relist = [this, id = link.spec.id] { return parts_.links.Relist(id); };
+  Status relisted = co_await parts_.offload.Run(std::move(relist));
+  if (!relisted) co_return relisted;
+  const std::optional<Link> now = parts_.links.FindById(link.spec.id);
+  if (now) Begin(*now);
+  co_return Status();
 }
 
 /// The file of `link`'s generation is here, and whole where that was asked.
@@ -83,12 +121,8 @@ Task<Status> Linker::ListAgain(Link link, Error why) {
     Begin(*known);
     co_return Status();
   }
-  auto relist = [this, id = link.spec.id] { return parts_.links.Relist(id); };
-  Status relisted = co_await parts_.offload.Run(std::move(relist));
-  if (!relisted) co_return relisted;
-  const std::optional<Link> now = parts_.links.FindById(link.spec.id);
-  if (now) Begin(*now);
-  co_return Status();
+  Status relisted = co_await ListAnew(*known);
+  co_return relisted;
 }
 
 /// kCorrupt: the current generation's file is damaged. Success where there is nothing to compare.

@@ -14,7 +14,7 @@ namespace {
 
 /// `link` answers within so long when S3 does not.
 constexpr std::chrono::seconds kReachabilityCheck{10};
-/// A manifest is fetched and read, up to 64 MiB of it.
+/// A manifest is fetched and read, up to 256 MiB of it.
 constexpr std::chrono::seconds kManifestCheck{60};
 
 LinkSpec Named(LinkSpec spec, LinkOrigin origin) {

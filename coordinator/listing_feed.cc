@@ -1,11 +1,14 @@
 #include "coordinator/listing_feed.h"
 
 #include <fmt/format.h>
+#define XXH_STATIC_LINKING_ONLY  // XXH3_state_t on the stack
+#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 
@@ -38,14 +41,19 @@ ListedKey KeyOf(const ListedObject& object) {
 /// Finds the lines of a manifest for keys that come in ascending order, as its names do.
 class LinesByKey {
  public:
-  explicit LinesByKey(const LinkManifest* manifest) {
-    if (manifest != nullptr) left_ = manifest->names;
+  explicit LinesByKey(const ListedLink& listed) : known_(listed.known_lines) {
+    if (listed.manifest != nullptr) left_ = listed.manifest->names;
   }
 
   /// Good until the next call.
   std::span<const AttributeLine> Of(const std::string& key) {
-    while (!left_.empty() && left_.front().key < key) left_ = left_.subspan(1);
     lines_.clear();
+    if (known_ != nullptr) {
+      const auto path = RelativeKey(known_->source().prefix, key);
+      const std::optional<SnapshotRow> row = path ? known_->Resolve(*path) : std::nullopt;
+      if (row && !row->is_directory()) lines_ = known_->LinesOf(*row);
+    }
+    while (!left_.empty() && left_.front().key < key) left_ = left_.subspan(1);
     if (!left_.empty() && left_.front().key == key) {
       for (const LinkManifest::Line& line : left_.front().lines)
         lines_.push_back({.place = line.line, .json = line.json});
@@ -54,9 +62,20 @@ class LinesByKey {
   }
 
  private:
+  const Snapshot* const known_;
   std::span<const LinkManifest::Name> left_;
   std::vector<AttributeLine> lines_;
 };
+
+/// Two lists with one digest are one list.
+std::string DigestOf(std::span<const std::string> names) {
+  XXH3_state_t state;
+  XXH3_INITSTATE(&state);
+  XXH3_128bits_reset(&state);
+  for (const std::string& name : names) XXH3_128bits_update(&state, name.c_str(), name.size() + 1);
+  const XXH128_hash_t hash = XXH3_128bits_digest(&state);
+  return fmt::format("{} {:016x}{:016x}", names.size(), hash.high64, hash.low64);
+}
 
 }  // namespace
 
@@ -74,19 +93,27 @@ proto::GenerationInfo DescribeGeneration(std::uint64_t generation, const Finishe
   return info;
 }
 
-std::string ListingIdentity(const Link& link, const std::string& part) {
+std::string ListingIdentity(const Link& link, const std::string& part,
+                            std::span<const std::string> names) {
   const LinkOrigin& origin = link.spec.origin;
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", link.spec.id.ToString(), link.task_id,
-                     link.next_generation, origin.endpoint, origin.bucket, origin.prefix, part);
+  std::string text =
+      fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", link.spec.id.ToString(), link.task_id,
+                  link.next_generation, origin.endpoint, origin.bucket, origin.prefix, part);
+  if (!names.empty()) text += "\n" + DigestOf(names);
+  return text;
 }
 
-std::vector<std::string> KeysAround(const std::string& prefix, const std::string& part) {
-  std::vector<std::string> keys = {KeyAtPath(prefix, part)};
-  for (std::size_t slash = part.find('/'); slash != std::string::npos;
-       slash = part.find('/', slash + 1)) {
-    keys.push_back(KeyAtPath(prefix, part.substr(0, slash)) + "/");
+std::vector<std::string> KeysAround(const std::string& prefix,
+                                    const std::vector<std::string>& parts) {
+  std::set<std::string> keys;
+  for (const std::string& part : parts) {
+    keys.insert(KeyAtPath(prefix, part));
+    for (std::size_t slash = part.find('/'); slash != std::string::npos;
+         slash = part.find('/', slash + 1)) {
+      keys.insert(KeyAtPath(prefix, part.substr(0, slash)) + "/");
+    }
   }
-  return keys;
+  return {keys.begin(), keys.end()};
 }
 
 Status ForEachListed(const ListedLink& listed,
@@ -100,15 +127,36 @@ Status ForEachListed(const ListedLink& listed,
   return status;
 }
 
+Result<std::vector<std::size_t>> FindMissing(ListingSpool& spool,
+                                             std::span<const std::string> names) {
+  std::vector<std::size_t> missing;
+  std::size_t next = 0;
+  Status read = spool.ForEach([&](const ListedObject& object) -> Status {
+    while (next < names.size() && names[next] < object.key) missing.push_back(next++);
+    const bool is_wanted = next < names.size() && names[next] == object.key;
+    ++next;
+    if (is_wanted) return {};
+    return Fail(Code::kCorrupt,
+                "what was looked up has objects that nobody asked for: list the "
+                "link again");
+  });
+  if (!read) return Fail(read.error());
+  while (next < names.size()) missing.push_back(next++);
+  return missing;
+}
+
 Result<bool> ListsTheSame(const ListedLink& listed, const Snapshot& previous, std::string_view part,
                           const std::function<bool()>& wanted) {
-  if (listed.manifest != nullptr || listed.posix != nullptr) return false;
+  if (listed.posix != nullptr) return false;
   SameListing same(previous, part);
+  LinesByKey lines(listed);
   std::uint64_t taken = 0;
   bool interrupted = false;
   const Status all = ForEachListed(listed, [&](const ListedObject& object) -> Status {
     interrupted = ++taken % kLookEvery == 0 && !wanted();
-    if (!interrupted && same.Take(KeyOf(object))) return {};
+    ListedKey key = KeyOf(object);
+    key.lines = lines.Of(object.key);
+    if (!interrupted && same.Take(key)) return {};
     return Fail(Code::kInvalid, "something has changed");
   });
   if (interrupted || !wanted()) return Fail(Interrupted());
@@ -118,7 +166,7 @@ Result<bool> ListsTheSame(const ListedLink& listed, const Snapshot& previous, st
 Status FeedBuilder(const ListedLink& listed, SnapshotBuilder& builder,
                    const std::function<bool()>& wanted) {
   std::uint64_t fed = 0;
-  LinesByKey lines(listed.manifest);
+  LinesByKey lines(listed);
   return ForEachListed(listed, [&](const ListedObject& object) -> Status {
     if (++fed % kLookEvery == 0 && !wanted()) return Fail(Interrupted());
     ListedKey key = KeyOf(object);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -18,19 +19,29 @@
 namespace forebay {
 
 /// What tells a listing of a link from every other one: ListingSpool goes on only with its own.
-/// `part` is what of the link is listed, "" for all.
-std::string ListingIdentity(const Link& link, const std::string& part);
+/// `part` is what of the link is listed, "" for all; `names` are those of a manifest.
+std::string ListingIdentity(const Link& link, const std::string& part,
+                            std::span<const std::string> names);
 
-/// The key at `part`, and the markers of the folders above it: partial_refresh.h says why.
-std::vector<std::string> KeysAround(const std::string& prefix, const std::string& part);
+/// The keys at `parts`, and the markers of the folders above them, each once: partial_refresh.h
+/// says why.
+std::vector<std::string> KeysAround(const std::string& prefix,
+                                    const std::vector<std::string>& parts);
 
 /// What was listed, and what is known of it beside.
 struct ListedLink {
-  ListingSpool* spool = nullptr;           ///< In order; null: nothing of it.
-  std::span<const ListedObject> single;    ///< Behind the spool; of a manifest, ascending by key.
-  const LinkManifest* manifest = nullptr;  ///< Whose lines go with the objects that they name.
-  PosixAnswers* posix = nullptr;           ///< Null: the link does not ask for it.
+  ListingSpool* spool = nullptr;         ///< In order; null: nothing of it.
+  std::span<const ListedObject> single;  ///< Behind the spool.
+  /// Whose lines go with the objects that they name, which are all in the spool.
+  const LinkManifest* manifest = nullptr;
+  const Snapshot* known_lines = nullptr;  ///< In its place: the generation whose lines they keep.
+  PosixAnswers* posix = nullptr;          ///< Null: the link does not ask for it.
 };
+
+/// The places among `names` (ascending) of those that the spool, of which all is listed, does not
+/// have. kCorrupt: it has objects that none of them means. Blocks.
+Result<std::vector<std::size_t>> FindMissing(ListingSpool& spool,
+                                             std::span<const std::string> names);
 
 /// Calls `visit` for all that was listed, in the order in which FeedBuilder takes it. Blocks.
 Status ForEachListed(const ListedLink& listed,

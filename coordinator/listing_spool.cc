@@ -226,6 +226,13 @@ Status ListingSpool::Add(std::uint32_t range, std::span<const ListedObject> obje
   return Append(range, frame);
 }
 
+Status ListingSpool::Pass(std::uint32_t range, const std::string& position) {
+  std::string payload;
+  PutText(payload, position);
+  return Append(range,
+                Frame{.kind = FrameKind::kKeys, .objects = 0, .bytes = 0, .payload = payload});
+}
+
 Status ListingSpool::Finish(std::uint32_t range, const std::optional<std::string>& until) {
   std::string payload;
   PutEnd(payload, until);

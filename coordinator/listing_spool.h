@@ -21,7 +21,7 @@ namespace forebay {
 struct ListedRange {
   std::uint32_t id = 0;
   std::string begin;
-  std::string position;              ///< The last key taken; `begin` before the first.
+  std::string position;              ///< The last key taken or passed; `begin` before the first.
   std::optional<std::string> until;  ///< A key; nothing = to the prefix's end.
   bool done = false;
 };
@@ -41,6 +41,8 @@ class RangeSink {
   virtual Status SetEnd(std::uint32_t range, const std::string& until) = 0;
   /// The next keys, ascending.
   virtual Status Add(std::uint32_t range, std::span<const ListedObject> objects) = 0;
+  /// There are no further keys up to `position`, which is behind all that was added.
+  virtual Status Pass(std::uint32_t range, const std::string& position) = 0;
   /// Nothing more comes; `until` as of SetEnd or Begin.
   virtual Status Finish(std::uint32_t range, const std::optional<std::string>& until) = 0;
 };
@@ -70,6 +72,7 @@ class ListingSpool final : public RangeSink {
   Status Drop(std::uint32_t range) override;
   Status SetEnd(std::uint32_t range, const std::string& until) override;
   Status Add(std::uint32_t range, std::span<const ListedObject> objects) override;
+  Status Pass(std::uint32_t range, const std::string& position) override;
   Status Finish(std::uint32_t range, const std::optional<std::string>& until) override;
 
   /// When all ranges are done: calls `visit` for each object in ascending order of the keys.

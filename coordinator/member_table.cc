@@ -17,6 +17,9 @@ constexpr double kCapacityTolerance = 0.01;
 
 constexpr std::size_t kMaxNodeIdBytes = 128;
 
+/// More machines that were copied from one than anybody would have under one address.
+constexpr std::size_t kMaxDisplaced = 16;
+
 Status ValidateNode(const NodeInfo& info) {
   const bool id_is_good =
       !info.id.empty() && info.id.size() <= kMaxNodeIdBytes &&
@@ -49,6 +52,14 @@ bool ReachedOtherwise(const NodeInfo& before, const NodeInfo& now) {
          before.host_id != now.host_id || before.zone != now.zone;
 }
 
+Error TwoAtOneAddress(const NodeInfo& node) {
+  return Error{Code::kInvalid,
+               fmt::format("two live processes are node {0} at {1}, as after a copy of a machine "
+                           "that had joined: stop one of them, empty its cache directories, and "
+                           "start it with a --node-id and an --advertise of its own",
+                           node.id, node.address)};
+}
+
 }  // namespace
 
 void MemberTable::Restore(std::vector<Member> members, TimePoint now) {
@@ -69,11 +80,13 @@ std::optional<TimePoint> MemberTable::HolderHeard(const NodeInfo& info, std::uin
   const auto known = members_.find(info.id);
   if (known == members_.end()) return std::nullopt;
   const Member& holder = known->second;
-  const bool alive =
-      holder.in_ring() && holder.heard_since_start && now - holder.heard < times_.suspect_after;
   const bool other = holder.incarnation != incarnation && holder.info.address != info.address;
-  if (!alive || !other) return std::nullopt;
+  if (!IsAlive(holder, now) || !other) return std::nullopt;
   return holder.heard;
+}
+
+bool MemberTable::IsAlive(const Member& member, TimePoint now) const {
+  return member.in_ring() && member.heard_since_start && now - member.heard < times_.suspect_after;
 }
 
 Result<MemberTable::Registration> MemberTable::PlanRegistration(
@@ -82,6 +95,7 @@ Result<MemberTable::Registration> MemberTable::PlanRegistration(
   Status valid = ValidateNode(info);
   if (!valid) return Fail(valid.error());
 
+  std::vector<std::uint64_t> displaced;
   bool new_table = !tabled_capacity || WeightChanged(*tabled_capacity, info.capacity_bytes);
   const auto known = members_.find(info.id);
   if (known != members_.end()) {
@@ -92,8 +106,14 @@ Result<MemberTable::Registration> MemberTable::PlanRegistration(
                               "--node-id, or stop that one",
                               info.id, old.info.address));
     }
+    displaced = old.displaced;
+    if (std::ranges::find(displaced, incarnation) != displaced.end() && IsAlive(old, now))
+      return Fail(TwoAtOneAddress(old.info));
     Status welcome = MayComeBack(old, incarnation);
     if (!welcome) return Fail(welcome.error());
+    std::erase(displaced, incarnation);
+    if (old.incarnation != incarnation) displaced.push_back(old.incarnation);
+    if (displaced.size() > kMaxDisplaced) displaced.erase(displaced.begin());
     new_table = new_table || !old.in_ring() || ReachedOtherwise(old.info, info);
   }
   // A drain goes on over restarts of the node.
@@ -102,6 +122,7 @@ Result<MemberTable::Registration> MemberTable::PlanRegistration(
   Registration plan;
   plan.member = Member{.info = std::move(info),
                        .incarnation = incarnation,
+                       .displaced = std::move(displaced),
                        .heard = now,
                        .heard_since_start = true,
                        .out_unix_s = 0};

@@ -40,7 +40,10 @@ struct Member {
   /// `info.state` is kUp, kDraining or kOut; MemberTable::StateOf adds what time says.
   NodeInfo info;
   std::uint64_t incarnation = 0;  ///< Random per process.
-  TimePoint heard;                ///< Last sign of life, or the coordinator's start.
+  /// Of processes that this one was taken for the restart of, the latest ones: none of them comes
+  /// back while it lives, unless they are several at once.
+  std::vector<std::uint64_t> displaced = {};
+  TimePoint heard;  ///< Last sign of life, or the coordinator's start.
   bool heard_since_start = false;
   std::int64_t out_unix_s = 0;  ///< When it went out; 0 = in the ring.
   Dismissal dismissal = Dismissal::kNone;
@@ -72,7 +75,8 @@ class MemberTable {
     bool new_table = false;  ///< The ring needs a new table: a join, a changed weight or address.
   };
   /// A process asks to be node `info.id`. Same id and another incarnation is a restart when the old
-  /// process has been silent or had the same address; otherwise kInvalid: two live processes.
+  /// process has been silent or had the same address; otherwise kInvalid: two live processes. So
+  /// they are, at one address too, when one asks again whose place a live one has taken.
   /// `tabled_capacity` is the node's weight in the current table (nothing = not in it).
   Result<Registration> PlanRegistration(NodeInfo info, std::uint64_t incarnation,
                                         std::optional<std::uint64_t> tabled_capacity,
@@ -125,6 +129,7 @@ class MemberTable {
  private:
   Status MayComeBack(const Member& known, std::uint64_t incarnation) const;
   bool IsNeeded(const Member& member, TimePoint now) const;
+  bool IsAlive(const Member& member, TimePoint now) const;
   Duration SilenceAllowed(const Member& member) const;
 
   MembershipTimes times_;

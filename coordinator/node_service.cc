@@ -88,6 +88,7 @@ Status NodeService::CheckFence(const std::string& node, const Fence& heard) {
     newer_.erase(node);
     return {};
   }
+  has_heard_of_newer_ = true;
   const TimePoint now = Clock::now();
   std::erase_if(newer_, [now](const auto& row) { return now - row.second.last > kWordOfNode; });
   if (newer_.empty()) {

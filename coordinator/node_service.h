@@ -44,6 +44,8 @@ class NodeService {
   /// event loop.
   void NoteDenied(const std::string& node, const std::string& why);
   void NoteObeyed(const std::string& node) { denied_.erase(node); }
+  /// Whether any node has ever said that there is a newer coordinator. On the event loop.
+  bool HasHeardOfNewer() const { return has_heard_of_newer_; }
 
  private:
   /// A node's word that it has heard of a newer coordinator.
@@ -73,6 +75,7 @@ class NodeService {
   FillBudget& budget_;
   RequestBudgets& requests_;
   ChangedFiles& changed_;
+  bool has_heard_of_newer_ = false;
   std::map<std::string, Newer> newer_;          // by node id
   std::map<std::string, Denied> denied_;        // by node id
   std::map<std::string, std::string> refused_;  // why, by node id: it asks every second, said once

@@ -18,7 +18,7 @@ namespace forebay {
 enum class FrameKind : std::uint8_t {
   kBegin = 1,  ///< begin, then the end: first of every file.
   kEnd = 2,    ///< The end, from now on.
-  kKeys = 3,   ///< Objects, ascending; the last one's key first.
+  kKeys = 3,   ///< How far the range is, then objects, ascending, up to there; or none.
   kDone = 4,   ///< The end; nothing more comes.
 };
 

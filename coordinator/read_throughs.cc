@@ -19,19 +19,29 @@ bool ReadThroughs::Add(const JobKey& key, const proto::MountJob& row, TimePoint 
   if (key.job.empty() || key.job.size() > kMaxJobIdBytes) return false;
   if (jobs_.size() >= kMaxJobsShown && !jobs_.contains(key)) return false;
   Blocks& blocks = jobs_[key];
-  std::erase_if(blocks, [&](const auto& block) { return now - block.second > kReadThroughWindow; });
+  ForgetOld(blocks, now);
   const int count = std::min(row.read_blocks_size(), kMostBlocks);
   for (int i = 0; i < count && blocks.size() < enough; ++i) {
-    blocks.insert_or_assign(row.read_blocks(i), now);
+    if (blocks_ >= kMaxBlocks && !blocks.contains(row.read_blocks(i))) break;
+    if (blocks.insert_or_assign(row.read_blocks(i), now).second) ++blocks_;
   }
   return blocks.size() >= enough;
 }
 
+void ReadThroughs::ForgetOld(Blocks& blocks, TimePoint now) {
+  blocks_ -= std::erase_if(
+      blocks, [&](const auto& block) { return now - block.second > kReadThroughWindow; });
+}
+
+void ReadThroughs::Forget(const JobKey& key) {
+  const auto found = jobs_.find(key);
+  if (found == jobs_.end()) return;
+  blocks_ -= found->second.size();
+  jobs_.erase(found);
+}
+
 void ReadThroughs::Tidy(TimePoint now) {
-  for (auto& [key, blocks] : jobs_) {
-    std::erase_if(blocks,
-                  [&](const auto& block) { return now - block.second > kReadThroughWindow; });
-  }
+  for (auto& [key, blocks] : jobs_) ForgetOld(blocks, now);
   std::erase_if(jobs_, [](const auto& job) { return job.second.empty(); });
 }
 

@@ -24,8 +24,8 @@ std::string Why(int error) { return std::generic_category().message(error); }
 Error FromRocks(const rocksdb::Status& status, const std::string& directory) {
   if (status.IsCorruption()) {
     return Error{Code::kCorrupt,
-                 fmt::format("the state in {} is damaged ({}): restore a copy of the directory, or "
-                             "move it away and link again",
+                 fmt::format("the state in {} is damaged ({}): move it away, start with an empty "
+                             "one, and restore a backup with `forebay restore`, or link again",
                              directory, status.ToString())};
   }
   return Error{Code::kInternal,

@@ -66,7 +66,10 @@ void RoleKeeper::AwaitLeader() {
     const std::scoped_lock lock(mutex_);
     if (serving_) return true;
     const std::string leader = election_.Leader();
-    return !leader.empty() && leader != parts_.options.advertise;
+    if (leader.empty() || leader == parts_.options.advertise) return false;
+    // Who starts this program may ask at once; the role's thread says it only when it looks again.
+    parts_.services.health.SetNotReady(NotReadyText());
+    return true;
   };
   const Deadline deadline = Deadline::After(kSettlePatience);
   while (!known() && !deadline.Expired() && !parts_.services.stopping.stop_requested())

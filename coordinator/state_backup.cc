@@ -4,10 +4,12 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 #include <vector>
 
 #include "common/ring/ring.h"
+#include "coordinator/fence_claim.h"
 #include "coordinator/state_format.h"
 #include "proto/coordinator_state.pb.h"
 
@@ -19,6 +21,7 @@ constexpr std::size_t kHeaderBytes = 16;
 constexpr std::uint32_t kFormat = 1;
 constexpr const char* kFenceKey = "fence";
 constexpr const char* kTableKey = "ring/table";
+constexpr const char* kLinksVersionKey = "links/version";
 
 constexpr const char* kClusterKey = "cluster/uuid";
 constexpr const char* kLinkPrefix = "link/";
@@ -88,6 +91,11 @@ Result<std::string> Raised(const proto::StateBackup::Row& row, std::uint64_t lea
     if (!table) return Fail(table.error().Within("the backup's ring table"));
     return table->AtEpoch(std::max(table->epoch() + 1, least)).Serialize();
   }
+  if (row.key() == kLinksVersionKey) {
+    std::uint64_t version = 0;
+    std::from_chars(row.value().data(), row.value().data() + row.value().size(), version);
+    return std::to_string(std::max(version + 1, least));
+  }
   if (!row.key().starts_with(kLinkPrefix)) return row.value();
   proto::LinkRecord link;
   if (!link.ParseFromString(row.value())) {
@@ -107,7 +115,7 @@ Result<std::string> MakeBackup(StateStore& store, std::uint64_t fence, std::int6
   backup.set_fence(fence);
   backup.set_taken_unix_s(now_unix_s);
   for (auto& [key, value] : *rows) {
-    if (key == kFenceKey) continue;
+    if (key == kFenceKey || key == kOutdatedKey) continue;
     proto::StateBackup::Row& row = *backup.add_rows();
     row.set_key(std::move(key));
     row.set_value(std::move(value));
@@ -137,7 +145,10 @@ Result<RestoredBackup> RestoreBackup(StateStore& store, std::string_view bytes, 
   for (const auto& [key, value] : *present) {
     if (key != kFenceKey) batch.Delete(key);
   }
+  // Also where the backup has no links: then it says that there are none.
+  batch.Put(kLinksVersionKey, std::to_string(least));
   for (const proto::StateBackup::Row& row : backup->rows()) {
+    if (row.key() == kOutdatedKey) continue;
     Result<std::string> value = Raised(row, least);
     if (!value) return Fail(value.error());
     batch.Put(row.key(), std::move(*value));

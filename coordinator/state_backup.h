@@ -25,12 +25,12 @@ struct RestoredBackup {
 };
 
 /// Puts a backup in the place of all that `store` holds, under a new claim: whoever claimed before
-/// can write no more, and must begin again. The fencing epoch, the ring's epoch and the next number
-/// of each listing become `now_unix_s` at least, which is above all that the lost cluster counted
-/// up to, so that nodes and mounts believe what they hear; restoring the same backup later goes
-/// above that again. `cluster` is the certificates'; zero: there are none, and any backup fits.
-/// kInvalid: the store has links, pins or tasks, the backup is of another cluster, or `bytes` are
-/// no whole backup that this version reads; nothing has changed then. Blocks.
+/// can write no more, and must begin again. The fencing epoch, the ring's epoch, the links' version
+/// and the next number of each listing become `now_unix_s` at least, which is above all that the
+/// lost cluster counted up to, so that nodes and mounts believe what they hear; restoring the same
+/// backup later goes above that again. `cluster` is the certificates'; zero: there are none, and
+/// any backup fits. kInvalid: the store has links, pins or tasks, the backup is of another cluster,
+/// or `bytes` are no whole backup that this version reads; nothing has changed then. Blocks.
 Result<RestoredBackup> RestoreBackup(StateStore& store, std::string_view bytes, const Uuid& cluster,
                                      std::int64_t now_unix_s);
 

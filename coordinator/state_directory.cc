@@ -11,6 +11,8 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/files.h"
+
 namespace forebay {
 namespace {
 
@@ -20,9 +22,10 @@ std::string Why(int error) { return std::generic_category().message(error); }
 
 /// The directory exists, is private if we made it, and can be written.
 Status PrepareDirectory(const std::string& directory) {
-  std::error_code error;
-  const fs::path parent = fs::absolute(directory, error).parent_path();
-  fs::create_directories(parent, error);
+  if (const Status above = MakeFoldersAbove(directory); !above) {
+    return Fail(Code::kInvalid, fmt::format("the state directory {} cannot be made: {}", directory,
+                                            above.error().message));
+  }
   const bool made = ::mkdir(directory.c_str(), 0700) == 0;
   if (!made && errno != EEXIST) {
     return Fail(Code::kInvalid,
@@ -37,6 +40,7 @@ Status PrepareDirectory(const std::string& directory) {
                 fmt::format("the state directory {} cannot be written: {}", directory, Why(errno)));
   }
   // An empty directory was made for us; one that holds other things keeps its mode.
+  std::error_code error;
   if (!made && fs::is_empty(directory, error)) (void)::chmod(directory.c_str(), 0700);
   return {};
 }

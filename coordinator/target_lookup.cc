@@ -16,7 +16,8 @@ Result<LocatedTarget> LocateTarget(const std::string& target, const LinkRegistry
   if (!resolved) return Fail(resolved.error());
   const std::optional<Link> link = links.FindById(resolved->link.id);
   if (!link) return Fail(UnknownLink(resolved->link.name, links.Specs()));
-  if (IsListingLost(*link)) return Fail(Code::kUnavailable, LostListing(*link).message);
+  if (IsListingLost(*link) || link->HasLostGeneration())
+    return Fail(Code::kUnavailable, LostListing(*link).message);
   const std::shared_ptr<const PublishedGeneration> generation =
       link->generation ? index.Find(link->spec.id, link->generation->generation()) : nullptr;
   if (!generation) {

@@ -105,6 +105,12 @@ Task<void> UploadCheck::LookUp(Batch batch) {
     }
     Result<ObjectHead> head =
         co_await parts_.origin.Head(link_.origin, object.key, Deadline::After(parts_.patience));
+    // Of a frozen link the version that was listed is what is wanted, and what is cached is.
+    const bool is_gone = head ? head->etag != object.etag : head.error().code == Code::kNotFound;
+    if (is_gone && link_.refresh == RefreshPolicy::kImmutable) {
+      ++counts_.without;
+      continue;
+    }
     if (!head) {
       Fail(object, head.error().message);
     } else if (head->etag != object.etag) {

@@ -36,7 +36,8 @@ class UploadCheck : public std::enable_shared_from_this<UploadCheck> {
   struct Counts {
     std::uint64_t verified = 0;
     /// S3 has no checksum of the whole object that can be put together from blocks: none at all, a
-    /// composite one, or a SHA.
+    /// composite one, or a SHA; or, of a frozen link, one of another version, for the object was
+    /// overwritten or deleted since.
     std::uint64_t without = 0;
     std::uint64_t mismatched = 0;
     std::uint64_t not_cached = 0;  ///< Not all blocks are there any more.

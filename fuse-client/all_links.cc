@@ -18,6 +18,7 @@
 
 #include "common/base/version.h"
 #include "common/model/link_set.h"
+#include "common/wire/messages.h"
 #include "fuse-client/control_call.h"
 #include "fuse-client/mountpoint.h"
 #include "fuse-client/shard_view.h"
@@ -41,6 +42,9 @@ constexpr Duration kTryEvery = std::chrono::milliseconds(200);
 
 /// Of links that somebody has unmounted: they stay so. The value is the link's id.
 const std::string kUnmounted = "unmounted/";
+
+/// The fence of the newest coordinator that was followed.
+const std::string kFollowed = "links-of/";
 
 /// Ends with what no name has.
 std::string UnmountedKey(const std::string& name) { return kUnmounted + name + "/"; }
@@ -103,6 +107,8 @@ Status AllLinks::Start(KnownLinks first, std::vector<InheritedMount> inherited) 
   const Status made = MakeDirectory(first, std::move(top));
   if (!made) return made;
   const bool is_first = inherited.empty();
+  cluster_ = first.cluster;
+  followed_ = first.fence;
   GoOnWith(std::move(inherited));
   Apply(first);
   const Status whole = is_first ? CheckWhole(first) : Status();
@@ -116,6 +122,10 @@ void AllLinks::GoOnWith(std::vector<InheritedMount> inherited) {
   for (const auto& [key, kept] : parts_.links.keeper.TakeInherited(kUnmounted)) {
     const std::size_t name_size = key.size() - kUnmounted.size() - 1;
     places_[key.substr(kUnmounted.size(), name_size)] = Place{nullptr, kept.value};
+  }
+  for (const auto& [key, kept] : parts_.links.keeper.TakeInherited(kFollowed)) {
+    proto::Fence fence;
+    if (ParseMessage(kept.value, fence)) followed_ = FromProto(fence);
   }
   for (InheritedMount& mine : inherited) {
     const std::string name = mine.mount.link();
@@ -181,8 +191,8 @@ void AllLinks::Watch(const std::stop_token& stop) {
     if (stop.stop_requested() || Clock::now() < next_look) continue;
     Result<KnownLinks> known = WaitFor(parts_.control, parts_.stopping, parts_.source.Links());
     next_look = Clock::now() + kLookEvery;
-    // Without a coordinator all stays as it is.
-    if (known) Apply(*known);
+    // Without a coordinator all stays as it is; so it does with another cluster's.
+    if (known && known->cluster == cluster_) Apply(*known);
   }
 }
 
@@ -191,10 +201,16 @@ void AllLinks::Apply(const KnownLinks& known) {
   for (const proto::LinkState& link : known.links) {
     if (IsOurs(link)) wanted.emplace(link.spec().name(), &link);
   }
+  const bool tells = TellsWhatHasGone(followed_, known);
+  if (tells) KeepFollowed(known.fence);
   for (auto place = places_.begin(); place != places_.end();) {
     const auto link = wanted.find(place->first);
     if (link != wanted.end() && link->second->spec().id() == place->second.id) {
       Follow(place->second, *link->second);
+      ++place;
+      continue;
+    }
+    if (!tells) {
       ++place;
       continue;
     }
@@ -208,6 +224,11 @@ void AllLinks::Apply(const KnownLinks& known) {
     MountLink(*link);
   }
   ShowConfig();
+}
+
+void AllLinks::KeepFollowed(const Fence& fence) {
+  if (fence.epoch == 0 || std::exchange(followed_, fence) == fence) return;
+  parts_.links.keeper.Keep(kFollowed, ToProto(fence).SerializeAsString());
 }
 
 bool AllLinks::IsOurs(const proto::LinkState& link) const {

@@ -71,6 +71,7 @@ class AllLinks {
 
   void Watch(const std::stop_token& stop);
   void Apply(const KnownLinks& known);
+  void KeepFollowed(const Fence& fence);
   void MountLink(const proto::LinkState& link);
   void Follow(Place& place, const proto::LinkState& link);
   void TakeDown(Place& place, const std::string& name);
@@ -88,6 +89,8 @@ class AllLinks {
   const std::string device_;
   IoPool thread_;  // serves the directory
   std::unique_ptr<LinkDirectory> directory_;
+  Uuid cluster_;
+  Fence followed_;  // of the newest coordinator that said which links there are
   std::map<std::string, Place> places_;
   std::vector<std::unique_ptr<LinkMount>> leaving_;  // out of the tree, still in use
   std::map<std::string, std::string> complaints_;    // by link, so that each is made once

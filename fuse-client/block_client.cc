@@ -51,6 +51,11 @@ Next AfterFailure(Code code) {
   return Next::kNextOwner;
 }
 
+/// What an answer brings, but for its header.
+std::uint64_t BytesOf(const BlockRequest& request) {
+  return EnclosingCells(request.range, request.block.length).size();
+}
+
 /// True for answers that another try is unlikely to change: the owner is there and cannot do it.
 bool IsBadAnswer(Code code) {
   return code == Code::kCorrupt || code == Code::kInternal || code == Code::kNotFound;
@@ -259,7 +264,20 @@ Task<Result<Cells>> BlockClient::AskInRace(Question* question, Route route) {
   co_return cells;
 }
 
+/// What a node of this machine answers takes no network.
+bool BlockClient::IsPaced(const Route& route) const {
+  return options_.bandwidth != nullptr && options_.bandwidth->bounded() &&
+         !route.address->starts_with(kUnixPrefix);
+}
+
 Task<Result<Cells>> BlockClient::AskOnce(Question* question, Route route) {
+  if (IsPaced(route)) {
+    const TimePoint came = Clock::now();
+    const Status may =
+        co_await options_.bandwidth->Pass(BytesOf(question->request), question->deadline);
+    if (!may) co_return Fail(may.error());
+    question->began += Clock::now() - came;  // of which no node is to blame
+  }
   route.Describe(question->message);
   const Duration waited =
       question->message.passed_over() ? Clock::now() - question->began : Duration();

@@ -14,6 +14,7 @@
 
 #include "common/base/asio.h"
 #include "common/base/deadline.h"
+#include "common/base/network_pace.h"
 #include "common/base/result.h"
 #include "common/model/block_source.h"
 #include "common/ring/ring.h"
@@ -47,6 +48,7 @@ struct BlockClientOptions {
   std::string zone = {};  ///< This machine's; "" = none.
   /// At how many of its first owners a block is, as the link says now; null: at one.
   std::shared_ptr<const std::atomic<std::uint32_t>> replicas = nullptr;
+  NetworkPace* bandwidth = nullptr;  ///< Of what comes over the network; null: there is no bound.
 };
 
 /// Blocks from the cache nodes that own them, in the ring's order (DESIGN section 5). Passes on to
@@ -122,6 +124,7 @@ class BlockClient final : public BlockSource, public BlockPrefetcher {
   std::size_t CopiesAmong(std::size_t owners) const;
   Task<Result<Cells>> AskOwner(Question* question, Route route);
   Task<Result<Cells>> AskOnce(Question* question, Route route);
+  bool IsPaced(const Route& route) const;
   Task<Result<Cells>> AskForCells(Question* question, Route route, Race* race);
   Task<Result<Cells>> AskAllOwners(Question* question, const Directory* directory);
   Task<Result<Cells>> AskInRace(Question* question, Route route);

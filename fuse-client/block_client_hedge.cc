@@ -91,6 +91,7 @@ Task<void> BlockClient::Hedge(std::uint64_t number, BlockRequest request,
     const auto found = races_.find(number);
     if (found == races_.end()) co_return;
     if (!reply) continue;
+    if (IsPaced(route)) options_.bandwidth->Charge(reply->payload.bytes.size());
     Result<Cells> cells = CellsOf(request, route, std::move(*reply));
     if (!cells) continue;
     cells->node = route.node->id;

@@ -14,7 +14,8 @@
 
 namespace forebay {
 
-/// One question to all owners. Everything runs on one io_context, so nothing is locked.
+/// One question to all owners, of some of the file's blocks. Everything runs on one io_context, so
+/// nothing is locked.
 struct FilePlaces::Census {
   Census(const asio::any_io_executor& executor, Deadline until)
       : deadline(until), all_in(executor) {}
@@ -73,15 +74,11 @@ Task<void> FilePlaces::AskNode(std::shared_ptr<Census> census, std::size_t node)
   if (--census->left == 0) census->all_in.cancel();
 }
 
-Task<std::string> FilePlaces::Cached(FileSystem::Content file, Deadline deadline) {
-  const std::uint64_t size = file.object.size;
+Task<std::optional<std::uint64_t>> FilePlaces::CachedIn(std::shared_ptr<Census> census,
+                                                        std::uint64_t begin, std::uint64_t end) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  auto census = std::make_shared<Census>(executor, deadline);
-  census->table = parts_.ring.table();
-  census->file = std::move(file);
-  census->blocks_of.resize(census->table->nodes().size());
-  for (std::uint64_t at = 0; at < size; at += block_bytes_) {
-    const BlockId block = BlockAt(census->file.version, size, block_bytes_, at);
+  for (std::uint64_t at = begin; at < end; at += block_bytes_) {
+    const BlockId block = BlockAt(census->file.version, census->file.object.size, block_bytes_, at);
     const auto owners = census->table->OwnersOf(PartitionOf(block));
     const auto index = static_cast<std::uint32_t>(census->blocks.size());
     for (const std::uint16_t owner : owners) census->blocks_of[owner].push_back(index);
@@ -92,7 +89,7 @@ Task<std::string> FilePlaces::Cached(FileSystem::Content file, Deadline deadline
   for (std::size_t node = 0; node < census->blocks_of.size(); ++node) {
     if (!census->blocks_of[node].empty()) ++census->left;
   }
-  census->all_in.expires_at(deadline.at() + std::chrono::hours(1));
+  census->all_in.expires_at(census->deadline.at() + std::chrono::hours(1));
   for (std::size_t node = 0; node < census->blocks_of.size(); ++node) {
     if (!census->blocks_of[node].empty()) Spawn(executor, AskNode(census, node));
   }
@@ -106,8 +103,27 @@ Task<std::string> FilePlaces::Cached(FileSystem::Content file, Deadline deadline
     if (census->cached[i]) {
       bytes += census->blocks[i].length;
     } else if (census->unsure[i]) {
-      co_return "unknown";
+      co_return std::nullopt;
     }
+  }
+  co_return bytes;
+}
+
+Task<std::string> FilePlaces::Cached(FileSystem::Content file, Deadline deadline) {
+  const std::uint64_t size = file.object.size;
+  const std::uint64_t at_once = kBlocksAtOnce * block_bytes_;
+  const std::shared_ptr<const RingTable> table = parts_.ring.table();
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  std::uint64_t bytes = 0;
+  for (std::uint64_t begin = 0; begin < size; begin += at_once) {
+    auto census = std::make_shared<Census>(executor, deadline);
+    census->table = table;
+    census->file = file;
+    census->blocks_of.resize(table->nodes().size());
+    const std::uint64_t end = std::min(size, begin + at_once);
+    const std::optional<std::uint64_t> part = co_await CachedIn(std::move(census), begin, end);
+    if (!part) co_return "unknown";
+    bytes += *part;
   }
   co_return std::to_string(bytes) + "/" + std::to_string(size);
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,12 +33,18 @@ class FilePlaces {
   std::string Owners(const FileSystem::Content& file) const;
 
   /// "<bytes cached>/<size>", as the owners of its blocks say; "unknown" when one that may hold
-  /// what no other does gives no answer within `deadline`.
+  /// what no other does gives no answer within `deadline`. The owners are asked for kBlocksAtOnce
+  /// blocks at a time: whatever the file's size, this takes a few MiB, and readers have their
+  /// turns.
   Task<std::string> Cached(FileSystem::Content file, Deadline deadline);
+  static constexpr std::uint64_t kBlocksAtOnce = 65536;
 
  private:
   struct Census;
 
+  /// Of the blocks of the census's file in [begin, end), bytes; nothing: unknown.
+  Task<std::optional<std::uint64_t>> CachedIn(std::shared_ptr<Census> census, std::uint64_t begin,
+                                              std::uint64_t end);
   Task<void> AskNode(std::shared_ptr<Census> census, std::size_t node);
 
   const Parts parts_;

@@ -7,11 +7,11 @@
 
 namespace forebay {
 
-std::string JobFinder::JobOf(pid_t thread) const {
-  if (from_ == JobFrom::kMount) return table_.mount_job();
-  const std::optional<std::string> cgroups = table_.files().CgroupsOf(thread);
+std::string JobOfProcess(const JobTable& table, JobFrom from, pid_t process) {
+  if (from == JobFrom::kMount || process <= 0) return table.mount_job();
+  const std::optional<std::string> cgroups = table.files().CgroupsOf(process);
   const std::optional<std::string> job = cgroups ? JobOfCgroups(*cgroups) : std::nullopt;
-  return job.value_or(table_.mount_job());
+  return job.value_or(table.mount_job());
 }
 
 JobFinder::Reader JobFinder::Ask(pid_t thread, TimePoint now) const {
@@ -21,7 +21,7 @@ JobFinder::Reader JobFinder::Ask(pid_t thread, TimePoint now) const {
   const std::optional<std::uint64_t> start = files.StartOf(thread);
   if (!start) return reader;
   reader.start = *start;
-  reader.job = JobOf(thread);
+  reader.job = JobOfProcess(table_, from_, thread);
   const std::optional<pid_t> process = files.ProcessOf(thread);
   const std::optional<std::uint64_t> began = process ? files.StartOf(*process) : std::nullopt;
   if (began) {
@@ -39,7 +39,7 @@ bool JobFinder::StillTrue(pid_t thread, Reader& reader, TimePoint now) const {
   reader.checked = now;
   if (now - reader.cgroups_read < kCgroupsBelieved) return true;
   reader.cgroups_read = now;
-  return JobOf(thread) == reader.job;
+  return JobOfProcess(table_, from_, thread) == reader.job;
 }
 
 void JobFinder::MakeRoom(TimePoint now) {

@@ -17,6 +17,10 @@
 
 namespace forebay {
 
+/// The job of a process or thread: that of its cgroups (job_cgroup.h), else the mount's; always the
+/// mount's with JobFrom::kMount, and for 0 and those that are gone. Reads /proc. Thread-safe.
+std::string JobOfProcess(const JobTable& table, JobFrom from, pid_t process);
+
 /// Whose read it is: from the number of the thread that the kernel says has asked, to its job. The
 /// job is that of the reader's cgroups (job_cgroup.h), else the mount's; always the mount's with
 /// JobFrom::kMount, and for readers that nobody can name: the kernel itself and processes of
@@ -57,7 +61,6 @@ class JobFinder {
   Reader& ReaderOf(pid_t thread, TimePoint now);
   bool StillTrue(pid_t thread, Reader& reader, TimePoint now) const;
   Reader Ask(pid_t thread, TimePoint now) const;
-  std::string JobOf(pid_t thread) const;
   void MakeRoom(TimePoint now);
   std::shared_ptr<JobReads>& JobOn(Reader& reader, const Uuid& link);
 

@@ -50,6 +50,7 @@ struct LinkMountShares {
   RingRefresher& refresher;
   PeerHealth& health;
   NodePace& pace;
+  NetworkPace& bandwidth;
   JobTable& jobs;
   MountMetrics& metrics;
   MemoryBudget& memory;      ///< For reads that are under way.

@@ -6,22 +6,27 @@
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <future>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "common/base/files.h"
 #include "common/base/machine_id.h"
 #include "common/base/version.h"
+#include "common/base/wall_clock.h"
 #include "common/model/link_set.h"
 #include "common/wire/messages.h"
 #include "common/wire/rpc_metrics.h"
 #include "common/wire/trust_keeper.h"
 #include "fuse-client/control_call.h"
+#include "fuse-client/job_finder.h"
 #include "fuse-client/job_text.h"
 #include "fuse-client/mountpoint.h"
 #include "fuse-client/shard_view.h"
@@ -79,7 +84,8 @@ MountDaemon::MountDaemon(const MountConfig& config, std::string device, ProgramS
       metrics_(services.metrics),
       control_("mount-ctl", 1),
       threads_("mount-io", config.threads),
-      offload_(kSlowThreads, kSlowWaiting) {}
+      offload_(kSlowThreads, kSlowWaiting),
+      bandwidth_(config.max_bandwidth, "max_bandwidth of this mount") {}
 
 MountDaemon::~MountDaemon() = default;
 
@@ -148,6 +154,11 @@ void MountDaemon::KeepTrust() {
     return AskToRenew(std::move(request));
   };
   auto keeper = std::make_shared<TrustKeeper>(trust_, std::move(ask), offload_);
+  // Whoever comes with a certificate that has ended may renew it and ask nothing else: at a
+  // coordinator that answers, the first question has to wait for that. What goes wrong is told by
+  // the keeper's next look, or by the answer to that question.
+  if (trust_->ends_unix_s() <= UnixSeconds())
+    std::ignore = WaitFor(control_.At(0), services_.stopping, keeper->Look());
   Spawn(control_.At(0), TrustKeeper::Run(std::move(keeper)));
 }
 
@@ -157,6 +168,9 @@ Task<Result<RpcReply>> MountDaemon::AskToRenew(std::shared_ptr<const proto::Rene
 }
 
 Status MountDaemon::Prepare() {
+  if (config_.cpu_limit != 0 && !KeepToCpus(config_.cpu_limit))
+    return Fail(Code::kInternal, "the kernel does not let this mount keep to cpu_limit CPUs: " +
+                                     std::generic_category().message(errno));
   const Status place = PreparePlace();
   if (!place) return place;
   Result<Secret> secret = LoadOrCreateSecret();
@@ -184,9 +198,11 @@ Status MountDaemon::PrepareSource() {
   listing_blocks_ = std::make_unique<BlockClient>(
       BlockClient::Parts{control_.At(0), *control_pool_, ring_, *refresher_, health_, listing_pace_,
                          listing_stats_},
-      BlockClientOptions{.host_id = host_id_, .pauses = {}});
-  listing_metrics_ =
-      services_.metrics.AddCollector([this](MetricSamples& samples) { ReportListings(samples); });
+      BlockClientOptions{.host_id = host_id_, .pauses = {}, .bandwidth = &bandwidth_});
+  listing_metrics_ = services_.metrics.AddCollector([this](MetricSamples& samples) {
+    ReportListings(samples);
+    samples.Set(metric::kReceiveWaits, {}, bandwidth_.waited_seconds());
+  });
   NamespaceOptions options;
   // The process changes to / when it goes into the background.
   options.state_dir = std::filesystem::absolute(config_.state_dir).string();
@@ -247,15 +263,13 @@ Status MountDaemon::StartThreads(const Uuid& cluster, const std::string& cluster
 
 LinkMountShares MountDaemon::Shares() {
   const bool from_files = config_.local_reads == LocalReadsFrom::kFiles;
-  return {config_,        host_id_,
-          control_.At(0), offload_,
-          threads_,       pools_,
-          ring_,          *refresher_,
-          health_,        pace_,
-          *jobs_,         metrics_,
-          memory_,        from_files ? &segments_ : nullptr,
-          local_socket_,  kernel_inodes_,
-          *keeper_,       copies_.get()};
+  return {config_,       host_id_,       control_.At(0),
+          offload_,      threads_,       pools_,
+          ring_,         *refresher_,    health_,
+          pace_,         bandwidth_,     *jobs_,
+          metrics_,      memory_,        from_files ? &segments_ : nullptr,
+          local_socket_, kernel_inodes_, *keeper_,
+          copies_.get()};
 }
 
 /// A mount without it works; programs cannot say what they will read.
@@ -265,7 +279,9 @@ void MountDaemon::ListenForOrders() {
     const Result<std::string> folder = RuntimeDir();
     if (folder) path = MountSocketPath(*folder, "orders", mountpoint_);
   }
-  const Status listening = local_socket_.Listen(path, config_.allow_other);
+  const Status listening = local_socket_.Listen(path, config_.allow_other, [this](pid_t process) {
+    return JobOfProcess(*jobs_, config_.job_from, process);
+  });
   if (!listening) spdlog::warn("{}", listening.error().message);
 }
 

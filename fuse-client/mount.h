@@ -99,6 +99,7 @@ class MountDaemon final : public Daemon {
   Offload offload_;
   PeerHealth health_;
   NodePace pace_;
+  NetworkPace bandwidth_;
   RingView ring_;
   KernelInodeTotal kernel_inodes_;
   PassedSegments segments_{PassedSegments::UsualLimit(), config_.memory_limit / 8};

@@ -76,7 +76,7 @@ struct MountOptions {
 
   MountOptions() {
     spec.own.push_back(MountSection(mount));
-    spec.own.push_back(TrustSection(trust));
+    spec.own.push_back(TrustSection(trust, {}, &mount.metrics_listen));
     spec.own.push_back(LogSection(log));
     spec.others = all.SectionsBeside(spec.own);
     spec.log = &log;

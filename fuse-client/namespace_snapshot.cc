@@ -3,7 +3,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -43,20 +45,54 @@ void RemoveOtherGenerations(const std::string& folder, std::uint64_t keep) {
   }
 }
 
-std::string BeingListed(const std::string& link) {
-  return "\"" + link + "\" is being listed for the first time";
+/// Of transfers that were cut short with their process: each is up to a whole listing. One that
+/// goes on writes all the time.
+void RemoveLeftovers(const std::string& folder) {
+  constexpr std::chrono::hours kWrittenWithin{1};
+  std::error_code error;
+  const auto now = fs::file_time_type::clock::now();
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() != ".tmp") continue;
+    std::error_code gone;
+    const auto written = entry.last_write_time(gone);
+    if (!gone && now - written > kWrittenWithin) fs::remove(entry.path(), gone);
+  }
 }
 
-/// What the parts of the set `name` wait for; "" = nothing, or it is no set.
-std::string UnlistedPart(const KnownLinks& known, const std::string& name) {
-  for (const proto::LinkState& link : known.links) {
-    const bool is_part = !name.empty() && link.spec().set() == name;
-    if (is_part && !link.has_generation()) return BeingListed(link.spec().name());
+std::optional<proto::GetLinksReply> ReplyKeptIn(const std::string& folder) {
+  const Result<std::string> bytes = ReadWholeFile(folder + "/link.pb");
+  proto::GetLinksReply reply;
+  if (!bytes || !ParseMessage(*bytes, reply) || reply.links_size() != 1) return std::nullopt;
+  return reply;
+}
+
+/// Links that had the name of `found` and were removed: nobody mounts them any more, and a mount
+/// that goes on showing one holds its file. `said`: of the coordinator that names it; one with an
+/// old copy of its state may name a link that was removed.
+void RemoveEarlierLinks(const MountedNamespace& found, const Fence& said) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(found.cluster_dir, error)) {
+    const std::string folder = entry.path().string();
+    const std::optional<proto::GetLinksReply> kept = ReplyKeptIn(folder);
+    if (!kept || kept->links(0).spec().name() != found.link.spec().name()) continue;
+    if (kept->links(0).spec().id() == found.link.spec().id()) continue;
+    if (!Believes(FromProto(kept->fence()), said)) continue;
+    std::error_code failed;
+    fs::remove_all(folder, failed);
+    if (failed) continue;
+    spdlog::info("the listing of an earlier link \"{}\" is removed: {}", found.link.spec().name(),
+                 folder);
   }
-  return "";
 }
 
 std::string ColonAnd(const std::string& reason) { return reason.empty() ? "" : ": " + reason; }
+
+/// Of a link without a generation: it is listed for the first time, or anew because that was lost.
+std::string BeingListed(const proto::LinkState& link) {
+  const std::string name = "\"" + link.spec().name() + "\"";
+  if (link.error().empty()) return name + " is being listed";
+  return name + " is not listed yet, and its last listing failed" + ColonAnd(link.error());
+}
 
 /// True for failures of a transfer that asking for the link again may cure: nobody there, or the
 /// generation has been replaced meanwhile.
@@ -77,22 +113,32 @@ bool IsLater(const proto::LinkState& offered, const proto::LinkState& shown) {
          offered.generation().generation() > shown.generation().generation();
 }
 
+bool TellsWhatHasGone(const Fence& shown, const KnownLinks& said) {
+  if (said.from_disk) return false;
+  // Of the release before: an empty state cannot be told from links that were all taken away.
+  if (said.fence.epoch == 0) return !said.links.empty();
+  return said.links_version > 0 && Believes(shown, said.fence);
+}
+
 std::string FolderOf(const MountedNamespace& found) {
   return found.cluster_dir + "/" + UuidFromBytes(found.link.spec().id()).ToString();
 }
 
 Task<Result<NamespaceSource::Answer>> NamespaceSource::AskAt(std::string coordinator,
-                                                             std::string link) {
+                                                             std::string link, CallHandle* call) {
   proto::GetLinksRequest request;
   request.set_name(link);
   const Deadline deadline = Deadline::After(options_.call_timeout);
   const Result<RpcReply> reply =
-      co_await pool_.Call(coordinator, Method::kGetLinks, request, deadline);
+      co_await pool_.Call(coordinator, Method::kGetLinks, request, deadline, call);
   if (!reply) {
     Error why = reply.error();
     // What says that nobody is there names the address already.
     const bool named = why.message.starts_with(coordinator);
     why.message.insert(0, named ? "coordinator " : "coordinator " + coordinator + ": ");
+    const Status gone =
+        why.code == Code::kNotFound ? co_await CheckGone(coordinator, link) : Status();
+    if (!gone) co_return Fail(gone.error());
     co_return Fail(std::move(why));
   }
   Answer answer;
@@ -100,7 +146,45 @@ Task<Result<NamespaceSource::Answer>> NamespaceSource::AskAt(std::string coordin
   const Status parsed = ParseMessage(reply->message, answer.reply);
   if (!parsed) co_return Fail(parsed.error().Within("coordinator " + coordinator));
   if (!link.empty() && answer.reply.links_size() == 0) co_return Fail(NoSuchLink(link));
+  const Status knowing = CheckKnowing(answer);
+  if (!knowing) co_return Fail(knowing.error());
   co_return answer;
+}
+
+/// What was mounted here has gone where the coordinator that does not know it would know it.
+Task<Status> NamespaceSource::CheckGone(std::string coordinator, std::string link) {
+  const Result<KnownLinks> here = LinksOnDisk(link);
+  if (!here) co_return Status();
+  const Result<Answer> all = co_await AskAt(coordinator, "", nullptr);
+  if (!all) co_return Fail(all.error());
+  const Fence said = FromProto(all->reply.fence());
+  const bool other = UuidFromBytes(all->reply.cluster()) != here->cluster;
+  if (other || said.epoch == 0 || Believes(here->fence, said)) co_return Status();
+  co_return Fail(Code::kUnavailable,
+                 "coordinator " + coordinator + " does not know \"" + link +
+                     "\" and is an older one (fencing epoch " + std::to_string(said.epoch) +
+                     ") than the one that showed it here (" + std::to_string(here->fence.epoch) +
+                     "): stop it, or see docs/DEPLOY.md, Backups");
+}
+
+Status NamespaceSource::CheckKnowing(const Answer& answer) {
+  const proto::GetLinksReply& reply = answer.reply;
+  const bool empty = reply.fence().epoch() != 0 && reply.links_version() == 0;
+  std::string mounted;
+  if (empty) {
+    ForEachOnDisk([&](const std::string&, const proto::GetLinksReply& kept) {
+      if (kept.cluster() == reply.cluster()) mounted = kept.links(0).spec().name();
+      return mounted.empty();
+    });
+  }
+  const bool said_before = std::exchange(said_empty_, !mounted.empty());
+  if (mounted.empty()) return {};
+  Error why{Code::kUnavailable, "coordinator " + answer.coordinator +
+                                    " has an empty state, and \"" + mounted +
+                                    "\" of its cluster was mounted here: give it its "
+                                    "backup with `forebay restore`"};
+  if (!said_before) spdlog::warn("{}; what is known here is shown meanwhile", why.message);
+  return Fail(std::move(why));
 }
 
 /// One round over the coordinators, from the one that answered last; then the one that a standby
@@ -111,25 +195,27 @@ Task<Result<NamespaceSource::Answer>> NamespaceSource::AskForLinks(std::string l
     std::erase(places, led_);
     places.insert(places.begin(), led_);
   }
-  Result<Answer> answer = Fail(Code::kUnavailable, "no coordinator is configured");
+  Unanswered unanswered;
   std::vector<std::string> standbys;
   for (std::size_t i = 0; i < places.size(); ++i) {
     const TimePoint asked = Clock::now();
-    Result<Answer> answered = co_await AskAt(places[i], link);
-    const bool final = answered || answered.error().code == Code::kNotFound ||
-                       answered.error().code == Code::kDenied;
-    answer = std::move(answered);
+    CallHandle call;
+    Result<Answer> answer = co_await AskAt(places[i], link, &call);
+    const bool refused = !answer && RefusedToBeAsked(answer.error(), call);
+    const bool final = answer || answer.error().code == Code::kNotFound ||
+                       (answer.error().code == Code::kDenied && !refused);
     if (final) {
       led_ = places[i];
-      break;
+      co_return answer;
     }
-    if (Clock::now() - asked < kStandbyPatience) standbys.push_back(places[i]);
+    unanswered.Note(places[i], answer.error(), refused);
+    if (!refused && Clock::now() - asked < kStandbyPatience) standbys.push_back(places[i]);
     if (i + 1 < places.size() || standbys.empty()) continue;
     std::string leader = co_await LeaderNamedBy(pool_, std::exchange(standbys, {}));
     const bool asked_it = std::find(places.begin(), places.end(), leader) != places.end();
     if (!leader.empty() && !asked_it) places.push_back(std::move(leader));
   }
-  co_return answer;
+  co_return Fail(unanswered.Sum());
 }
 
 /// One link, and no set.
@@ -147,8 +233,11 @@ Task<Result<MountedNamespace>> NamespaceSource::Obtain(std::string link, Deadlin
     if (!answer) {
       const Code code = answer.error().code;
       if (code == Code::kNotFound || code == Code::kDenied) co_return Fail(answer.error());
-      Result<MountedNamespace> stored = FromDisk(link);
-      if (stored) co_return stored;
+      const std::optional<KeptLink> kept = FindOnDisk(link, "");
+      if (kept) {
+        Result<MountedNamespace> stored = FromDisk(*kept, "no coordinator answers");
+        if (stored) co_return stored;
+      }
       waiting_for = answer.error().message;
     } else {
       const auto phase = static_cast<LinkPhase>(answer->reply.links(0).state());
@@ -161,7 +250,13 @@ Task<Result<MountedNamespace>> NamespaceSource::Obtain(std::string link, Deadlin
                                            ColonAnd(answer->reply.links(0).error()) +
                                            "; see `forebay tasks`");
       } else {
-        waiting_for = BeingListed(link);
+        waiting_for = BeingListed(answer->reply.links(0));
+        // The coordinator has lost the listing of a link that was mounted here before.
+        const std::optional<KeptLink> kept = FindOnDisk(link, answer->reply.links(0).spec().id());
+        if (kept) {
+          Result<MountedNamespace> stored = FromDisk(*kept, waiting_for);
+          if (stored) co_return stored;
+        }
       }
     }
     if (deadline.Remaining() <= options_.retry_pause) {
@@ -183,6 +278,7 @@ Task<Result<MountedNamespace>> NamespaceSource::FromCoordinator(Answer answer) {
   const std::string folder = FolderOf(found);
   const Status made = MakePrivateFolder(folder);
   if (!made) co_return Fail(made.error());
+  RemoveLeftovers(folder);
   Result<std::shared_ptr<const Snapshot>> snapshot =
       co_await fetcher_.Obtain(found.link, answer.coordinator, folder);
   if (!snapshot) co_return Fail(snapshot.error());
@@ -190,6 +286,7 @@ Task<Result<MountedNamespace>> NamespaceSource::FromCoordinator(Answer answer) {
   const Status written = WriteFileAtomically(folder + "/link.pb", answer.reply.SerializeAsString());
   if (!written) co_return Fail(written.error());
   RemoveOtherGenerations(folder, found.link.generation().generation());
+  RemoveEarlierLinks(found, FromProto(answer.reply.fence()));
   Remember(found);
   co_return found;
 }
@@ -228,32 +325,51 @@ void NamespaceSource::ForEachOnDisk(
     if (!ours) continue;
     for (const fs::directory_entry& entry : fs::directory_iterator(dir, error)) {
       const std::string folder = entry.path().string();
-      const Result<std::string> bytes = ReadWholeFile(folder + "/link.pb");
-      proto::GetLinksReply reply;
-      if (!bytes || !ParseMessage(*bytes, reply) || reply.links_size() != 1) continue;
-      if (!visit(folder, reply)) return;
+      const std::optional<proto::GetLinksReply> kept = ReplyKeptIn(folder);
+      if (kept && !visit(folder, *kept)) return;
     }
   }
 }
 
-Result<MountedNamespace> NamespaceSource::FromDisk(const std::string& link) const {
-  Result<MountedNamespace> found =
-      Fail(Code::kNotFound, "nothing of \"" + link + "\" is in " + options_.state_dir);
+/// What the parts of the set `name` wait for; "" = nothing, or it is no set.
+std::string NamespaceSource::UnlistedPart(const KnownLinks& known, const std::string& name) const {
+  for (const proto::LinkState& link : known.links) {
+    const bool is_part = !name.empty() && link.spec().set() == name;
+    if (!is_part || link.has_generation()) continue;
+    if (!FindOnDisk(link.spec().name(), link.spec().id())) return BeingListed(link);
+  }
+  return "";
+}
+
+/// The folder of what was mounted last under the name: a link that was removed and made anew has
+/// several. With an id that very link's alone.
+std::optional<NamespaceSource::KeptLink> NamespaceSource::FindOnDisk(const std::string& name,
+                                                                     const std::string& id) const {
+  std::optional<KeptLink> found;
+  fs::file_time_type newest;
   ForEachOnDisk([&](const std::string& folder, const proto::GetLinksReply& reply) {
-    if (reply.links(0).spec().name() != link) return true;
-    const std::uint64_t generation = reply.links(0).generation().generation();
-    auto snapshot = OpenVerified(folder + "/" + SnapshotName(generation), reply.links(0));
-    if (!snapshot) {
-      found = Fail(snapshot.error());
-      return false;
-    }
-    spdlog::warn("no coordinator answers; mounting generation {} of \"{}\" from {}", generation,
-                 link, folder);
-    found = MountedNamespace{UuidFromBytes(reply.cluster()), reply.links(0), std::move(*snapshot),
-                             fs::path(folder).parent_path().string(), true};
-    return false;
+    const proto::LinkSpec& spec = reply.links(0).spec();
+    if (spec.name() != name || (!id.empty() && spec.id() != id)) return true;
+    std::error_code gone;
+    const fs::file_time_type written = fs::last_write_time(folder + "/link.pb", gone);
+    if (gone || (found && written <= newest)) return true;
+    newest = written;
+    found = KeptLink{folder, reply};
+    return true;
   });
   return found;
+}
+
+/// `why` it is not the coordinator's, for the log.
+Result<MountedNamespace> NamespaceSource::FromDisk(const KeptLink& kept, const std::string& why) {
+  const proto::LinkState& link = kept.reply.links(0);
+  const std::uint64_t generation = link.generation().generation();
+  auto snapshot = OpenVerified(kept.folder + "/" + SnapshotName(generation), link);
+  if (!snapshot) return Fail(snapshot.error());
+  spdlog::warn("{}; mounting generation {} of \"{}\" from {}", why, generation, link.spec().name(),
+               kept.folder);
+  return MountedNamespace{UuidFromBytes(kept.reply.cluster()), link, std::move(*snapshot),
+                          fs::path(kept.folder).parent_path().string(), true};
 }
 
 /// Of a name, or all with "".
@@ -266,6 +382,8 @@ Result<KnownLinks> NamespaceSource::LinksOnDisk(const std::string& name) const {
     known.cluster = UuidFromBytes(reply.cluster());
     known.cluster_dir = fs::path(folder).parent_path().string();
     known.links.push_back(reply.links(0));
+    const Fence fence = FromProto(reply.fence());
+    if (fence.epoch > known.fence.epoch) known.fence = fence;
     return true;
   });
   if (known.links.empty()) {
@@ -286,6 +404,8 @@ Task<Result<KnownLinks>> NamespaceSource::Links(std::string name) {
   KnownLinks known;
   known.cluster = UuidFromBytes(answer->reply.cluster());
   known.cluster_dir = options_.state_dir + "/" + known.cluster.ToString();
+  known.fence = FromProto(answer->reply.fence());
+  known.links_version = answer->reply.links_version();
   known.links.assign(answer->reply.links().begin(), answer->reply.links().end());
   co_return known;
 }

@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/asio.h"
 #include "common/base/deadline.h"
 #include "common/base/result.h"
+#include "common/model/fence.h"
 #include "common/model/object_version.h"
 #include "common/snapshot/snapshot.h"
 #include "fuse-client/snapshot_fetcher.h"
@@ -16,6 +18,8 @@
 #include "proto/coordinator.pb.h"
 
 namespace forebay {
+
+class CallHandle;
 
 struct NamespaceOptions {
   std::string state_dir;
@@ -31,7 +35,8 @@ struct MountedNamespace {
   proto::LinkState link;
   std::shared_ptr<const Snapshot> snapshot;
   std::string cluster_dir;  ///< state_dir/<cluster>
-  bool from_disk = false;   ///< No coordinator answered; this is the last known generation.
+  /// No coordinator answered, or it has lost the listing; this is the last known generation.
+  bool from_disk = false;
   /// The snapshot's, where it is not the one of this generation in FolderOf (shard_view.h).
   std::shared_ptr<const OwnedFd> file = nullptr;
   std::uint64_t link_blocks = 0;  ///< Of the whole link, where the snapshot is a part; else 0.
@@ -51,11 +56,18 @@ struct KnownLinks {
   std::vector<proto::LinkState> links;
   std::string cluster_dir;  ///< state_dir/<cluster>
   bool from_disk = false;   ///< No coordinator answered; these are those mounted before.
+  Fence fence = {};         ///< Of who says it; epoch 0: a release that did not say it.
+  std::uint64_t links_version = 0;
 };
+
+/// Whether what `said` does not name has gone, for who shows links that the coordinator `shown`
+/// has named. One whose state is empty, until a backup is restored, does not know; nor does one
+/// that was replaced, or was started from an old copy of its state.
+bool TellsWhatHasGone(const Fence& shown, const KnownLinks& said);
 
 /// Obtains a link's namespace: as the coordinator announces it, its snapshot brought here by a
 /// SnapshotFetcher unless its very bytes are on disk already, and from disk alone where no
-/// coordinator answers. On disk, under state_dir:
+/// coordinator answers, or where its listing is lost and being made anew. On disk, under state_dir:
 ///
 ///     <cluster>/coordinators          addresses that this cluster was reached by, one a line
 ///     <cluster>/ring.bin              RingView's
@@ -73,10 +85,10 @@ class NamespaceSource {
         fetcher_(std::move(parts),
                  {.call_timeout = options_.call_timeout, .retry_pause = options_.retry_pause}) {}
 
-  /// Waits for a coordinator, and for the first listing of the link, until `deadline`. kNotFound:
-  /// the coordinator knows no such link (its message names the nearest). kUnavailable: nobody
-  /// answered and there is nothing on disk. kInvalid: the listing failed. kInternal: the state
-  /// directory.
+  /// Waits for a coordinator, and for the first listing of the link, until `deadline`, where
+  /// nothing is on disk of this very link. kNotFound: the coordinator knows no such link (its
+  /// message names the nearest). kUnavailable: nobody answered and there is nothing on disk.
+  /// kInvalid: the listing failed. kInternal: the state directory.
   Task<Result<MountedNamespace>> Obtain(std::string link, Deadline deadline);
 
   /// A link as it is now, by one round over the coordinators. kNotFound; kUnavailable: none
@@ -88,7 +100,7 @@ class NamespaceSource {
   /// nothing of that name.
   Task<Result<KnownLinks>> Links(std::string name = "");
   /// The same, waiting for a coordinator until `deadline` unless such links were mounted before and
-  /// are on disk, and for the first listing of each part of a set.
+  /// are on disk, and for the first listing of each part of a set that is not on disk either.
   Task<Result<KnownLinks>> WaitForLinks(std::string name, Deadline deadline);
 
  private:
@@ -96,22 +108,33 @@ class NamespaceSource {
     proto::GetLinksReply reply;
     std::string coordinator;
   };
+  /// kUnavailable also of a coordinator whose state is empty where links of its cluster are on disk
+  /// here: it waits for its backup.
+  Status CheckKnowing(const Answer& answer);
+  Task<Status> CheckGone(std::string coordinator, std::string link);
   /// "" = all links.
   Task<Result<Answer>> AskForLinks(std::string link);
-  Task<Result<Answer>> AskAt(std::string coordinator, std::string link);
+  Task<Result<Answer>> AskAt(std::string coordinator, std::string link, CallHandle* call);
   /// What is on disk of clusters that our coordinators led to; until `visit` answers false.
   void ForEachOnDisk(const std::function<bool(const std::string& folder,
                                               const proto::GetLinksReply& reply)>& visit) const;
   Task<Result<Answer>> AskForLink(std::string link);
   Result<KnownLinks> LinksOnDisk(const std::string& name) const;
   Task<Result<MountedNamespace>> FromCoordinator(Answer answer);
-  Result<MountedNamespace> FromDisk(const std::string& link) const;
+  struct KeptLink {
+    std::string folder;
+    proto::GetLinksReply reply;
+  };
+  std::optional<KeptLink> FindOnDisk(const std::string& name, const std::string& id) const;
+  static Result<MountedNamespace> FromDisk(const KeptLink& kept, const std::string& why);
+  std::string UnlistedPart(const KnownLinks& known, const std::string& name) const;
   void Remember(const MountedNamespace& found) const;
 
   ClientPool& pool_;
   const NamespaceOptions options_;
   SnapshotFetcher fetcher_;
   std::string led_;  // the coordinator that answered last
+  bool said_empty_ = false;
 };
 
 }  // namespace forebay

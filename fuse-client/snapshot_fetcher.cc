@@ -194,10 +194,13 @@ Task<Result<std::shared_ptr<const Snapshot>>> SnapshotFetcher::Follow(proto::Lin
   *way = SnapshotWay::kNotOffered;
   const std::vector<proto::GenerationDelta> deltas = Between(*held, link.generation());
   if (deltas.empty()) co_return Fail(Code::kNotFound, none);
-  const std::uint64_t objects = std::max(held->objects(), link.generation().objects());
+  const proto::GenerationInfo& wanted = link.generation();
+  const ListingSize size{.objects = std::max(held->objects(), wanted.objects()),
+                         .hidden_keys = std::max(held->hidden_keys(), wanted.hidden_keys()),
+                         .file_bytes = std::max(held->snapshot_bytes(), wanted.snapshot_bytes())};
   const std::uint64_t largest =
       std::ranges::max(deltas, {}, &proto::GenerationDelta::bytes).bytes();
-  if (MemoryToMerge(objects, largest) > parts_.merge_bytes) {
+  if (MemoryToMerge(size, largest) > parts_.merge_bytes) {
     *way = SnapshotWay::kTooLarge;
     co_return Fail(Code::kNotFound, none);
   }

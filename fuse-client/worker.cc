@@ -1,6 +1,7 @@
 #include "fuse-client/worker.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -48,6 +49,7 @@ Status Worker::Start() {
     return Fail(Code::kInternal,
                 "cannot duplicate /dev/fuse: " + std::generic_category().message(errno));
   }
+  exclusive_.emplace(fd);
   descriptor_ = std::make_shared<asio::posix::stream_descriptor>(context_, fd);
   receiving_ = true;
   asio::post(context_, [this] { server_.TakeOver(); });
@@ -57,17 +59,26 @@ Status Worker::Start() {
 
 Task<void> Worker::Receive() {
   const std::shared_ptr<asio::posix::stream_descriptor> descriptor = descriptor_;
-  for (;;) {
-    boost::system::error_code error;
-    co_await descriptor->async_wait(asio::posix::stream_descriptor::wait_read,
-                                    asio::redirect_error(asio::use_awaitable, error));
-    if (error) break;
-    const FuseSession::Drained drained = server_.Drain(kBatch);
-    if (drained == FuseSession::Drained::kEnded) {
-      on_ended_();
-      break;
+  FuseSession::Drained drained = FuseSession::Drained::kIdle;
+  while (descriptor->is_open() && drained != FuseSession::Drained::kEnded) {
+    drained = server_.Drain(kBatch);
+    switch (drained) {
+      case FuseSession::Drained::kIdle: {
+        boost::system::error_code stopped;
+        co_await descriptor->async_wait(asio::posix::stream_descriptor::wait_read,
+                                        asio::redirect_error(asio::use_awaitable, stopped));
+        break;
+      }
+      case FuseSession::Drained::kMore:
+        co_await asio::post(context_, asio::use_awaitable);
+        break;
+      case FuseSession::Drained::kFull:
+        co_await SleepFor(kSlotsTakenPause);
+        break;
+      case FuseSession::Drained::kEnded:
+        on_ended_();
+        break;
     }
-    if (drained == FuseSession::Drained::kFull) co_await SleepFor(kSlotsTakenPause);
   }
   receiving_ = false;
 }
@@ -97,8 +108,10 @@ void Worker::BeginStop() {
 }
 
 void Worker::StopTaking() {
-  boost::system::error_code ignored;
-  if (descriptor_) descriptor_->close(ignored);
+  if (!descriptor_ || !descriptor_->is_open()) return;
+  const int fd = descriptor_->release();
+  exclusive_.reset();
+  ::close(fd);
 }
 
 }  // namespace forebay

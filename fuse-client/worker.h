@@ -3,9 +3,11 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/asio.h"
+#include "common/base/exclusive_wait.h"
 #include "common/base/result.h"
 #include "common/wire/client_pool.h"
 #include "fuse-client/block_client.h"
@@ -78,6 +80,8 @@ class Worker {
   FileReader reader_;
   FilePlaces places_;
   FuseServer server_;
+  // One of all threads that wait is woken by a request.
+  std::optional<ExclusiveWait> exclusive_;
   std::shared_ptr<asio::posix::stream_descriptor> descriptor_;
   std::function<void()> on_ended_;
   bool receiving_ = false;

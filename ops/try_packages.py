@@ -227,6 +227,9 @@ def make_cluster(machine, s3):
     machine.run(f"forebay join cache-1:7440 --token {token} --id cache-1")
     machine.run("systemctl enable --now forebay-node")
     eventually(lambda: re.search(r"\bup\b", machine.run("forebay nodes")), "the node is up")
+    seen = machine.run("nsenter --mount --target $(systemctl show -P MainPID forebay-node) setpriv --reuid forebay --regid forebay "
+                       "--clear-groups sh -c 'for key in /etc/forebay/trust/*.key; do if [ -r $key ]; then echo $key; fi; done'")
+    check(seen.split(), ["/etc/forebay/trust/node.key"], "private keys that the service of a node sees")
     machine.run("forebay link s3://bucket/train/ --as imagenet --wait")
     token = re.search(r"--token (\S+)", machine.run("forebay token create --role client"))[1]
     machine.run(f"forebay join cache-1:7440 --token {token} --id cache-1")

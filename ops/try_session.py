@@ -155,7 +155,7 @@ def print_table(trial, results, blocks):
         say(f"{result['title']:24}{result['seconds']:>9.2f}{result['files'] / result['seconds']:>10,.0f}"
             f"{result['bytes'] / 1e6 / result['seconds']:>9,.0f}{result['gets']:>12,}"
             f"{result['gets'] / max(blocks, 1):>11.3f}{result['reads']:>12,}{hits:>11}")
-    say("What the kernel's page cache answers reaches no node: the second epoch.")
+    say("What the kernel's page cache answers reaches no node: the second epoch, where most bytes are of small files.")
     say("\nbytes per node: " + ", ".join(f"{node['id']} {node['used_bytes'] / 1e6:,.0f} MB in {node['blocks']:,} blocks"
                                        for node in trial.cluster.json("stats")["nodes"]))
 

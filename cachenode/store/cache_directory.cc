@@ -13,6 +13,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "common/base/files.h"
+
 namespace forebay {
 namespace {
 
@@ -35,9 +37,13 @@ std::unexpected<Error> Invalid(const std::string& path, const std::string& what)
   return Fail(Code::kInvalid, "cache directory " + path + " " + what);
 }
 
+std::unexpected<Error> CannotUse(const std::string& path, const std::string& why) {
+  return Invalid(path,
+                 "cannot be used, " + why + "; make it writable for this user or choose another");
+}
+
 std::unexpected<Error> CannotUse(const std::string& path, const std::string& step, int error) {
-  return Invalid(path, "cannot be used, " + step + ": " + ErrnoText(error) +
-                           "; make it writable for this user or choose another");
+  return CannotUse(path, step + ": " + ErrnoText(error));
 }
 
 /// The rest of the first line of `text` when it begins with `key`; removes the line.
@@ -88,19 +94,6 @@ Result<std::string> ReadSmallFile(const std::string& path, int fd) {
   if (got < 0) return CannotUse(path, "reading its file FOREBAY", errno);
   text.resize(static_cast<std::size_t>(got));
   return text;
-}
-
-Status MakeDirectories(const std::string& path) {
-  for (std::size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
-    const std::string part = path.substr(0, slash);
-    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) {
-      const int error = errno;
-      struct stat found;
-      // A parent on a read-only file system answers EROFS although it is there.
-      if (::stat(part.c_str(), &found) != 0) return CannotUse(path, "creating " + part, error);
-    }
-    if (slash == std::string::npos) return {};
-  }
 }
 
 std::string SegmentName(std::uint32_t number) {
@@ -167,7 +160,7 @@ Result<CacheDirectory> CacheDirectory::Open(const std::string& path, const Uuid&
   if (Result<std::optional<DirectoryIdentity>> before = Inspect(path); !before) {
     return Fail(std::move(before.error()));
   }
-  if (Status made = MakeDirectories(path); !made) return Fail(std::move(made.error()));
+  if (Status made = MakePrivateFolder(path); !made) return CannotUse(path, made.error().message);
   FileDescriptor root(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!root) return CannotUse(path, "opening it", errno);
   CacheDirectory directory(path, std::move(root));

@@ -28,15 +28,12 @@ std::unexpected<Error> Bad(std::string_view text, std::string_view why) {
   return Fail(Code::kInvalid, fmt::format("\"{}\" {}", text, why));
 }
 
-Result<std::string> ParseLoopback(const std::string& text) {
+Result<std::string> ParseOwnAddress(const std::string& text) {
   if (text.empty()) return text;
   Result<HostPort> address = HostPort::Parse(text);
   if (!address) return Fail(std::move(address.error()));
-  if (!address->IsLoopback()) {
-    return Bad(
-        text,
-        "is not a loopback address, and everybody on the network could ask there; use 127.0.0.1 "
-        "or [::1]");
+  if (!address->IsIp()) {
+    return Bad(text, "names no IP address to listen on; write 127.0.0.1, [::1] or localhost");
   }
   return text;
 }
@@ -180,8 +177,8 @@ ConfigValue Address(std::string& member) {
       [](const std::string& text) { return text.empty() ? text : ParseAddress(text); }, TomlString);
 }
 
-ConfigValue LoopbackAddress(std::string& member) {
-  return Single(member, "HOST:PORT", ParseLoopback, TomlString);
+ConfigValue OwnAddress(std::string& member) {
+  return Single(member, "HOST:PORT", ParseOwnAddress, TomlString);
 }
 
 ConfigValue AddressList(std::vector<std::string>& member) {

@@ -33,9 +33,9 @@ ConfigValue TimeOrNone(std::chrono::milliseconds& member, std::chrono::milliseco
 ConfigValue Mode(std::uint32_t& member);
 /// HOST:PORT; "" stays "" (not set).
 ConfigValue Address(std::string& member);
-/// An address to listen on, of this machine alone: for what has neither encryption nor a question
-/// who asks (DESIGN section 2, promise 6). "" stays "" (does not listen).
-ConfigValue LoopbackAddress(std::string& member);
+/// An address to listen on: an IP address of this machine or "localhost", with a port. "" stays ""
+/// (does not listen).
+ConfigValue OwnAddress(std::string& member);
 ConfigValue AddressList(std::vector<std::string>& member);
 
 /// A whole number in [min, max] for a member of any unsigned type.

@@ -34,6 +34,18 @@ std::unexpected<Error> SystemError(std::string_view doing, const std::string& pa
               std::string(doing) + " " + path + ": " + std::generic_category().message(number));
 }
 
+/// With this very mode, whatever the umask says; one that is there keeps its own.
+Status MakeFolder(const std::string& path, mode_t mode) {
+  if (::mkdir(path.c_str(), mode) != 0) {
+    if (errno == EEXIST) return {};
+    return Fail(Code::kInternal,
+                "cannot make the folder " + path + ": " + std::generic_category().message(errno));
+  }
+  const Descriptor made(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (made.get() >= 0) ::fchmod(made.get(), mode);
+  return {};
+}
+
 }  // namespace
 
 Result<std::string> ReadWholeFile(const std::string& path) {
@@ -101,20 +113,21 @@ Status WriteFileAtomically(const std::string& path, std::string_view bytes) {
   return committed;
 }
 
+Status MakeFoldersAbove(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (folder.empty() || std::filesystem::is_directory(folder, error)) return {};
+  Status made = MakeFoldersAbove(folder.string());
+  if (made) made = MakeFolder(folder.string(), 0755);
+  return made;
+}
+
 Status MakePrivateFolder(const std::string& path) {
   std::error_code error;
-  const std::filesystem::path folder(path);
-  if (std::filesystem::is_directory(folder, error)) return {};
-  const std::filesystem::path parent = folder.parent_path();
-  if (!parent.empty() && parent != folder) {
-    Status made = MakePrivateFolder(parent.string());
-    if (!made) return made;
-  }
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return Fail(Code::kInternal,
-                "cannot make the folder " + path + ": " + std::generic_category().message(errno));
-  }
-  return {};
+  if (std::filesystem::is_directory(path, error)) return {};
+  Status made = MakeFoldersAbove(path);
+  if (made) made = MakeFolder(path, 0700);
+  return made;
 }
 
 }  // namespace forebay

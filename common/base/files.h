@@ -26,7 +26,11 @@ Status RenameFile(const std::string& temporary, const std::string& path);
 /// A name beside `path` that no other process and no other call uses.
 std::string TemporaryNameFor(const std::string& path);
 
-/// Makes the folder and those above it, 0700: listings tell the names of objects. kInternal.
+/// Makes the folders above `path` that are missing, 0755 whatever the umask: programs of several
+/// users have folders of their own in /var/lib/forebay, each private. kInternal.
+Status MakeFoldersAbove(const std::string& path);
+
+/// Makes the folder, 0700: listings tell the names of objects; and those above it. kInternal.
 Status MakePrivateFolder(const std::string& path);
 
 }  // namespace forebay

@@ -11,6 +11,11 @@ namespace forebay {
 class Health {
  public:
   void SetReady() { SetNotReady(""); }
+  /// Ready, unless the program has said otherwise since it began.
+  void SetStarted() {
+    const std::scoped_lock lock(mutex_);
+    if (reason_ == kStarting) reason_.clear();
+  }
   /// `reason` is one clause: "recovering 12 of 40 segments".
   void SetNotReady(std::string_view reason) {
     const std::scoped_lock lock(mutex_);
@@ -23,8 +28,10 @@ class Health {
   }
 
  private:
+  static constexpr std::string_view kStarting = "starting";
+
   mutable std::mutex mutex_;
-  std::string reason_ = "starting";
+  std::string reason_{kStarting};
 };
 
 }  // namespace forebay

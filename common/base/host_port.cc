@@ -48,4 +48,10 @@ bool HostPort::IsLoopback() const {
   return ::inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
+bool HostPort::IsIp() const {
+  in6_addr parsed{};
+  return host == "localhost" || ::inet_pton(AF_INET, host.c_str(), &parsed) == 1 ||
+         ::inet_pton(AF_INET6, host.c_str(), &parsed) == 1;
+}
+
 }  // namespace forebay

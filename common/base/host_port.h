@@ -19,6 +19,8 @@ struct HostPort {
   std::string ToString() const;
   /// 127.0.0.0/8, ::1 or "localhost": nobody outside this machine can reach it.
   bool IsLoopback() const;
+  /// The host is an IP address or "localhost": to listen there no name is looked up.
+  bool IsIp() const;
 
   bool operator==(const HostPort&) const = default;
 };

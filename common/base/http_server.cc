@@ -70,8 +70,8 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
   Status Listen(const std::string& text) {
     Result<HostPort> wanted = HostPort::Parse(text);
     if (!wanted) return Fail(std::move(wanted.error()));
-    if (!wanted->IsLoopback()) {
-      return Fail(Code::kInvalid, fmt::format("\"{}\" is not a loopback address", text));
+    if (!wanted->IsIp()) {
+      return Fail(Code::kInvalid, fmt::format("\"{}\" names no IP address to listen on", text));
     }
     const std::string host = wanted->host == "localhost" ? "127.0.0.1" : wanted->host;
     const tcp::endpoint endpoint(asio::ip::make_address(host), wanted->port);

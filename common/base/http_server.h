@@ -35,8 +35,8 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  /// Binds and begins to accept. Only loopback IP addresses or "localhost", with port 0 for any:
-  /// kInvalid otherwise; kInternal when it cannot be bound.
+  /// Binds and begins to accept at an IP address or "localhost", with port 0 for any: kInvalid
+  /// otherwise; kInternal when it cannot be bound. Whoever reaches the address may ask.
   Status Listen(const std::string& address);
 
   /// "127.0.0.1:7450" with the real port; "" before Listen.

@@ -1,10 +1,6 @@
 #include "common/base/metric_names.h"
 
-#include <array>
-
-namespace forebay {
-
-namespace metric {
+namespace forebay::metric {
 
 // Those of mounts alone: metric_names_mount.cc.
 
@@ -169,6 +165,15 @@ const GaugeMetric kFillsInFlight{{
     .labels = {},
     .programs = "node",
     .help = "Blocks that are being fetched into the cache now.",
+}};
+
+const GaugeMetric kFillsLimit{{
+    .name = "forebay_background_fills_limit",
+    .kind = MetricKind::kGauge,
+    .unit = "1",
+    .labels = {},
+    .programs = "node",
+    .help = "Fills in the background that may be under way: fewer while more would slow readers.",
 }};
 
 const GaugeMetric kCacheUsedBytes{{
@@ -341,10 +346,10 @@ const CounterMetric kRpcRefused{{
     .unit = "1",
     .labels = {"what"},
     .programs = "coordinator, node",
-    .help = "What peers were refused: a handshake (wrong secret, cluster or version), a request "
-            "(unknown, or not for that role), one beyond what may wait for answers (overload), an "
-            "answer beyond the memory for them (memory), a connection because of a malformed "
-            "frame, or what a coordinator asks that was replaced "
+    .help = "What peers were refused: a handshake (wrong secret, cluster or version, or no "
+            "connection left for it), a request (unknown, or not for that role), one beyond what "
+            "may wait for answers (overload), an answer beyond the memory for them (memory), a "
+            "connection because of a malformed frame, or what a coordinator asks that was replaced "
             "(at nodes).",
     .stability = MetricStability::kEvolving,
 }};
@@ -428,29 +433,4 @@ const GaugeMetric kRenewalFailing{{
             "the log says why.",
 }};
 
-}  // namespace metric
-
-std::span<const MetricDefinition* const> AllMetrics() {
-  static const std::array<const MetricDefinition*, 51> all = {
-      &metric::kBuildInfo,         &metric::kReadBytes,       &metric::kPlacedReads,
-      &metric::kSendWaits,         &metric::kReadsSentOn,     &metric::kCrossZoneBytes,
-      &metric::kCopiedBytes,       &metric::kCopiesWaiting,   &metric::kCopiesDropped,
-      &metric::kReadDuration,      &metric::kFuseOps,         &metric::kEio,
-      &metric::kJobStall,          &metric::kHedges,          &metric::kS3Requests,
-      &metric::kS3Retries,         &metric::kS3Checksums,     &metric::kS3SecondGets,
-      &metric::kS3BudgetRatio,     &metric::kS3Throttled,     &metric::kS3RequestLimit,
-      &metric::kFillsInFlight,     &metric::kCacheUsedBytes,  &metric::kCacheCapacityBytes,
-      &metric::kEvictedBytes,      &metric::kIndexEntries,    &metric::kChecksumFailures,
-      &metric::kScrubbedBytes,     &metric::kDiskErrors,      &metric::kDiskInService,
-      &metric::kBlocksSetAside,    &metric::kStoreReads,      &metric::kStoreLockWaits,
-      &metric::kReadsNotNoted,     &metric::kSnapshotFetches, &metric::kSnapshotBytes,
-      &metric::kSnapshotSentBytes, &metric::kRpcConnections,  &metric::kRpcRequests,
-      &metric::kRpcRefused,        &metric::kAdminActions,    &metric::kPreloadBytes,
-      &metric::kLinkLastRefresh,   &metric::kRingMembers,     &metric::kCoordinatorIsLeader,
-      &metric::kCertificateExpiry, &metric::kRenewalFailing,  &metric::kLocalCopyOpens,
-      &metric::kLocalCopies,       &metric::kLocalCopyBytes,  &metric::kNodeClockOffset,
-  };
-  return all;
-}
-
-}  // namespace forebay
+}  // namespace forebay::metric

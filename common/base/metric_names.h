@@ -37,6 +37,7 @@ extern const GaugeMetric kBuildInfo;
 extern const CounterMetric kReadBytes;
 extern const CounterMetric kPlacedReads;
 extern const CounterMetric kSendWaits;
+extern const CounterMetric kReceiveWaits;
 extern const CounterMetric kReadsSentOn;
 extern const CounterMetric kCrossZoneBytes;
 extern const CounterMetric kCopiedBytes;
@@ -59,6 +60,7 @@ extern const GaugeMetric kS3BudgetRatio;
 extern const CounterMetric kS3Throttled;
 extern const GaugeMetric kS3RequestLimit;
 extern const GaugeMetric kFillsInFlight;
+extern const GaugeMetric kFillsLimit;
 
 extern const GaugeMetric kCacheUsedBytes;
 extern const GaugeMetric kCacheCapacityBytes;

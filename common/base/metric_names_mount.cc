@@ -113,4 +113,14 @@ const CounterMetric kSnapshotFetches{{
     .stability = MetricStability::kEvolving,
 }};
 
+const CounterMetric kReceiveWaits{{
+    .name = "forebay_receive_wait_seconds_total",
+    .kind = MetricKind::kCounter,
+    .unit = "seconds",
+    .labels = {},
+    .programs = "mount",
+    .help = "Time that reads waited because the mount may not take more from other machines "
+            "(max_bandwidth), summed over reads.",
+}};
+
 }  // namespace forebay::metric

@@ -115,11 +115,14 @@ Status Send(const Environment& environment, std::string_view state, int fd, int 
 
 }  // namespace
 
+// It cannot fail with these arguments.
+void ForbidDumps() { ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); }
+
 void PrepareProcess() {
   // None of these can fail with these arguments but the descriptor limit, which is a wish.
   std::signal(SIGPIPE, SIG_IGN);
   ::umask(077);
-  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  ForbidDumps();
   rlimit descriptors{};
   if (::getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
     descriptors.rlim_cur = descriptors.rlim_max;

@@ -8,12 +8,14 @@
 #include "common/base/config_option.h"
 #include "common/base/result.h"
 
-// What every daemon asks of its process. Linux only.
+// What every program asks of its process. Linux only.
 namespace forebay {
 
-/// Before anything else: writing to a closed socket is an error and no signal, new files are for
-/// this user alone, as many descriptors as the hard limit allows, and no core dump or debugger of
-/// another user may see secrets.
+/// No core dump and no debugger of another user may see secrets.
+void ForbidDumps();
+
+/// Of a daemon, before anything else: writing to a closed socket is an error and no signal, new
+/// files are for this user alone, as many descriptors as the hard limit allows, and ForbidDumps.
 void PrepareProcess();
 
 /// Tells systemd (sd_notify(3)) `state`, such as "READY=1": a datagram to $NOTIFY_SOCKET. Nothing

@@ -138,7 +138,7 @@ class Run {
     }
     if (!control.metrics_address().empty()) line += " metrics=" + control.metrics_address();
     line += "\n";
-    health.SetReady();
+    health.SetStarted();
     if (!spec_.ward) NotifySystemd(environment_, "READY=1");
     control.Watch(daemon.Loops());
     const Status announced = Announce(line);

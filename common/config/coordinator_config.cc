@@ -89,9 +89,10 @@ ConfigSection CoordinatorSection(CoordinatorConfig& config) {
               "Where nodes, mounts and the forebay command reach the coordinator. Port 0 takes any "
               "free port; the ready line says which. One that other machines reach is only "
               "accepted with certificates, or with --insecure-plain-tcp.");
-  section.Add("metrics_listen", LoopbackAddress(config.metrics_listen),
+  section.Add("metrics_listen", OwnAddress(config.metrics_listen),
               "Where Prometheus finds /metrics, with /livez and /readyz beside it. An empty "
-              "address switches it off.");
+              "address switches it off. One that other machines reach is only accepted with "
+              "--insecure-plain-metrics.");
   section.Add("background_fill", Switch(config.background_fill),
               "When a job reads much of a link within a minute (1,000 blocks or 1 %), what is not "
               "cached of the link is fetched, too: behind whatever readers and preloads want, only "

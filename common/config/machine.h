@@ -9,6 +9,8 @@ namespace forebay {
 /// The most event loops that a program gets by itself or may be given: more than one for each core
 /// of a large machine only costs memory.
 inline constexpr std::size_t kMaxThreads = 64;
+/// The largest cpu_limit.
+inline constexpr std::size_t kMaxCpuLimit = 4096;
 
 /// The CPUs that this process may run on, at most kMaxThreads.
 std::size_t UsableCpus();

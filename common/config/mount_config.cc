@@ -54,6 +54,7 @@ ConfigValue LocalCopyValue(LocalCopyFolder& member) {
 
 std::vector<std::string> Finish(MountConfig& config, const Environment& environment) {
   std::vector<std::string> faults;
+  if (config.cpu_limit != 0) config.threads = std::min(config.threads, config.cpu_limit);
   if (config.state_dir.empty()) config.state_dir = DefaultStateDir(environment, "mount", "");
   if (config.state_dir.empty()) {
     faults.emplace_back("state_dir is not set and neither is HOME; give --state-dir DIR");
@@ -179,14 +180,23 @@ void AddResources(ConfigSection& section, MountConfig& config) {
            "How many threads serve the kernel's requests.")
       .Default("one for each CPU, at most 64");
   section.Add(
+      "cpu_limit", Number(config.cpu_limit, 0, kMaxCpuLimit),
+      "How many CPUs the mount may use at most, with all its threads: the kernel runs it on the "
+      "last so many of those that it may use, as it does a node with this option, so that the "
+      "others are left to the machine's jobs. 0 sets no bound.");
+  section.Add(
       "memory_limit", Size(config.memory_limit, kMinMemory),
       "The most memory for data on its way to readers: the bytes of reads that are under way. "
       "At the limit reads wait for each other. Up to an eighth as much again holds where blocks "
       "lie in the files of this machine's nodes, 170 bytes a file. A listing of so many objects "
       "that to follow what a refresh has changed would take more than the limit (45 bytes an "
       "object, 64 MiB, and what has changed) is fetched whole. What the kernel keeps in its page "
-      "cache, and the listings, which "
-      "are mapped files, are the machine's to take back.");
+      "cache, and the listings, which are mapped files, are the machine's to take back.");
+  section.Add("max_bandwidth", Size(config.max_bandwidth),
+              "How many bytes a second the mount takes from cache nodes at most, for reads, copies "
+              "and listings together; readers wait meanwhile, those of the kernel's page cache do "
+              "not. What comes from a node of this machine through its local socket takes no "
+              "network and is not counted. 0 sets no bound.");
   section.Add("mode",
               Choice(config.mode, {{"auto", MountMode::kAuto},
                                    {"small", MountMode::kSmall},
@@ -206,9 +216,11 @@ void AddResources(ConfigSection& section, MountConfig& config) {
       "itself. socket: the node sends them over its UNIX socket. network: no node counts as one of "
       "this machine; for measurements.");
   AddCopies(section, config);
-  section.Add("metrics_listen", LoopbackAddress(config.metrics_listen),
-              "Where Prometheus finds /metrics, with /livez and /readyz beside it. Each mount of a "
-              "machine needs a port of its own.");
+  section.Add(
+      "metrics_listen", OwnAddress(config.metrics_listen),
+      "Where Prometheus finds /metrics, with /livez and /readyz beside it. Each mount of a "
+      "machine needs a port of its own. One that other machines reach is only accepted with "
+      "--insecure-plain-metrics.");
   section.Add(
       "failover_timeout",
       Time(config.failover_timeout, std::chrono::milliseconds(100), std::chrono::seconds(60)),

@@ -71,8 +71,10 @@ struct MountConfig {
   std::string metrics_listen;  ///< "" = none.
   std::chrono::milliseconds failover_timeout = kPeerPatience;
   std::chrono::milliseconds s3_timeout = std::chrono::seconds(300);  ///< Or kForever.
-  std::size_t threads = UsableCpus();
+  std::size_t threads = UsableCpus();  ///< After LoadConfig at most cpu_limit.
+  std::size_t cpu_limit = 0;           ///< 0 = all CPUs.
   std::uint64_t memory_limit = 512ULL << 20;
+  std::uint64_t max_bandwidth = 0;  ///< Bytes a second from other machines; 0 = no bound.
 };
 
 /// The table of the members of `config`, which must outlive it.

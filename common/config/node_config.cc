@@ -14,7 +14,6 @@ namespace {
 /// Below it a directory does not even hold its own bookkeeping and a few blocks.
 constexpr std::uint64_t kMinCacheBytes = 64ULL << 20;
 constexpr std::uint64_t kMinMemory = 64ULL << 20;
-constexpr std::size_t kMaxCpuLimit = 4096;
 
 std::vector<std::string> CheckCacheDirs(const NodeConfig& config) {
   std::vector<std::string> faults;
@@ -134,9 +133,10 @@ void AddNetwork(ConfigSection& section, NodeConfig& config) {
            "The address that others are told to use for this node, when it is not the one that the "
            "node listens on.")
       .Default("the address that it listens on");
-  section.Add("metrics_listen", LoopbackAddress(config.metrics_listen),
+  section.Add("metrics_listen", OwnAddress(config.metrics_listen),
               "Where Prometheus finds /metrics, with /livez and /readyz beside it. An empty "
-              "address switches it off.");
+              "address switches it off. One that other machines reach is only accepted with "
+              "--insecure-plain-metrics.");
   section.Add("local_socket", Path(config.local_socket),
               "A UNIX socket at which mounts on this machine reach the node without TCP.");
 }

@@ -32,7 +32,8 @@ std::vector<std::string> Exposed(const TrustConfig& config,
 
 }  // namespace
 
-ConfigSection TrustSection(TrustConfig& config, std::vector<ListenOption> listens) {
+ConfigSection TrustSection(TrustConfig& config, std::vector<ListenOption> listens,
+                           const std::string* metrics) {
   ConfigSection section("trust", "Whom the programs believe, and what they risk.");
   section
       .Add("dir", Path(config.dir, "DIR"),
@@ -48,8 +49,23 @@ ConfigSection TrustSection(TrustConfig& config, std::vector<ListenOption> listen
            "encryption. Who connects must still hold the secret of docs/SECURITY.md, the same on "
            "each machine. Only for a network that nobody else uses.")
       .Flag("--insecure-plain-tcp");
-  section.finish = [&config, listens = std::move(listens)](const Environment&) {
-    return Exposed(config, listens);
+  section
+      .Add(
+          "insecure_plain_metrics", Switch(config.insecure_plain_metrics),
+          "Accepts that others on the network read the metrics, which name links and nodes and say "
+          "how much is read: --metrics-listen may then be an address that other machines reach, "
+          "for a Prometheus elsewhere or the probes of a kubelet. It is HTTP without encryption "
+          "and asks nobody who they are; nothing can be changed there.")
+      .Flag("--insecure-plain-metrics");
+  section.finish = [&config, listens = std::move(listens), metrics](const Environment&) {
+    std::vector<std::string> faults = Exposed(config, listens);
+    if (metrics != nullptr && !config.insecure_plain_metrics && ReachesBeyond(*metrics)) {
+      faults.push_back("--metrics-listen: \"" + *metrics +
+                       "\" is not a loopback address: everybody on the network could read the "
+                       "metrics; use 127.0.0.1 or [::1], or accept that with "
+                       "--insecure-plain-metrics");
+    }
+    return faults;
   };
   return section;
 }

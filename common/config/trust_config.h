@@ -16,6 +16,7 @@ inline constexpr const char* kDefaultTrustDir = "/etc/forebay/trust";
 struct TrustConfig {
   std::string dir = kDefaultTrustDir;  ///< "" = no certificates.
   bool insecure_plain_tcp = false;
+  bool insecure_plain_metrics = false;
 };
 
 /// An address that a program listens on for other programs of the cluster.
@@ -25,7 +26,9 @@ struct ListenOption {
 };
 
 /// The table of the members of `config`, which must outlive it. An address of `listens` that other
-/// machines reach is a fault without certificates, unless the risk was accepted.
-ConfigSection TrustSection(TrustConfig& config, std::vector<ListenOption> listens = {});
+/// machines reach is a fault without certificates, and one of `metrics` (--metrics-listen) always,
+/// unless the risk was accepted.
+ConfigSection TrustSection(TrustConfig& config, std::vector<ListenOption> listens = {},
+                           const std::string* metrics = nullptr);
 
 }  // namespace forebay

@@ -29,7 +29,11 @@ inline constexpr std::uint32_t kMaxPayloadBytes = (4 << 20) + 64 * 1024;  ///< P
 inline constexpr std::uint32_t kMaxHandshakeBytes = 4096;  ///< Message before both ends are proved.
 inline constexpr int kMaxRepeatedFields = 4096;            ///< Entries of a repeated field.
 inline constexpr int kMaxMessageNesting = 16;              ///< Nested protobuf messages.
-inline constexpr std::size_t kMaxConnections = 4096;       ///< Per listening program.
+inline constexpr std::size_t kMaxConnections = 4096;       ///< Per listening program …
+/// … and of a coordinator, where its descriptors allow it: 10,000 mounts and 1,000 nodes (DESIGN
+/// section 11), and half as many while they come anew.
+inline constexpr std::size_t kMaxCoordinatorConnections = 16384;
+inline constexpr std::size_t kMemberShares = 4;  ///< One member has one of so many shares of these.
 inline constexpr std::size_t kMaxHalfOpenPerAddress = 64;  ///< Handshakes under way.
 inline constexpr std::size_t kMaxInFlightBytesPerConnection = 16
                                                               << 20;  ///< Replies not yet written.
@@ -38,6 +42,8 @@ inline constexpr std::size_t kMaxCallsPerConnection = 4096;  ///< In work; a mou
 inline constexpr std::size_t kMaxRequestBytesPerConnection = 16 << 20;
 inline constexpr std::size_t kMaxRequestBytesOfStranger = 64 << 10;
 inline constexpr std::size_t kMaxRequestBytes = std::size_t{256} << 20;
+/// Of messages of answers that their peers have not taken, per program; one member has half.
+inline constexpr std::size_t kMaxAnswerBytes = std::size_t{256} << 20;
 inline constexpr std::chrono::seconds kHandshakeTimeout{5};
 inline constexpr std::chrono::seconds kFirstFrameTimeout{5};  ///< After the handshake.
 inline constexpr std::chrono::seconds kIdleTimeout{60};

@@ -278,12 +278,17 @@ std::optional<std::string> ConfiguredRegion(const AwsEnvironment& environment,
   return region;
 }
 
+bool ConfiguredSwitch(const AwsEnvironment& environment, std::string_view variable,
+                      const AwsProfile& profile, std::string_view key) {
+  if (environment.Get(variable)) return environment.IsTrue(variable);
+  return Lower(profile.Get(key).value_or("")) == "true";
+}
+
 std::optional<std::string> ConfiguredEndpoint(const AwsEnvironment& environment,
                                               const AwsProfile& profile, std::string_view service) {
-  if (environment.IsTrue("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS") ||
-      Lower(profile.Get("ignore_configured_endpoint_urls").value_or("")) == "true") {
-    return std::nullopt;
-  }
+  const bool ignored = ConfiguredSwitch(environment, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", profile,
+                                        "ignore_configured_endpoint_urls");
+  if (ignored) return std::nullopt;
   std::string variable = fmt::format("AWS_ENDPOINT_URL_{}", service);
   std::ranges::transform(variable, variable.begin(),
                          [](unsigned char c) { return static_cast<char>(std::toupper(c)); });

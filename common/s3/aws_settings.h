@@ -55,15 +55,21 @@ std::string SharedFilesStamp(const AwsEnvironment& environment);
 std::optional<std::string> ConfiguredRegion(const AwsEnvironment& environment,
                                             const AwsProfile& profile);
 
+/// A switch: the variable where it is set, be it to "false", else the profile's `key`. "true" in
+/// any case switches on, all else off.
+bool ConfiguredSwitch(const AwsEnvironment& environment, std::string_view variable,
+                      const AwsProfile& profile, std::string_view key);
+
 /// The endpoint of a service ("s3", "sts") as it is set: AWS_ENDPOINT_URL_<SERVICE>,
 /// AWS_ENDPOINT_URL, the profile's service section, the profile's endpoint_url. Nothing where
-/// AWS_IGNORE_CONFIGURED_ENDPOINT_URLS or the profile's ignore_configured_endpoint_urls is true.
+/// AWS_IGNORE_CONFIGURED_ENDPOINT_URLS, else the profile's ignore_configured_endpoint_urls, is
+/// true.
 std::optional<std::string> ConfiguredEndpoint(const AwsEnvironment& environment,
                                               const AwsProfile& profile, std::string_view service);
 
 /// The PEM file that vouches for servers: `given`, else AWS_CA_BUNDLE, else the ca_bundle of the
-/// default profile, else "" for the system's. A damaged profile counts as none: whoever needs it
-/// says so.
+/// profile of AWS_PROFILE or "default", else "" for the system's. A damaged profile counts as none:
+/// whoever needs it says so.
 std::string CaBundleOf(const std::string& given, const AwsEnvironment& environment);
 
 }  // namespace forebay

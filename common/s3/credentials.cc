@@ -64,9 +64,17 @@ Result<S3Credentials> CredentialChain::Load(const std::string& profile,
     if (!tried.empty()) tried += "; ";
     tried += fmt::format("{}: {}", provider->name(), none.why);
   }
+  if (!profile.empty()) {
+    return Fail(Code::kDenied,
+                fmt::format("no S3 credentials found for profile '{}'; tried {}; give the profile "
+                            "keys in the AWS files of this program's user (docs/S3.md)",
+                            profile, tried));
+  }
   return Fail(Code::kDenied,
-              fmt::format("no S3 credentials found{}; tried {}",
-                          profile.empty() ? "" : fmt::format(" for profile '{}'", profile), tried));
+              fmt::format("no S3 credentials found; tried {}; set AWS_ACCESS_KEY_ID and "
+                          "AWS_SECRET_ACCESS_KEY of this program, or one of the other places that "
+                          "docs/S3.md names, or link a public bucket with --no-sign-request",
+                          tried));
 }
 
 std::string CredentialChain::Stamp() const {

@@ -4,10 +4,37 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace forebay {
 namespace {
+
+// One of the separate clouds that AWS consists of.
+struct AwsPartition {
+  std::string_view region_prefix;
+  std::string_view domain;             // what its hosts end with
+  std::string_view dual_stack_domain;  // the same of services with names of their own for IPv6
+};
+
+// From partitions.json of AWS's SDKs (botocore 1.43.11: regionRegex, dnsSuffix,
+// dualStackDnsSuffix). A region that no other row knows belongs to the last one, as with the SDKs:
+// AWS opens regions there more often than we change this.
+constexpr std::array<AwsPartition, 8> kAwsPartitions = {{
+    {"cn-", "amazonaws.com.cn", "api.amazonwebservices.com.cn"},
+    {"us-gov-", "amazonaws.com", "api.aws"},
+    {"us-iso-", "c2s.ic.gov", "api.aws.ic.gov"},
+    {"us-isob-", "sc2s.sgov.gov", "api.aws.scloud"},
+    {"us-isof-", "csp.hci.ic.gov", "api.aws.hci.ic.gov"},
+    {"eu-isoe-", "cloud.adc-e.uk", "api.cloud-aws.adc-e.uk"},
+    {"eusc-", "amazonaws.eu", "api.amazonwebservices.eu"},
+    {"", "amazonaws.com", "api.aws"},
+}};
+
+bool IsBelow(std::string_view host, std::string_view domain) {
+  return host.size() > domain.size() + 1 && host.ends_with(domain) &&
+         host[host.size() - domain.size() - 1] == '.';
+}
 
 bool IsLower(char c) { return c >= 'a' && c <= 'z'; }
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -46,11 +73,6 @@ bool IsPath(std::string_view text) {
 bool BucketFitsHost(std::string_view bucket, bool tls) {
   return std::ranges::all_of(
       bucket, [&](char c) { return IsLower(c) || IsDigit(c) || c == '-' || (c == '.' && !tls); });
-}
-
-bool IsTrue(const AwsProfile& profile, std::string_view key) {
-  const std::string value = profile.Get(key).value_or("");
-  return value == "true" || value == "True";
 }
 
 // What is no plain bucket, in one sentence; "" for one.
@@ -113,7 +135,9 @@ bool Endpoint::IsLoopback() const {
 bool Endpoint::IsIpAddress() const { return IsIpv4(host) || IsIpv6(host); }
 
 bool Endpoint::IsAmazon() const {
-  return host.ends_with(".amazonaws.com") || host.ends_with(".amazonaws.com.cn");
+  return std::ranges::any_of(kAwsPartitions, [this](const AwsPartition& partition) {
+    return IsBelow(host, partition.domain) || IsBelow(host, partition.dual_stack_domain);
+  });
 }
 
 Result<Endpoint> ParseEndpoint(std::string_view text) {
@@ -164,17 +188,26 @@ bool IsRegion(std::string_view text) {
 
 EndpointVariant EndpointVariantOf(const AwsEnvironment& environment, const AwsProfile& profile) {
   return {
-      .dual_stack = environment.IsTrue("AWS_USE_DUALSTACK_ENDPOINT") ||
-                    IsTrue(profile, "use_dualstack_endpoint"),
-      .fips = environment.IsTrue("AWS_USE_FIPS_ENDPOINT") || IsTrue(profile, "use_fips_endpoint")};
+      .dual_stack = ConfiguredSwitch(environment, "AWS_USE_DUALSTACK_ENDPOINT", profile,
+                                     "use_dualstack_endpoint"),
+      .fips = ConfiguredSwitch(environment, "AWS_USE_FIPS_ENDPOINT", profile, "use_fips_endpoint")};
 }
 
 std::string AwsEndpoint(std::string_view service, std::string_view region,
                         EndpointVariant variant) {
-  // China is a partition with a domain of its own. Only S3 has dual-stack names below it.
-  const std::string_view domain = region.starts_with("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
-  return fmt::format("https://{}{}{}.{}.{}", service, variant.fips ? "-fips" : "",
-                     variant.dual_stack && service == "s3" ? ".dualstack" : "", region, domain);
+  const AwsPartition& partition = *std::ranges::find_if(
+      kAwsPartitions,
+      [region](const AwsPartition& row) { return region.starts_with(row.region_prefix); });
+  const bool s3 = service == "s3";
+  // S3 marks IPv6 by a word in the old domain; newer services, STS among them, by another domain:
+  // docs.aws.amazon.com/IAM/latest/UserGuide/reference_dual-stack_endpoint_support.html.
+  const std::string_view domain =
+      variant.dual_stack && !s3 ? partition.dual_stack_domain : partition.domain;
+  // GovCloud's STS is FIPS's by its plain name, and has no other one in the old domain.
+  const bool plain_is_fips =
+      service == "sts" && partition.region_prefix == "us-gov-" && !variant.dual_stack;
+  return fmt::format("https://{}{}{}.{}.{}", service, variant.fips && !plain_is_fips ? "-fips" : "",
+                     variant.dual_stack && s3 ? ".dualstack" : "", region, domain);
 }
 
 Result<LinkOrigin> CompleteOrigin(LinkOrigin partial, std::optional<bool> path_style,

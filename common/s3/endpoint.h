@@ -20,7 +20,7 @@ struct Endpoint {
 
   bool IsLoopback() const;   ///< This machine: never through a proxy.
   bool IsIpAddress() const;  ///< No bucket can be put in front of it.
-  bool IsAmazon() const;     ///< One of AWS's own.
+  bool IsAmazon() const;     ///< Below a domain of one of AWS's partitions.
 };
 
 /// kInvalid says what is wrong with the text. User names, queries and fragments are refused.
@@ -31,12 +31,12 @@ bool IsRegion(std::string_view text);
 
 /// Which of AWS's endpoints for a region is wanted.
 struct EndpointVariant {
-  bool dual_stack = false;  ///< IPv6 too: AWS_USE_DUALSTACK_ENDPOINT, use_dualstack_endpoint.
-  bool fips = false;        ///< AWS_USE_FIPS_ENDPOINT, use_fips_endpoint.
+  bool dual_stack = false;  ///< IPv6 too: AWS_USE_DUALSTACK_ENDPOINT, else use_dualstack_endpoint.
+  bool fips = false;        ///< AWS_USE_FIPS_ENDPOINT, else use_fips_endpoint.
 };
 EndpointVariant EndpointVariantOf(const AwsEnvironment& environment, const AwsProfile& profile);
 
-/// AWS's own endpoint of a service ("s3", "sts") in a region.
+/// AWS's own endpoint of a service ("s3", "sts") in a region, by the domain of its partition.
 std::string AwsEndpoint(std::string_view service, std::string_view region, EndpointVariant variant);
 
 /// Who else may know a region. Each answers nothing when it does not, and may block on the network.

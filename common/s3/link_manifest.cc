@@ -34,6 +34,12 @@ std::string FolderOf(std::string_view key) {
   return slash == std::string_view::npos ? "" : std::string(key.substr(0, slash + 1));
 }
 
+Error TooMany() {
+  return Error{Code::kInvalid, fmt::format("it names more than {} objects: split it, or link a "
+                                           "prefix with --include",
+                                           kMaxManifestNames)};
+}
+
 /// Takes names one by one and judges each.
 class ManifestReader {
  public:
@@ -41,12 +47,19 @@ class ManifestReader {
     manifest_.bucket = root.bucket;
   }
 
+  /// An augmented manifest, of which `text` has the lines.
+  void KeepText(std::shared_ptr<const std::string> text) { manifest_.text = std::move(text); }
+
   void SetJson(const S3Location& prefix) {
     manifest_.is_json = true;
     base_ = prefix;
   }
 
+  /// Nothing more is taken: see Finish.
+  bool is_full() const { return manifest_.names.size() > kMaxManifestNames; }
+
   void Take(std::string_view name, std::uint64_t line) {
+    if (is_full()) return;
     if (name.empty()) return Refuse(line, "names nothing", "take it out");
     if (name.size() > kMostOfAName) return RefuseLong(name, line);
     S3Location object{base_.bucket, base_.prefix};
@@ -60,7 +73,7 @@ class ManifestReader {
     Add(std::move(object), name, line);
   }
 
-  /// A line of an augmented manifest.
+  /// A line of an augmented manifest, within the text that is kept.
   void TakeObject(std::string_view json, std::uint64_t line) {
     boost::system::error_code error;
     json::monotonic_resource memory;
@@ -76,7 +89,7 @@ class ManifestReader {
     const std::size_t before = manifest_.names.size();
     Take(*name, line);
     if (manifest_.names.size() > before)
-      manifest_.names.back().lines.push_back({.line = line, .json = std::string(json)});
+      manifest_.names.back().lines.push_back({.line = line, .json = json});
   }
 
   void RefuseEntry(std::uint64_t line) {
@@ -84,6 +97,7 @@ class ManifestReader {
   }
 
   Result<LinkManifest> Finish() {
+    if (is_full()) return Fail(TooMany());
     auto& names = manifest_.names;
     // Of two that are the same the first one counts.
     std::ranges::sort(names, {}, [](const LinkManifest::Name& name) {
@@ -144,6 +158,10 @@ class ManifestReader {
   static std::string Quoted(std::string_view name) { return "'" + Shown(name) + "'"; }
 
   void Refuse(std::uint64_t line, std::string_view what, std::string_view to_do) {
+    if (manifest_.bad.size() >= kMostBadKept) {
+      ++manifest_.bad_more;
+      return;
+    }
     manifest_.bad.push_back(
         {.line = line, .reason = fmt::format("{} {}: {}", manifest_.Place(line), what, to_do)});
   }
@@ -168,7 +186,24 @@ Result<S3Location> PrefixOf(const json::array& entries) {
   return location;
 }
 
+/// Commas between values, before any memory is spent on these.
+std::size_t CountEntries(std::string_view text) {
+  std::size_t commas = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (quoted && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      quoted = !quoted;
+    } else if (!quoted && text[i] == ',') {
+      ++commas;
+    }
+  }
+  return commas + 1;
+}
+
 Status ReadJson(std::string_view text, ManifestReader& reader, const S3Location& root) {
+  if (CountEntries(text) > kMaxManifestNames) return Fail(TooMany());
   json::monotonic_resource memory;
   boost::system::error_code error;
   const json::value document = json::parse(text, error, &memory);
@@ -227,20 +262,23 @@ std::string LinkManifest::Place(std::uint64_t line) const {
   return fmt::format("{} {}", is_json ? "entry" : "line", line);
 }
 
-Result<LinkManifest> ParseLinkManifest(std::string_view text, const S3Location& base,
+Result<LinkManifest> ParseLinkManifest(std::string text, const S3Location& base,
                                        const S3Location& root) {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  const auto kept = std::make_shared<const std::string>(std::move(text));
+  std::string_view rest = *kept;
+  if (rest.starts_with(kByteOrderMark)) rest.remove_prefix(kByteOrderMark.size());
   ManifestReader reader(base, root);
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  const char begin = first == std::string_view::npos ? '\0' : text[first];
+  const std::size_t first = rest.find_first_not_of(" \t\r\n");
+  const char begin = first == std::string_view::npos ? '\0' : rest[first];
   if (begin == '{') {
-    ReadObjects(text, reader);
+    reader.KeepText(kept);
+    ReadObjects(rest, reader);
   } else if (begin == '[') {
-    Status read = ReadJson(text, reader, root);
+    Status read = ReadJson(rest, reader, root);
     if (!read) return Fail(read.error());
   } else {
-    ForEachLine(text, [&](std::string_view name, std::uint64_t line) { reader.Take(name, line); });
+    ForEachLine(rest, [&](std::string_view name, std::uint64_t line) { reader.Take(name, line); });
   }
   return reader.Finish();
 }

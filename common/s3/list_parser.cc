@@ -56,6 +56,12 @@ class PageReader {
     if (request_.delimiter.empty() && !page.common_prefixes.empty()) {
       return Corrupt(request_, "it has common prefixes, which nobody asked for");
     }
+    const std::string_view said = root_.child_value("KeyCount");
+    if (!said.empty() && !IsWhole(page, said)) {
+      return Corrupt(
+          request_, fmt::format("its KeyCount is {}, and it has {} keys and {} prefixes",
+                                Printable(said), page.objects.size(), page.common_prefixes.size()));
+    }
     Result<std::string> next = Next();
     if (!next) return Fail(std::move(next.error()));
     page.next = *std::move(next);
@@ -63,6 +69,13 @@ class PageReader {
   }
 
  private:
+  // AWS counts keys and common prefixes, as RGW does now; RGW once, SeaweedFS and Versity counted
+  // the keys alone. What is more than the count is no loss.
+  static bool IsWhole(const ListPage& page, std::string_view said) {
+    const std::optional<std::uint64_t> count = ParseDecimal(said);
+    return count && *count <= page.objects.size() + page.common_prefixes.size();
+  }
+
   // A key or common prefix as raw bytes.
   Result<std::string> Name(std::string_view text) const {
     std::optional<std::string> name =

@@ -11,9 +11,10 @@
 namespace forebay {
 
 /// The answer to `request` (ListObjectsV2). Everything is checked: that keys and prefixes begin
-/// with the asked-for prefix, that a truncated page has a token; kCorrupt says what is wrong. An
-/// object whose size, ETag or date is no such thing, or whose key is longer than S3's, is one that
-/// cannot be read (ListedObject::etag). The order of the keys is the caller's to check.
+/// with the asked-for prefix, that a truncated page has a token, that it has no fewer keys than its
+/// KeyCount says, which some servers leave out; kCorrupt says what is wrong. An object whose size,
+/// ETag or date is no such thing, or whose key is longer than S3's, is one that cannot be read
+/// (ListedObject::etag). The order of the keys is the caller's to check.
 Result<ListPage> ParseListPage(std::string_view xml, const ListRequest& request);
 
 /// The same from any XML, without the short way that ParseListPage takes through the usual form

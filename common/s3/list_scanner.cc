@@ -153,6 +153,7 @@ class PageScanner {
     if (leaf->name == "IsTruncated") return SetOnce(truncated_, leaf->text);
     if (leaf->name == "NextContinuationToken") return SetOnce(token_, leaf->text);
     if (leaf->name == "EncodingType") return SetOnce(encoding_, leaf->text);
+    if (leaf->name == "KeyCount") return SetOnce(count_, leaf->text);
     return true;
   }
 
@@ -216,6 +217,8 @@ class PageScanner {
 
   bool TakeEnd() {
     if (encoded_ != (encoding_ == "url")) return false;
+    const bool counted = count_ && !count_->empty();
+    if (counted && ParseDecimal(*count_) != page_.objects.size()) return false;
     if (truncated_ == "false") return true;
     const bool has_next = truncated_ == "true" && token_ && !token_->empty() &&
                           token_->find('&') == std::string_view::npos &&
@@ -231,6 +234,7 @@ class PageScanner {
   std::optional<std::string_view> truncated_;
   std::optional<std::string_view> token_;
   std::optional<std::string_view> encoding_;
+  std::optional<std::string_view> count_;
   std::string_view last_date_;
   std::int64_t last_time_ = 0;
 };

@@ -34,7 +34,7 @@ std::string_view ChecksumName(ObjectChecksum::Kind kind);
 /// Nothing unless `header` ("x-amz-checksum-crc32c") is that of a checksum we know.
 std::optional<ObjectChecksum::Kind> ChecksumOfHeader(std::string_view header);
 /// The value as S3 writes it, in base 64. Nothing where it is not one of the whole object:
-/// composite ones end with "-" and the number of parts, whose sizes nobody says; or not of the
+/// composite ones end with "-" and the number of parts, whose sizes nobody asks for; or not of the
 /// right length.
 std::optional<ObjectChecksum> ParseChecksum(ObjectChecksum::Kind kind, std::string_view text);
 /// As S3 writes it.

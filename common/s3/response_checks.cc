@@ -46,6 +46,7 @@ void ResponseHead::AddLine(std::string_view line) {
     content_length = length;
     return;
   }
+  if (SameName(name, "content-type")) content_type = value;
   const std::array<std::pair<std::string_view, std::string*>, 11> kept = {{
       {"content-range", &content_range},
       {"etag", &etag},

@@ -22,6 +22,7 @@ struct ResponseHead {
   std::string storage_class;
   std::string bucket_region;
   std::string request_id;
+  std::string content_type;
   std::string location;    ///< Of a redirect.
   FileMetadata file = {};  ///< Of x-amz-meta-file-*.
   /// Of the whole object: also in answers to a range. Composite ones of multipart uploads are not

@@ -19,7 +19,7 @@ enum class RetryReason : std::uint8_t {
   kServerError = 2,  ///< 5xx, RequestTimeout.
   kThrottled = 3,    ///< 503, 429, SlowDown.
   kBadAnswer = 4,    ///< An answer that contradicts itself or the request.
-  kCredentials = 5,  ///< Refused, and there are newer keys.
+  kCredentials = 5,  ///< Refused: with newer keys, or to learn whether expired ones are still.
   kDns = 6,          ///< The name of S3, or of the proxy before it, was not resolved.
 };
 inline constexpr std::size_t kRetryReasons = 7;

@@ -2,22 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/this_coro.hpp>
 #include <memory>
 #include <optional>
 #include <random>
 #include <utility>
 
-#include "common/s3/list_parser.h"
-#include "common/s3/object_checksum.h"
-#include "common/s3/response_checks.h"
+#include "common/s3/answer_readers.h"
 #include "common/s3/s3_request.h"
 
 namespace forebay {
 namespace {
 
-// A page of 1000 keys of 1 KiB, every byte escaped, is 4 MB.
-constexpr std::size_t kMaxListBytes = std::size_t{16} << 20;
 // Error bodies are a few hundred bytes; of anything longer the beginning says what it is.
 constexpr std::size_t kMaxErrorBytes = std::size_t{64} * 1024;
 // Answers that contradict themselves are rarely better the next time.
@@ -27,133 +24,6 @@ double UniformRandom() {
   thread_local std::mt19937_64 engine{std::random_device{}()};
   return std::uniform_real_distribution<double>(0, 1)(engine);
 }
-
-void AppendText(std::string& text, ByteView bytes) {
-  text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
-
-// Takes a successful answer, attempt after attempt. OnHead and OnBody run on the engine's thread
-// and refuse what must not be used; Finish runs on the caller's, after the last byte.
-class AnswerReader {
- public:
-  virtual ~AnswerReader() = default;
-  virtual Status OnHead(const ResponseHead& head) = 0;
-  virtual Status OnBody(ByteView bytes) = 0;
-  virtual Status Finish() = 0;
-  // The body, where it is kept: it may be an error after all.
-  virtual std::string_view Text() const { return {}; }
-};
-
-class GetReader final : public AnswerReader {
- public:
-  GetReader(const GetRequest& request, BodySink& sink, ChecksumCounters& counters)
-      : request_(request), sink_(sink), counters_(counters) {}
-
-  Status OnHead(const ResponseHead& head) override {
-    Status good = CheckGetHead(head, request_);
-    if (!good) return good;
-    received_ = 0;
-    sum_ = nullptr;
-    const bool is_known = head.checksum && !head.has_composite_checksum;
-    if (WantsWholeObject(request_) && is_known) {
-      expected_ = *head.checksum;
-      sum_ = BeginChecksum(expected_.kind);
-    }
-    sink_.OnAttempt();
-    if (sum_) sink_.HoldBack();
-    return {};
-  }
-  Status OnBody(ByteView bytes) override {
-    if (bytes.size() > request_.length - received_) {
-      return Fail(Code::kCorrupt, "the body is longer than its headers say");
-    }
-    received_ += bytes.size();
-    if (sum_) sum_->Update(bytes);
-    sink_.OnData(bytes);
-    return {};
-  }
-  Status Finish() override {
-    if (received_ == request_.length) return CompareChecksum();
-    return Fail(Code::kCorrupt,
-                fmt::format("the body ended after {} of {} bytes", received_, request_.length));
-  }
-
- private:
-  Status CompareChecksum() {
-    if (!sum_) return {};
-    const ObjectChecksum found = sum_->Finish();
-    if (found == expected_) {
-      counters_.matched.fetch_add(1, std::memory_order_relaxed);
-      return {};
-    }
-    counters_.differed.fetch_add(1, std::memory_order_relaxed);
-    return Fail(Code::kCorrupt, fmt::format("the body's {} is {} where the object's is {}",
-                                            ChecksumName(expected_.kind), ChecksumText(found),
-                                            ChecksumText(expected_)));
-  }
-
-  const GetRequest& request_;
-  BodySink& sink_;
-  ChecksumCounters& counters_;
-  std::unique_ptr<ChecksumSum> sum_;  // null: there is nothing to compare with
-  ObjectChecksum expected_;
-  std::uint64_t received_ = 0;
-};
-
-// `Parse` of a whole body of XML.
-template <typename Request, typename Page, Result<Page> (*Parse)(std::string_view, const Request&)>
-class PageReader final : public AnswerReader {
- public:
-  explicit PageReader(const Request& request) : request_(request) {}
-
-  Status OnHead(const ResponseHead& head) override {
-    body_.clear();
-    if (head.status == 200) return {};
-    return Fail(Code::kCorrupt,
-                fmt::format("the answer has status {} where 200 was due", head.status));
-  }
-  Status OnBody(ByteView bytes) override {
-    if (body_.size() + bytes.size() > kMaxListBytes) {
-      return Fail(Code::kCorrupt, "the list is longer than any list of S3");
-    }
-    AppendText(body_, bytes);
-    return {};
-  }
-  Status Finish() override {
-    Result<Page> page = Parse(body_, request_);
-    if (!page) return Fail(std::move(page.error()));
-    page_ = *std::move(page);
-    return {};
-  }
-  std::string_view Text() const override { return body_; }
-  Page Take() { return std::move(page_); }
-
- private:
-  const Request& request_;
-  std::string body_;
-  Page page_;
-};
-
-using ListReader = PageReader<ListRequest, ListPage, &ParseListPage>;
-using VersionsReader = PageReader<VersionsRequest, VersionPage, &ParseVersionPage>;
-
-class HeadReader final : public AnswerReader {
- public:
-  Status OnHead(const ResponseHead& head) override {
-    Result<ObjectHead> checked = CheckHeadAnswer(head);
-    if (!checked) return Fail(std::move(checked.error()));
-    head_ = *std::move(checked);
-    return {};
-  }
-  Status OnBody(ByteView /*bytes*/) override {
-    return Fail(Code::kCorrupt, "the answer to a HEAD has a body");
-  }
-  Status Finish() override { return {}; }
-  ObjectHead Take() { return std::move(head_); }
-
- private:
-  ObjectHead head_;
-};
 
 // What a request says about its further attempts; null where its kind says nothing.
 struct RequestPace {
@@ -180,6 +50,8 @@ struct S3Client::Call {
   std::optional<Failure> failure = std::nullopt;  // of the attempt before
   int bad_answers = 0;
   bool asked_for_newer_credentials = false;
+  bool has_asked = false;  // S3, at least once
+  std::string why_none_newer = {};
 
   // Nothing when there is to be no retry. Counts the failure.
   std::optional<Duration> WaitBeforeRetry() {
@@ -193,6 +65,10 @@ struct S3Client::Call {
         return std::nullopt;
       case NextStep::kNewCredentials:
         return Duration::zero();
+      case NextStep::kAwaitNewerCredentials:
+        // They may be there already.
+        if (!std::exchange(asked_for_newer_credentials, true)) return Duration::zero();
+        break;
       case NextStep::kRetryFewTimes:
         if (++bad_answers >= kBadAnswersMax) return std::nullopt;
         break;
@@ -200,6 +76,15 @@ struct S3Client::Call {
         break;
     }
     return schedule.Next(failure->reason, Clock::now());
+  }
+
+  // The caller's answer, where there is no further attempt.
+  Error LastError() {
+    Error error = std::move(failure->error);
+    const bool awaits = failure->next == NextStep::kAwaitNewerCredentials;
+    if (awaits && !why_none_newer.empty())
+      error.message += "; looking for newer ones: " + why_none_newer;
+    return error;
   }
 
   S3Question Question() const { return {operation, origin, key, credentials.get()}; }
@@ -260,6 +145,7 @@ class S3Client::Attempt final : public HttpListener {
 S3Client::S3Client(S3Options options, CredentialChain chain)
     : options_(std::move(options)),
       credentials_(std::move(chain), options_.credentials_recheck),
+      expired_(options_.credentials_recheck),
       engine_(options_.http) {}
 
 S3Client::~S3Client() { Stop(); }
@@ -309,7 +195,7 @@ Task<std::optional<Failure>> S3Client::TryOnce(Call& call, Deadline deadline) {
   if (!deadline.Expired()) {
     failure.error = Error{Code::kTimeout, "the S3 request was cancelled"};
   } else if (call.failure) {
-    failure.error = call.failure->error;
+    failure.error = call.LastError();
   } else {
     failure = FailureOfTransport(call.Question(),
                                  {TransportEnd::Kind::kStopped, "no answer until the deadline"});
@@ -330,6 +216,26 @@ Task<Status> S3Client::UseNewerCredentials(Call& call, Deadline deadline) {
   }
   if ((*newer)->SameKeys(*call.credentials)) co_return Fail(call.failure->error);
   call.credentials = *std::move(newer);
+  co_return Status{};
+}
+
+Task<Status> S3Client::AwaitNewerCredentials(Call& call, Duration wait, Deadline deadline) {
+  // A look is cheap, and one serves all who wait.
+  if (options_.credentials_recheck > Duration::zero())
+    wait = std::min(wait, options_.credentials_recheck);
+  Status waited = co_await WaitFor(call, wait);
+  if (!waited) co_return waited;
+  Task<Result<CredentialCache::Ptr>> look =
+      credentials_.Newer(call.origin.profile, call.credentials, deadline);
+  Result<CredentialCache::Ptr> found = co_await std::move(look);
+  const asio::cancellation_state state = co_await asio::this_coro::cancellation_state;
+  if (state.cancelled() != asio::cancellation_type::none)
+    co_return Fail(Code::kTimeout, "the S3 request was cancelled");
+  // Whatever is wrong with the source: it may be in the middle of being written.
+  // A look that our own patience has ended says no more than that; the one before said why.
+  const bool cut = !found && deadline.Expired() && !call.why_none_newer.empty();
+  if (!cut) call.why_none_newer = found ? "" : found.error().message;
+  if (found) call.credentials = *std::move(found);
   co_return Status{};
 }
 
@@ -369,10 +275,32 @@ Task<Status> S3Client::MayAsk(Call& call, Deadline deadline) {
   Status may;
   if (call.governor != nullptr) {
     may = co_await call.governor->Pass(call.origin, deadline);
-  } else if (call.failure && call.pace.before_retry != nullptr && *call.pace.before_retry) {
+  } else if (call.has_asked && call.pace.before_retry != nullptr && *call.pace.before_retry) {
     may = co_await (*call.pace.before_retry)(deadline);
   }
   co_return may;
+}
+
+Task<Status> S3Client::Ask(Call& call, Deadline deadline) {
+  // Calls that wait for newer keys do not all ask S3 with the old ones.
+  if (call.credentials && expired_.Holds(call.origin, *call.credentials)) {
+    const bool was_told = call.failure && call.failure->next == NextStep::kAwaitNewerCredentials;
+    if (!was_told) call.failure = FailureOfExpiredKeys(call.Question());
+    co_return Status{};
+  }
+  Status may = co_await MayAsk(call, deadline);
+  if (!may) co_return may;
+  if (call.has_asked) {
+    const auto reason = static_cast<std::size_t>(call.failure->reason);
+    counters_.retries[reason].fetch_add(1, std::memory_order_relaxed);
+  }
+  const bool was_expired = call.failure && call.failure->next == NextStep::kAwaitNewerCredentials;
+  call.has_asked = true;
+  call.failure = co_await TryOnce(call, deadline);
+  const bool is_expired = call.failure && call.failure->next == NextStep::kAwaitNewerCredentials;
+  if (is_expired) expired_.Note(call.origin, call.credentials);
+  if (was_expired && !call.failure) expired_.Forget(call.origin);
+  co_return Status{};
 }
 
 Task<Status> S3Client::Run(Call& call, Deadline deadline) {
@@ -382,29 +310,23 @@ Task<Status> S3Client::Run(Call& call, Deadline deadline) {
     if (!found) co_return found;
   }
   for (;;) {
-    Status may = co_await MayAsk(call, deadline);
-    if (!may) co_return may;
-    if (call.failure) {
-      const auto reason = static_cast<std::size_t>(call.failure->reason);
-      counters_.retries[reason].fetch_add(1, std::memory_order_relaxed);
-    }
-    call.failure = co_await TryOnce(call, deadline);
+    Status asked = co_await Ask(call, deadline);
+    if (!asked) co_return asked;
     if (!call.failure) break;
     const std::optional<Duration> wait = call.WaitBeforeRetry();
     // No co_await from here to the end of a call that was cancelled: it would throw.
-    if (!wait) co_return Fail(std::move(call.failure->error));
+    if (!wait) co_return Fail(call.LastError());
+    Status ready;
     if (call.failure->next == NextStep::kNewCredentials) {
-      Status renewed = co_await UseNewerCredentials(call, deadline);
-      if (!renewed) co_return renewed;
+      ready = co_await UseNewerCredentials(call, deadline);
+    } else if (call.failure->next == NextStep::kAwaitNewerCredentials) {
+      ready = co_await AwaitNewerCredentials(call, *wait, deadline);
     } else {
-      Status waited = co_await WaitFor(call, *wait);
-      if (!waited) co_return waited;
+      ready = co_await WaitFor(call, *wait);
       // A call may outlive the keys that it began with.
-      if (call.origin.sign) {
-        Status found = co_await FindCredentials(call, deadline);
-        if (!found) co_return found;
-      }
+      if (ready && call.origin.sign) ready = co_await FindCredentials(call, deadline);
     }
+    if (!ready) co_return ready;
   }
   call.schedule.Succeeded();
   co_return Status{};

@@ -12,6 +12,7 @@
 #include "common/base/notifier.h"
 #include "common/s3/credential_cache.h"
 #include "common/s3/curl_engine.h"
+#include "common/s3/expired_keys.h"
 #include "common/s3/object_store.h"
 #include "common/s3/request_governor.h"
 #include "common/s3/retry.h"
@@ -82,6 +83,8 @@ class S3Client final : public ObjectStore {
   Task<Status> Run(Call& call, Deadline deadline);
   // Waits until whoever bounds the requests lets the next attempt go.
   Task<Status> MayAsk(Call& call, Deadline deadline);
+  // The next attempt, or what stands for it: see call.failure.
+  Task<Status> Ask(Call& call, Deadline deadline);
   // One attempt. Nothing when it brought the answer, which call.reader then holds.
   Task<std::optional<Failure>> TryOnce(Call& call, Deadline deadline);
   // Fills in call.credentials, as soon as there are some.
@@ -91,11 +94,15 @@ class S3Client final : public ObjectStore {
   // After S3 refused the keys: an error when there are no others.
   Task<Status> UseNewerCredentials(Call& call, Deadline deadline);
 
+  // After S3 called the keys expired: waits, and takes newer ones where there are any.
+  Task<Status> AwaitNewerCredentials(Call& call, Duration wait, Deadline deadline);
+
   void CountEnd(S3Operation operation, const Status& status);
   RetryTokens& TokensOf(const LinkOrigin& origin);
 
   const S3Options options_;
   CredentialCache credentials_;
+  ExpiredKeys expired_;
   CurlEngine engine_;
   S3Counters counters_;
   std::atomic<bool> stopping_{false};

@@ -13,6 +13,7 @@ namespace {
 enum class AnswerKind {
   kThrottled,
   kServerError,
+  kExpired,
   kOldCredentials,
   kDenied,
   kNoKey,
@@ -40,9 +41,9 @@ constexpr auto kCodes = std::to_array<CodeKind>({
     {"InternalError", AnswerKind::kServerError},
     {"RequestTimeout", AnswerKind::kServerError},
     {"OperationAborted", AnswerKind::kServerError},
-    {"ExpiredToken", AnswerKind::kOldCredentials},
-    {"ExpiredTokenException", AnswerKind::kOldCredentials},
-    {"TokenRefreshRequired", AnswerKind::kOldCredentials},
+    {"ExpiredToken", AnswerKind::kExpired},
+    {"ExpiredTokenException", AnswerKind::kExpired},
+    {"TokenRefreshRequired", AnswerKind::kExpired},
     {"InvalidToken", AnswerKind::kOldCredentials},
     {"InvalidAccessKeyId", AnswerKind::kOldCredentials},
     {"SignatureDoesNotMatch", AnswerKind::kOldCredentials},
@@ -79,7 +80,8 @@ AnswerKind KindOfStatus(S3Operation operation, int status) {
     case 403:
       return silent ? AnswerKind::kOldCredentials : AnswerKind::kDenied;
     case 404:
-      // "Unknown is not absent": a 404 that S3 did not write says nothing about the object.
+      // "Unknown is not absent": a 404 that S3 did not write says nothing about the object. That to
+      // a HEAD has no body, by which to know it: see IsFromS3.
       return silent ? AnswerKind::kNoKey : AnswerKind::kNotFromS3;
     case 408:
       return AnswerKind::kServerError;
@@ -97,9 +99,17 @@ AnswerKind KindOfStatus(S3Operation operation, int status) {
   return status >= 400 ? AnswerKind::kInvalid : AnswerKind::kNotFromS3;
 }
 
-AnswerKind KindOf(S3Operation operation, int status, std::string_view code) {
+// S3 and all that speak like it number their answers, or describe them as XML even without a body.
+// A load balancer before them does neither.
+bool IsFromS3(const ResponseHead& head) {
+  return !head.request_id.empty() || head.content_type.starts_with("application/xml");
+}
+
+AnswerKind KindOf(S3Operation operation, const ResponseHead& head, std::string_view code) {
   const auto* known = std::ranges::find(kCodes, code, &CodeKind::first);
-  return known != kCodes.end() ? known->second : KindOfStatus(operation, status);
+  if (known != kCodes.end()) return known->second;
+  const AnswerKind kind = KindOfStatus(operation, head.status);
+  return kind == AnswerKind::kNoKey && !IsFromS3(head) ? AnswerKind::kNotFromS3 : kind;
 }
 
 std::string Where(const S3Question& question) {
@@ -169,6 +179,16 @@ std::string DeniedAdvice(const S3Question& question, std::string_view message) {
   return advice;
 }
 
+Failure KeysExpired(const S3Question& question, std::string_view said) {
+  Failure failure =
+      Retry(RetryReason::kCredentials, Code::kUnavailable,
+            fmt::format("{} to {}: these keys have expired; put newer ones where they come from",
+                        said, Who(question)));
+  // A request without keys has none that could be renewed.
+  failure.next = question.used != nullptr ? NextStep::kAwaitNewerCredentials : NextStep::kGiveUp;
+  return failure;
+}
+
 Failure OtherRegion(const S3Question& question, const ResponseHead& head, const S3ErrorBody& body) {
   const std::string& region = head.bucket_region.empty() ? body.region : head.bucket_region;
   const std::string advice =
@@ -228,15 +248,22 @@ std::string_view S3ActionOf(S3Operation operation) {
 Failure FailureOfAnswer(const S3Question& question, const ResponseHead& head,
                         const S3ErrorBody& body) {
   const std::string said = fmt::format("{}: {}", Where(question), Said(head, body));
-  switch (KindOf(question.operation, head.status, body.code)) {
+  switch (KindOf(question.operation, head, body.code)) {
     case AnswerKind::kThrottled:
       return Retry(RetryReason::kThrottled, Code::kOverloaded, said);
     case AnswerKind::kServerError:
       return Retry(RetryReason::kServerError, Code::kUnavailable, said);
+    case AnswerKind::kExpired:
+      return KeysExpired(question, said);
     case AnswerKind::kOldCredentials: {
+      std::string advice = "check the keys, they may be wrong or expired";
+      if (question.used == nullptr) {
+        advice = DeniedAdvice(question, body.message);
+      } else if (body.code.empty()) {  // the answer to a HEAD has no room for the reason
+        advice += fmt::format(", or not allow {}", S3ActionOf(question.operation));
+      }
       Failure failure = GiveUp(RefusalOf(question.operation),
-                               fmt::format("{} to {}: check the keys, they may be wrong or expired",
-                                           said, Who(question)));
+                               fmt::format("{} to {}: {}", said, Who(question), advice));
       failure.reason = RetryReason::kCredentials;
       if (question.used != nullptr) failure.next = NextStep::kNewCredentials;
       return failure;
@@ -273,7 +300,19 @@ Failure FailureOfAnswer(const S3Question& question, const ResponseHead& head,
     case AnswerKind::kInvalid:
       break;
   }
+  // Some stores say no more of a session token that they cannot read (Ceph: InvalidArgument).
+  const bool has_token = question.used != nullptr && !question.used->session_token.Reveal().empty();
+  if (head.status == 400 && has_token) {
+    return GiveUp(
+        Code::kInvalid,
+        fmt::format("{} to {}: check the keys, their session token may be wrong or expired", said,
+                    Who(question)));
+  }
   return GiveUp(Code::kInvalid, said);
+}
+
+Failure FailureOfExpiredKeys(const S3Question& question) {
+  return KeysExpired(question, Where(question) + ": S3 answered ExpiredToken a moment ago");
 }
 
 Failure FailureOfContent(const S3Question& question, const Error& error) {

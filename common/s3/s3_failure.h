@@ -41,9 +41,10 @@ struct S3Question {
 /// What the client does about an attempt that failed.
 enum class NextStep : std::uint8_t {
   kGiveUp,
-  kRetry,           ///< As long as the deadline allows.
-  kRetryFewTimes,   ///< It may be a passing fault, but more likely it is always so.
-  kNewCredentials,  ///< Look for newer keys; without any, give up.
+  kRetry,                  ///< As long as the deadline allows.
+  kRetryFewTimes,          ///< It may be a passing fault, but more likely it is always so.
+  kNewCredentials,         ///< Look for newer keys; without any, give up.
+  kAwaitNewerCredentials,  ///< Look for newer keys as long as the deadline allows.
 };
 
 struct Failure {
@@ -55,6 +56,9 @@ struct Failure {
 /// The one table from S3's answers to ours: for an answer that is no success.
 Failure FailureOfAnswer(const S3Question& question, const ResponseHead& head,
                         const S3ErrorBody& body);
+
+/// For a request that is not made, since S3 has just called the keys that it would use expired.
+Failure FailureOfExpiredKeys(const S3Question& question);
 
 /// For a success that is not what was asked for; `error` from CheckGetHead, ParseListPage ….
 Failure FailureOfContent(const S3Question& question, const Error& error);

@@ -3,9 +3,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "common/model/key_rules.h"
+#include "common/snapshot/etag.h"
 
 namespace forebay {
 namespace {
@@ -19,16 +22,18 @@ std::unexpected<Error> Damaged() {
 Status AddFileOf(const Snapshot& from, const SnapshotRow& row, std::string_view path,
                  SnapshotBuilder& builder) {
   const std::string key = KeyAtPath(from.source().prefix, path);
-  const std::string etag = from.EtagOf(row);
+  const StoredEtag etag = from.StoredEtagOf(row);
+  const Md5Etag* const packed = std::get_if<Md5Etag>(&etag);
   const std::optional<PosixAttributes> posix = from.PosixOf(row);
   const std::vector<AttributeLine> lines = from.LinesOf(row);
   return builder.Add(ListedKey{.key = key,
                                .size = row.size,
-                               .etag = etag,
+                               .etag = packed != nullptr ? "" : std::get<std::string_view>(etag),
                                .mtime_unix_s = row.mtime_unix_s,
                                .archived = row.archived,
                                .posix = posix ? &*posix : nullptr,
-                               .lines = lines});
+                               .lines = lines,
+                               .packed_etag = packed});
 }
 
 Status AddFoldersOf(const Snapshot& from, const WantedPath& wanted, SnapshotBuilder& builder) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "common/base/result.h"
+#include "common/model/limits.h"
 #include "common/snapshot/snapshot.h"
 #include "common/snapshot/snapshot_builder.h"
 
@@ -39,14 +40,25 @@ Result<WrittenDelta> WriteDelta(const Snapshot& before, const Snapshot& after,
                                 const DeltaEnds& ends, std::uint64_t bytes_max,
                                 const std::string& path);
 
-/// Bytes that WriteFromDelta takes at most for a listing of so many objects and a difference of so
-/// many bytes, that one included: keys that are not sorted yet, some hundred bytes each
-/// (SnapshotOptions::memory_bytes), and what a SnapshotBuilder takes. Of numbers that no listing
-/// has, more than there is.
-inline std::uint64_t MemoryToMerge(std::uint64_t objects, std::uint64_t delta_bytes) {
+/// What of a listing says how much memory it takes to make its snapshot.
+struct ListingSize {
+  std::uint64_t objects = 0;
+  std::uint64_t hidden_keys = 0;
+  std::uint64_t file_bytes = 0;  ///< Of its snapshot.
+};
+
+/// Bytes that WriteFromDelta takes at most for such a listing and a difference of so many bytes,
+/// that one included: keys that are not sorted yet, some hundred bytes each
+/// (SnapshotOptions::memory_bytes), what a SnapshotBuilder takes, and all hidden keys, which are no
+/// longer than S3 allows, nor than the file that they are in. Of numbers that no listing has, more
+/// than there is.
+inline std::uint64_t MemoryToMerge(const ListingSize& size, std::uint64_t delta_bytes) {
   constexpr std::uint64_t kBeyond = 1ULL << 40;
-  const std::uint64_t keys = std::min(objects, kBeyond);
+  constexpr std::uint64_t kHiddenKey = 64;  // and its text
+  const std::uint64_t keys = std::min(size.objects, kBeyond);
+  const std::uint64_t hidden = std::min(size.hidden_keys, kBeyond);
   return std::min<std::uint64_t>(SnapshotOptions().memory_bytes, keys * 100) + keys * 45 +
+         hidden * kHiddenKey + std::min(hidden * kMaxKeyBytes, size.file_bytes) +
          std::min(delta_bytes, kBeyond);
 }
 

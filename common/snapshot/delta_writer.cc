@@ -28,41 +28,29 @@ class TreeComparison {
         marks_before_(marks_before),
         marks_after_(marks_after),
         bytes_max_(bytes_max),
-        then_(before),
-        now_(after) {}
+        pair_(before, after) {}
 
   /// False when more than `bytes_max` have changed.
   Result<bool> Run(std::string& out) {
-    bool has_then = then_.Next();
-    bool has_now = now_.Next();
-    while ((has_then || has_now) && out.size() <= bytes_max_) {
-      const int order = Order(has_then, has_now);
-      if (order < 0) Remove(out);
-      if (order > 0) Add(out);
-      if (order == 0) Compare(out);
-      if (order <= 0) has_then = then_.Next();
-      if (order >= 0) has_now = now_.Next();
+    while (out.size() <= bytes_max_ && pair_.Next()) {
+      if (pair_.order() < 0) Remove(out);
+      if (pair_.order() > 0) Add(out);
+      if (pair_.order() == 0) Compare(out);
     }
-    if (then_.damaged() || now_.damaged()) return Damaged();
+    if (pair_.damaged()) return Damaged();
     return out.size() <= bytes_max_;
   }
 
  private:
-  int Order(bool has_then, bool has_now) const {
-    if (!has_then) return 1;
-    if (!has_now) return -1;
-    return ComparePaths(then_.path(), now_.path());
-  }
-
   void Remove(std::string& out) {
-    if (then_.row().is_directory()) then_.SkipBelow();
-    writer_.Append({.kind = DeltaEntry::Kind::kRemoved, .path = then_.path()}, out);
+    if (pair_.then().row().is_directory()) pair_.SkipBelowThen();
+    writer_.Append({.kind = DeltaEntry::Kind::kRemoved, .path = pair_.then().path()}, out);
   }
 
   void AppendFile(std::string& out) {
-    const SnapshotRow& row = now_.row();
+    const SnapshotRow& row = pair_.now().row();
     writer_.Append({.kind = DeltaEntry::Kind::kFile,
-                    .path = now_.path(),
+                    .path = pair_.now().path(),
                     .size = row.size,
                     .mtime_unix_s = row.mtime_unix_s,
                     .archived = row.archived,
@@ -72,21 +60,22 @@ class TreeComparison {
   }
 
   void AppendFolder(std::optional<FolderMark> mark, std::string& out) {
-    writer_.Append({.kind = DeltaEntry::Kind::kFolder, .path = now_.path(), .mark = mark}, out);
+    writer_.Append({.kind = DeltaEntry::Kind::kFolder, .path = pair_.now().path(), .mark = mark},
+                   out);
   }
 
   // A folder without a mark shows by what it holds.
   void Add(std::string& out) {
-    if (!now_.row().is_directory()) return AppendFile(out);
-    std::optional<FolderMark> mark = marks_after_.MarkOf(now_.row());
+    if (!pair_.now().row().is_directory()) return AppendFile(out);
+    std::optional<FolderMark> mark = marks_after_.MarkOf(pair_.now().row());
     if (mark) AppendFolder(mark, out);
   }
 
   void Compare(std::string& out) {
-    const SnapshotRow& then = then_.row();
-    const SnapshotRow& now = now_.row();
+    const SnapshotRow& then = pair_.then().row();
+    const SnapshotRow& now = pair_.now().row();
     if (!now.is_directory()) {
-      if (then.is_directory()) then_.SkipBelow();
+      if (then.is_directory()) pair_.SkipBelowThen();
       if (!IsSameFile(then, now)) AppendFile(out);
       return;
     }
@@ -96,7 +85,7 @@ class TreeComparison {
     } else if (mark) {
       AppendFolder(mark, out);
     } else {
-      writer_.Append({.kind = DeltaEntry::Kind::kRemoved, .path = then_.path()}, out);
+      writer_.Append({.kind = DeltaEntry::Kind::kRemoved, .path = pair_.then().path()}, out);
     }
   }
 
@@ -112,8 +101,7 @@ class TreeComparison {
   const FolderMarks& marks_before_;
   const FolderMarks& marks_after_;
   const std::uint64_t bytes_max_;
-  TreeCursor then_;
-  TreeCursor now_;
+  TreePair pair_;
   DeltaEntryWriter writer_;
 };
 

@@ -3,6 +3,8 @@
 #include <optional>
 #include <string_view>
 
+#include "common/snapshot/tree_cursor.h"
+
 namespace forebay {
 namespace {
 
@@ -54,23 +56,27 @@ Result<SnapshotDifference> Compare(const Snapshot& before, const Snapshot& after
   SnapshotDifference difference;
   std::uint64_t kept = 0;
   bool same_times = true;
-  Status walked = after.ForEachFile(0, [&](const SnapshotRow& row, std::string_view path) {
-    const std::optional<SnapshotRow> known = before.FindNodeid(row.nodeid);
-    if (known && !known->is_directory()) {
-      ++kept;
-      same_times = same_times && known->mtime_unix_s == row.mtime_unix_s &&
-                   known->archived == row.archived && before.PosixOf(*known) == after.PosixOf(row);
-      return true;
-    }
-    const std::optional<SnapshotRow> earlier = before.Resolve(path);
-    if (earlier && !earlier->is_directory()) {
-      ++difference.changed;
-    } else {
+  TreePair pair(before, after);
+  while (pair.Next()) {
+    if (pair.order() < 0 || pair.now().row().is_directory()) continue;
+    const SnapshotRow& row = pair.now().row();
+    if (pair.order() > 0 || pair.then().row().is_directory()) {
       ++difference.added;
+      continue;
     }
-    return true;
-  });
-  if (!walked) return Fail(walked.error());
+    // A row whose size and ETag did not change keeps its nodeid, and no other gets it.
+    const SnapshotRow& known = pair.then().row();
+    if (known.nodeid != row.nodeid) {
+      ++difference.changed;
+      continue;
+    }
+    ++kept;
+    same_times = same_times && known.mtime_unix_s == row.mtime_unix_s &&
+                 known.archived == row.archived && before.PosixOf(known) == after.PosixOf(row);
+  }
+  if (pair.damaged()) {
+    return Fail(Code::kCorrupt, "the snapshot is damaged: drop it and fetch it again");
+  }
   const std::uint64_t known = kept + difference.changed;
   if (known > before.totals().objects) {
     return Fail(Code::kCorrupt, "two generations of the link do not belong together");

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 namespace forebay {
 
@@ -12,7 +13,13 @@ namespace forebay {
 struct Md5Etag {
   std::array<std::uint8_t, 16> md5{};
   std::uint16_t parts = 0;  ///< N; 0 = none.
+
+  bool operator==(const Md5Etag&) const = default;
 };
+
+/// An ETag as a snapshot has it: packed, or the text of one that has another form. Two are equal
+/// where their texts are.
+using StoredEtag = std::variant<Md5Etag, std::string_view>;
 
 /// Nothing when `etag` has another form; then it is opaque. ToString() of what is returned is
 /// `etag` exactly.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "common/model/limits.h"
 #include "common/snapshot/etag.h"
@@ -27,14 +29,13 @@ Status Listing::Add(const ListedKey& object) {
                                     "': list the link's own prefix");
   }
   if (object.key.size() > kMaxKeyBytes) {
-    hidden_.emplace_back(std::string(object.key.substr(0, kMaxListedKeyBytes)),
-                         HiddenReason::kTooLong);
+    Hold(std::string(object.key.substr(0, kMaxListedKeyBytes)), HiddenReason::kTooLong);
     return {};
   }
   const KeyVerdict verdict = JudgeKey(*relative);
   switch (verdict.kind) {
     case KeyVerdict::Kind::kHidden:
-      hidden_.emplace_back(std::string(object.key.substr(0, kMaxListedKeyBytes)), verdict.reason);
+      Hold(std::string(object.key.substr(0, kMaxListedKeyBytes)), verdict.reason);
       return {};
     case KeyVerdict::Kind::kRootMarker:
       root_marker_with_bytes_ = object.size > 0;
@@ -47,14 +48,17 @@ Status Listing::Add(const ListedKey& object) {
   std::string_view opaque_etag;
   entry.mtime_unix_s = ClampTime(object.mtime_unix_s);
   // A folder is none the worse for a marker that cannot be read.
-  const bool has_tag = !object.etag.empty() || verdict.kind == KeyVerdict::Kind::kDirectoryMarker;
+  const bool has_tag = object.packed_etag != nullptr || !object.etag.empty() ||
+                       verdict.kind == KeyVerdict::Kind::kDirectoryMarker;
   if (object.size > SnapshotAttributes::kMaxSize || !has_tag ||
       object.etag.size() > kMaxEtagBytes) {
     entry.flags = ListedEntry::kOutOfRange;
   } else {
     entry.attributes.packed =
         object.size | (object.archived ? SnapshotAttributes::kArchivedBit : 0);
-    if (const auto md5 = PackEtag(object.etag)) {
+    const auto md5 =
+        object.packed_etag != nullptr ? std::optional(*object.packed_etag) : PackEtag(object.etag);
+    if (md5) {
       entry.etag = md5->md5;
       entry.attributes.packed |= std::uint64_t{md5->parts} << SnapshotAttributes::kPartsShift;
     } else {
@@ -72,12 +76,21 @@ std::string Listing::EtagOf(const ListedEntry& entry) const {
   return ToString(Md5Etag{.md5 = entry.etag, .parts = entry.attributes.parts()});
 }
 
-void Listing::Hide(std::string_view path, HiddenReason reason) {
-  hidden_.emplace_back(KeyAtPath(prefix_, path).substr(0, kMaxListedKeyBytes), reason);
+StoredEtag Listing::StoredEtagOf(const ListedEntry& entry) const {
+  if (entry.attributes.opaque_etag()) return OpaqueEtagOf(entry);
+  return Md5Etag{.md5 = entry.etag, .parts = entry.attributes.parts()};
 }
 
-void Listing::HideKey(std::string_view key, HiddenReason reason) {
-  hidden_.emplace_back(std::string(key), reason);
+void Listing::Hide(std::string_view path, HiddenReason reason) {
+  Hold(KeyAtPath(prefix_, path).substr(0, kMaxListedKeyBytes), reason);
+}
+
+void Listing::HideKey(std::string_view key, HiddenReason reason) { Hold(std::string(key), reason); }
+
+void Listing::Hold(std::string key, HiddenReason reason) {
+  hidden_bytes_ += sizeof(HiddenKey) + key.size();
+  hidden_.emplace_back(std::move(key), reason);
+  runs_.SetHeldBeside(hidden_bytes_);
 }
 
 std::vector<HiddenKey> Listing::TakeHidden() {

@@ -10,6 +10,7 @@
 
 #include "common/base/result.h"
 #include "common/model/key_rules.h"
+#include "common/snapshot/etag.h"
 #include "common/snapshot/listing_runs.h"
 #include "common/snapshot/snapshot_builder.h"
 
@@ -36,6 +37,7 @@ class Listing {
   std::span<const ListedEntry> entries() const { return runs_.entries(); }
   std::string_view PathOf(const ListedEntry& entry) const { return runs_.PathOf(entry); }
   std::string EtagOf(const ListedEntry& entry) const;
+  StoredEtag StoredEtagOf(const ListedEntry& entry) const;
   std::string_view OpaqueEtagOf(const ListedEntry& entry) const {
     return runs_.OpaqueEtagOf(entry);
   }
@@ -50,15 +52,19 @@ class Listing {
   void Hide(std::string_view path, HiddenReason reason);
   /// By its full key, from an earlier generation.
   void HideKey(std::string_view key, HiddenReason reason);
-  /// All hidden keys in byte order, each once.
+  /// All hidden keys in byte order, each once. They are held in memory, however many: their bytes
+  /// count against `memory_bytes`.
   std::vector<HiddenKey> TakeHidden();
 
  private:
   static constexpr std::size_t kRelaxEntries = 1 << 18;  // 10 to 20 MiB of them
 
+  void Hold(std::string key, HiddenReason reason);
+
   std::string prefix_;
   ListingRuns runs_;
   std::vector<HiddenKey> hidden_;
+  std::size_t hidden_bytes_ = 0;
   bool root_marker_with_bytes_ = false;
   bool has_posix_ = false;
   bool has_lines_ = false;

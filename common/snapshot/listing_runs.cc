@@ -187,7 +187,11 @@ Status ListingRuns::Add(ListedEntry entry, std::string_view path, std::string_vi
   }
   memory_.push_back(entry);
   const std::size_t held = memory_.size() * sizeof(ListedEntry) + memory_texts_.size();
-  return held < memory_bytes_ ? Status() : Spill();
+  // However much is held beside them, a file is not made for a few entries.
+  const std::size_t least = memory_bytes_ / 8;
+  const std::size_t allowed =
+      held_beside_ < memory_bytes_ ? std::max(memory_bytes_ - held_beside_, least) : least;
+  return held < allowed ? Status() : Spill();
 }
 
 void ListingRuns::SortMemory() {

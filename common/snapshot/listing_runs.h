@@ -49,6 +49,9 @@ class ListingRuns {
   Status Add(ListedEntry entry, std::string_view path, std::string_view opaque_etag,
              std::string_view extras);
 
+  /// So much of the memory is used beside them: files are written the sooner.
+  void SetHeldBeside(std::size_t bytes) { held_beside_ = bytes; }
+
   /// Call once, after the last Add. Equal paths stay in the order in which they were added.
   Status Sort();
 
@@ -80,6 +83,7 @@ class ListingRuns {
 
   const std::string path_;
   const std::size_t memory_bytes_;
+  std::size_t held_beside_ = 0;
   std::vector<ListedEntry> memory_;
   std::string memory_texts_;
   std::vector<std::unique_ptr<Run>> runs_;

@@ -50,15 +50,19 @@ class Assigner {
     std::vector<std::optional<std::uint32_t>> there(tree_.directories.size());
     there[kRootDirectory] = kRootDirectory;
     for (std::size_t d = 0; d < tree_.directories.size(); ++d) {
-      const auto& directory = tree_.directories[d];
       if (!there[d]) continue;
-      for (std::uint32_t i = 0; i < directory.row_count; ++i) {
+      const auto& directory = tree_.directories[d];
+      // Both are in byte order of their names.
+      DirectoryCursor old = previous.ReadDirectory(*there[d]);
+      bool has_old = old.Next();
+      for (std::uint32_t i = 0; i < directory.row_count && has_old; ++i) {
         const std::uint32_t row = directory.first_row + i;
         listing_.Passed(row);
-        const auto old = previous.Lookup(*there[d], tree_.NameOf(listing_, row));
-        if (!old || !IsUnchanged(row, *old)) continue;
-        Give(row, old->nodeid);
-        if (old->is_directory()) there[tree_.rows[row].number] = old->directory;
+        const std::string_view name = tree_.NameOf(listing_, row);
+        while (has_old && old.name() < name) has_old = old.Next();
+        if (!has_old || old.name() != name || !IsUnchanged(row, old.row())) continue;
+        Keep(row, old.row().nodeid);
+        if (old.row().is_directory()) there[tree_.rows[row].number] = old.row().directory;
       }
     }
   }
@@ -70,7 +74,7 @@ class Assigner {
     }
     const ListedEntry& entry = listing_.entries()[what.number];
     return entry.attributes.size() == old.size &&
-           listing_.EtagOf(entry) == options_.previous->EtagOf(old);
+           listing_.StoredEtagOf(entry) == options_.previous->StoredEtagOf(old);
   }
 
   std::string_view KeyOf(std::string_view path) {
@@ -109,17 +113,23 @@ class Assigner {
     return slot;
   }
 
-  void Give(std::uint32_t row, std::uint64_t nodeid) {
+  // No other row of the previous generation has it: who is in the slots need not be looked up.
+  void Keep(std::uint32_t row, std::uint64_t nodeid) {
+    const std::uint64_t slots = nodeids_.slots.size();
+    std::uint64_t slot = SnapshotNodeidSlot(nodeid, slots);
+    while (nodeids_.slots[slot] != 0) slot = slot + 1 == slots ? 0 : slot + 1;
     nodeids_.by_row[row] = nodeid;
-    nodeids_.slots[SlotOf(nodeid)] = row;
+    nodeids_.slots[slot] = row;
   }
 
   // A fresh row must also leave alone what any row of the previous generation had: the kernel may
   // still know that row by it.
   bool TryGive(std::uint32_t row, std::uint64_t nodeid) {
-    if (nodeids_.slots[SlotOf(nodeid)] != 0) return false;
+    const std::uint64_t slot = SlotOf(nodeid);
+    if (nodeids_.slots[slot] != 0) return false;
     if (options_.previous != nullptr && options_.previous->FindNodeid(nodeid)) return false;
-    Give(row, nodeid);
+    nodeids_.by_row[row] = nodeid;
+    nodeids_.slots[slot] = row;
     return true;
   }
 

@@ -1,5 +1,6 @@
 #include "common/snapshot/same_listing.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "common/model/key_rules.h"
@@ -37,18 +38,26 @@ bool HidesSomething(const Snapshot& snapshot, std::string_view part) {
 
 SameListing::SameListing(const Snapshot& previous, std::string_view part) : previous_(previous) {
   const std::optional<SnapshotRow> row = previous.Resolve(part);
-  if (!row || previous.has_posix() || previous.has_lines() || HidesSomething(previous, part))
-    return;
+  if (!row || previous.has_posix() || HidesSomething(previous, part)) return;
   const auto files = row->is_directory() ? CountFiles(previous, row->directory) : 1;
   possible_ = files.has_value();
   files_left_ = files.value_or(0);
+}
+
+/// By their places as well: of the same lines in another order something has changed.
+bool SameListing::HasLines(const SnapshotRow& row, std::span<const AttributeLine> lines) const {
+  if (!previous_.has_lines()) return lines.empty();
+  return std::ranges::equal(previous_.LinesOf(row), lines,
+                            [](const AttributeLine& a, const AttributeLine& b) {
+                              return a.place == b.place && a.json == b.json;
+                            });
 }
 
 bool SameListing::Take(const ListedKey& object) {
   if (!possible_) return false;
   possible_ = false;
   const auto relative = RelativeKey(previous_.source().prefix, object.key);
-  if (!relative || object.posix != nullptr || !object.lines.empty()) return false;
+  if (!relative || object.posix != nullptr) return false;
   const KeyVerdict verdict = JudgeKey(*relative);
   const bool shows_nothing = verdict.kind == KeyVerdict::Kind::kRootMarker && object.size == 0;
   if (!shows_nothing) {
@@ -56,7 +65,8 @@ bool SameListing::Take(const ListedKey& object) {
     const std::optional<SnapshotRow> row = previous_.Resolve(verdict.path);
     const bool same = row && !row->is_directory() && row->size == object.size &&
                       row->mtime_unix_s == object.mtime_unix_s &&
-                      row->archived == object.archived && previous_.EtagOf(*row) == object.etag;
+                      row->archived == object.archived && previous_.EtagOf(*row) == object.etag &&
+                      HasLines(*row, object.lines);
     if (!same) return false;
     --files_left_;
   }

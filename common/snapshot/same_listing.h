@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "common/snapshot/snapshot.h"
@@ -24,6 +25,8 @@ class SameListing {
   bool IsSame() const { return possible_ && files_left_ == 0; }
 
  private:
+  bool HasLines(const SnapshotRow& row, std::span<const AttributeLine> lines) const;
+
   const Snapshot& previous_;
   bool possible_ = false;
   std::uint64_t files_left_ = 0;

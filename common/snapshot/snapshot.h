@@ -15,6 +15,7 @@
 #include "common/model/key_rules.h"
 #include "common/model/object_version.h"
 #include "common/model/posix_attributes.h"
+#include "common/snapshot/etag.h"
 #include "common/snapshot/name_groups.h"
 #include "common/snapshot/snapshot_format.h"
 
@@ -174,6 +175,8 @@ class Snapshot {
   /// The full S3 key; of a directory the key prefix of what it holds ("train/a/").
   std::string KeyOf(const SnapshotRow& row) const;
   std::string EtagOf(const SnapshotRow& row) const;  ///< As S3 gave it, no quotes; "" = directory.
+  /// The same without making a text of it; points into the snapshot.
+  StoredEtag StoredEtagOf(const SnapshotRow& row) const;
   ObjectVersion VersionOf(const SnapshotRow& row) const;  ///< Of a file.
 
   /// What S3 said of the row's object, or of a directory's marker; nothing where it was not asked.

@@ -41,7 +41,8 @@ struct Content {
   std::string names;
   NameTable name_table;
   std::string etags;
-  std::string hidden;
+  std::vector<HiddenKey> hidden;
+  std::uint64_t hidden_bytes = 0;  // of their section
 };
 
 template <typename T>
@@ -116,11 +117,9 @@ void MakeEtags(const Listing& listing, Content& content) {
 }
 
 void MakeHidden(Listing& listing, SnapshotHeader& header, Content& content) {
-  for (const HiddenKey& hidden : listing.TakeHidden()) {
-    const auto bytes = static_cast<std::uint16_t>(hidden.key.size());
-    content.hidden.push_back(static_cast<char>(hidden.reason));
-    content.hidden.append(reinterpret_cast<const char*>(&bytes), sizeof bytes);
-    content.hidden.append(hidden.key);
+  content.hidden = listing.TakeHidden();
+  for (const HiddenKey& hidden : content.hidden) {
+    content.hidden_bytes += 1 + sizeof(std::uint16_t) + hidden.key.size();
     ++header.hidden_by_reason[static_cast<std::size_t>(hidden.reason)];
   }
 }
@@ -136,7 +135,7 @@ std::array<std::uint64_t, kSnapshotSections> SectionSizes(const Content& content
           content.name_table.slots.size() * sizeof(std::uint32_t),
           content.nodeids.slots.size() * sizeof(std::uint32_t),
           content.etags.size(),
-          content.hidden.size(),
+          content.hidden_bytes,
           0};
 }
 
@@ -186,6 +185,16 @@ void WriteRows(const Listing& listing, const Content& content, SnapshotFileWrite
   }
 }
 
+void WriteHidden(const Content& content, SnapshotFileWriter& file) {
+  for (const HiddenKey& hidden : content.hidden) {
+    const auto reason = static_cast<char>(hidden.reason);
+    const auto bytes = static_cast<std::uint16_t>(hidden.key.size());
+    file.Append(&reason, sizeof reason);
+    file.Append(&bytes, sizeof bytes);
+    file.Append(hidden.key);
+  }
+}
+
 void WriteFile(const Listing& listing, const Content& content, const SnapshotExtrasWriter& extras,
                const SnapshotHeader& header, SnapshotFileWriter& file) {
   file.Append(&header, sizeof header);
@@ -204,7 +213,8 @@ void WriteFile(const Listing& listing, const Content& content, const SnapshotExt
   append(SnapshotSection::kNameSlots, BytesOf(content.name_table.slots));
   append(SnapshotSection::kNodeidSlots, BytesOf(content.nodeids.slots));
   append(SnapshotSection::kEtags, content.etags);
-  append(SnapshotSection::kHidden, content.hidden);
+  append(SnapshotSection::kHidden, {});
+  WriteHidden(content, file);
   extras.Write(file);
   append(SnapshotSection::kCells, {});
   file.AppendCellChecksums();

@@ -11,6 +11,7 @@
 #include "common/model/key_rules.h"
 #include "common/model/object_version.h"
 #include "common/model/posix_attributes.h"
+#include "common/snapshot/etag.h"
 #include "common/snapshot/snapshot.h"
 
 namespace forebay {
@@ -44,6 +45,7 @@ struct ListedKey {
   /// What S3 said when it was asked for the object's metadata; null = it was not.
   const PosixAttributes* posix = nullptr;
   std::span<const AttributeLine> lines = {};  ///< Of the manifest that name the object.
+  const Md5Etag* packed_etag = nullptr;       ///< In place of `etag`, where it is known packed.
 };
 
 struct FinishedSnapshot {
@@ -53,9 +55,10 @@ struct FinishedSnapshot {
 };
 
 /// Makes the snapshot file of one generation from a complete listing. One thread at a time. Holds
-/// `memory_bytes` of keys, and from Finish on about 45 bytes per object: what does not go to the
-/// file in order, which are the tables, nodeids and coded names. The result depends on the set of
-/// objects, not on the order of Add (but for a key added twice, where the last counts).
+/// `memory_bytes` of keys, all hidden keys, and from Finish on about 45 bytes per object: what does
+/// not go to the file in order, which are the tables, nodeids and coded names. The result depends
+/// on the set of objects, not on the order of Add (but for a key added twice, where the last
+/// counts).
 class SnapshotBuilder {
  public:
   /// The file appears at `path` when Finish succeeds, whole and synced; until then `path` is

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <variant>
 
 #include "common/snapshot/etag.h"
 #include "common/snapshot/snapshot.h"
@@ -154,17 +155,23 @@ std::string Snapshot::KeyOf(const SnapshotRow& row) const {
   return key;
 }
 
-std::string Snapshot::EtagOf(const SnapshotRow& row) const {
-  if (row.is_directory() || row.index >= header_.rows) return {};
+StoredEtag Snapshot::StoredEtagOf(const SnapshotRow& row) const {
+  if (row.is_directory() || row.index >= header_.rows) return std::string_view();
   const auto record = RecordAt<SnapshotRowRecord>(SnapshotSection::kRows, row.index);
   const SnapshotAttributes attributes{record.packed};
-  if (!attributes.opaque_etag()) {
-    return ToString(Md5Etag{.md5 = record.etag, .parts = attributes.parts()});
-  }
+  if (!attributes.opaque_etag()) return Md5Etag{.md5 = record.etag, .parts = attributes.parts()};
   const auto opaque = std::bit_cast<SnapshotOpaqueEtag>(record.etag);
   const std::string_view etags = TextOf(SnapshotSection::kEtags);
-  if (opaque.offset > etags.size() || opaque.bytes > etags.size() - opaque.offset) return {};
-  return std::string(etags.substr(opaque.offset, opaque.bytes));
+  if (opaque.offset > etags.size() || opaque.bytes > etags.size() - opaque.offset) {
+    return std::string_view();
+  }
+  return etags.substr(opaque.offset, opaque.bytes);
+}
+
+std::string Snapshot::EtagOf(const SnapshotRow& row) const {
+  const StoredEtag etag = StoredEtagOf(row);
+  const Md5Etag* const md5 = std::get_if<Md5Etag>(&etag);
+  return md5 != nullptr ? ToString(*md5) : std::string(std::get<std::string_view>(etag));
 }
 
 ObjectVersion Snapshot::VersionOf(const SnapshotRow& row) const {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "common/model/key_rules.h"
+
 namespace forebay {
 
 TreeCursor::TreeCursor(const Snapshot& snapshot, std::uint32_t directory) : snapshot_(snapshot) {
@@ -44,6 +46,20 @@ bool TreeCursor::Next() {
     return true;
   }
   return false;
+}
+
+bool TreePair::Next() {
+  if (order_ <= 0) has_then_ = then_.Next();
+  if (order_ >= 0) has_now_ = now_.Next();
+  if (damaged() || (!has_then_ && !has_now_)) return false;
+  if (!has_then_) {
+    order_ = 1;
+  } else if (!has_now_) {
+    order_ = -1;
+  } else {
+    order_ = ComparePaths(then_.path(), now_.path());
+  }
+  return true;
 }
 
 Result<FolderMarks> FolderMarks::Of(const Snapshot& snapshot) {

@@ -44,6 +44,32 @@ class TreeCursor {
   bool damaged_ = false;
 };
 
+/// Walks two trees side by side, path by path. The snapshots must outlive it.
+///
+///     TreePair pair(before, after);
+///     while (pair.Next()) { pair.order(): whose path it is; pair.then(), pair.now(): the rows }
+class TreePair {
+ public:
+  TreePair(const Snapshot& before, const Snapshot& after) : then_(before), now_(after) {}
+
+  /// False at the end of both, or where a file is damaged (then damaged() is true).
+  bool Next();
+  /// Less than 0: the path is in `before` alone; more than 0: in `after` alone; 0: in both.
+  int order() const { return order_; }
+  const TreeCursor& then() const { return then_; }  ///< Good where order() <= 0.
+  const TreeCursor& now() const { return now_; }    ///< Good where order() >= 0.
+  /// After a folder of `before`: what it holds there is passed over.
+  void SkipBelowThen() { then_.SkipBelow(); }
+  bool damaged() const { return then_.damaged() || now_.damaged(); }
+
+ private:
+  TreeCursor then_;
+  TreeCursor now_;
+  bool has_then_ = true;
+  bool has_now_ = true;
+  int order_ = 0;  // before the first, both go on
+};
+
 /// What the marker "dir/" of a folder says that its entries do not: without it the folder would not
 /// be there, or have another time or no metadata.
 struct FolderMark {

@@ -40,11 +40,14 @@ Result<proto::RenewRequest> Renewal::Prepare(std::int64_t now_unix_s) {
     Status taken = trust_->Reload();
     if (!taken) return Fail(taken.error());
   }
+  const bool due = IsDue(*member, now_unix_s);
+  // Somebody else has renewed it: another program of this machine, or `forebay join`.
+  if (!due) trust_->NoteRenewal({});
   proto::RenewRequest request;
   request.set_known(known_);
   request.set_ends_unix_s(member->certificate.ends_unix_s());
   request.set_failure(trust_->renewal_failure());
-  if (!IsDue(*member, now_unix_s) || now_unix_s < not_before_unix_s_) return request;
+  if (!due || now_unix_s < not_before_unix_s_) return request;
   Result<PrivateKey> key = PrivateKey::Generate();
   if (!key) return Fail(key.error());
   Result<std::string> wanted = MakeRequest(*key);
@@ -130,7 +133,8 @@ Status Renewal::Take(const proto::RenewReply& reply, std::int64_t now_unix_s) {
 
 void Renewal::Failed(const Error& why, std::int64_t now_unix_s) {
   if (!key_) return;
-  not_before_unix_s_ = now_unix_s + kTryAgainSeconds;
+  const bool silent = why.code == Code::kUnavailable || why.code == Code::kTimeout;
+  not_before_unix_s_ = silent ? now_unix_s : now_unix_s + kTryAgainSeconds;
   const bool new_failure = trust_->renewal_failure().empty();
   trust_->NoteRenewal(why.message);
   if (!new_failure) return;

@@ -32,7 +32,9 @@ class Renewal {
   Result<proto::RenewRequest> Prepare(std::int64_t now_unix_s);
   /// Brings the answer into force, and keeps it. What does not fit is refused and changes nothing.
   Status Take(const proto::RenewReply& reply, std::int64_t now_unix_s);
-  /// Nobody answered, or the answer was no.
+  /// Nobody answered, or the answer was no. Who answers that is asked again a minute later; where
+  /// nobody answers, at the next call: the first coordinator that comes back is asked at once, so
+  /// that a member whose time is over does not wait for its minute.
   void Failed(const Error& why, std::int64_t now_unix_s);
 
  private:
@@ -44,7 +46,7 @@ class Renewal {
   const std::shared_ptr<Trust> trust_;
   std::optional<PrivateKey> key_;       // of the request that is under way
   std::string known_;                   // RenewReply.known of the last answer
-  std::int64_t not_before_unix_s_ = 0;  // a renewal that failed is tried again then
+  std::int64_t not_before_unix_s_ = 0;  // a renewal that was refused is tried again then
 };
 
 }  // namespace forebay

@@ -61,15 +61,17 @@ void Standing::NoteCoordinator(std::int64_t now_unix_s) {
     worked_unix_s_ = std::max(worked_unix_s_, now_unix_s);
 }
 
-void Standing::NoteWorked(std::int64_t unix_s) {
+void Standing::NoteIssued(std::int64_t unix_s) {
   const std::scoped_lock lock(mutex_);
-  worked_unix_s_ = std::max(worked_unix_s_, unix_s);
+  issued_unix_s_ = std::max(issued_unix_s_, unix_s);
 }
 
 bool Standing::Excuses(std::int64_t ended_unix_s, std::int64_t now_unix_s) const {
   const std::scoped_lock lock(mutex_);
-  return now_unix_s < ended_unix_s + std::chrono::seconds(kGrace).count() &&
-         worked_unix_s_ < ended_unix_s;
+  const bool had_time = now_unix_s - issued_unix_s_ >= std::chrono::seconds(kTimeToRenew).count();
+  const bool could_renew =
+      worked_unix_s_ >= ended_unix_s || (had_time && issued_unix_s_ >= ended_unix_s);
+  return now_unix_s < ended_unix_s + std::chrono::seconds(kGrace).count() && !could_renew;
 }
 
 bool Standing::IsFirstExcuse(const Identity& member) {

@@ -41,17 +41,19 @@ Result<std::vector<Revocation>> RevocationsOf(std::string_view text);
 /// that could have renewed what has ended. Thread-safe.
 class Standing {
  public:
-  /// `worked_unix_s`: when the coordinator is known to have worked last.
-  explicit Standing(std::int64_t worked_unix_s = 0) : worked_unix_s_(worked_unix_s) {}
+  /// `issued_unix_s`: as NoteIssued.
+  explicit Standing(std::int64_t issued_unix_s = 0) : issued_unix_s_(issued_unix_s) {}
 
   /// The coordinator has answered.
   void NoteCoordinator(std::int64_t now_unix_s);
-  /// It worked at that time, whoever knows it from what.
-  void NoteWorked(std::int64_t unix_s);
+  /// One's own certificate was issued then: there was a coordinator, and whoever had to renew had
+  /// kTimeToRenew from that time on.
+  void NoteIssued(std::int64_t unix_s);
 
   /// Whether a certificate that has ended is believed nevertheless: within kGrace, and only as long
   /// as no coordinator was there for kTimeToRenew since. An outage of the coordinator ends no
-  /// training; a machine that did not renew while it could is out.
+  /// training, and neither does its end, after which members renew one after the other; a machine
+  /// that did not renew while it could is out.
   bool Excuses(std::int64_t ended_unix_s, std::int64_t now_unix_s) const;
   /// Whether it is the first time for this member: for one line in the log.
   bool IsFirstExcuse(const Identity& member);
@@ -64,7 +66,8 @@ class Standing {
 
  private:
   mutable std::mutex mutex_;
-  std::int64_t worked_unix_s_;        // guarded by mutex_
+  std::int64_t issued_unix_s_;        // guarded by mutex_
+  std::int64_t worked_unix_s_ = 0;    // guarded by mutex_; there for kTimeToRenew, the last time
   std::int64_t answers_since_ = 0;    // guarded by mutex_; 0 = never
   std::int64_t answered_unix_s_ = 0;  // guarded by mutex_
   std::vector<Revocation> revoked_;   // guarded by mutex_

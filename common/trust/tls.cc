@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <array>
+#include <tuple>
 #include <utility>
 
 #include "common/base/wall_clock.h"
@@ -179,7 +180,7 @@ SSL* NewConnection(SSL_CTX* context) {
     SSL_free(connection);
     return nullptr;
   }
-  (void)verdict.release();  // the connection's now
+  std::ignore = verdict.release();  // the connection's now
   return connection;
 }
 
@@ -188,7 +189,7 @@ SSL* NewConnection(SSL_CTX* context) {
 Result<std::shared_ptr<const TlsContext>> TlsContext::Of(const MemberProof& member,
                                                          std::shared_ptr<Standing> standing) {
   if (!standing) standing = std::make_shared<Standing>();
-  standing->NoteWorked(member.certificate.issued_unix_s());
+  standing->NoteIssued(member.certificate.issued_unix_s());
   const Belief belief{.authorities = member.authorities, .cluster = member.self.cluster};
   const bool takes_strangers = member.self.role == proto::ROLE_COORDINATOR;
   const int peers = SSL_VERIFY_PEER | (takes_strangers ? 0 : SSL_VERIFY_FAIL_IF_NO_PEER_CERT);

@@ -8,7 +8,6 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/read.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
@@ -66,9 +65,6 @@ Connection::~Connection() = default;
 
 void Connection::Start(Events events) {
   events_ = std::move(events);
-  boost::system::error_code error;
-  if (!stream_->secured()) socket_.non_blocking(true, error);
-  writes_at_once_ = !stream_->secured() && !error;
   Spawn(socket_.get_executor(), ReadFrames());
   ScheduleTick();
 }
@@ -100,8 +96,7 @@ Task<Status> Connection::Gather(std::size_t count) {
     if (takes_files_) {
       got = co_await ReceiveFiles(room, &error);
     } else {
-      got =
-          co_await stream_->async_read_some(room, asio::redirect_error(asio::use_awaitable, error));
+      got = co_await stream_->Read(room, &error);
     }
     if (error) co_return Fail(Lost(error));
     inbox_.Came(got);
@@ -153,8 +148,7 @@ Task<Result<Slice>> Connection::ReadPayload(std::size_t size) {
   while (have < size) {
     boost::system::error_code error;
     asio::mutable_buffer room(buffer->data() + have, size - have);
-    const std::size_t got =
-        co_await stream_->async_read_some(room, asio::redirect_error(asio::use_awaitable, error));
+    const std::size_t got = co_await stream_->Read(room, &error);
     if (error) co_return Fail(Lost(error));
     have += got;
     received_bytes_ += got;
@@ -296,7 +290,7 @@ std::uint64_t Connection::BytesAtPeer() {
   int waiting = 0;
   if (ioctl(socket_.native_handle(), SIOCOUTQ, &waiting) != 0 || waiting < 0) waiting = 0;
   const auto on_the_way = static_cast<std::uint64_t>(waiting);
-  return sent_bytes_ - std::min(sent_bytes_, on_the_way);
+  return stream_->sent_bytes() - std::min(stream_->sent_bytes(), on_the_way);
 }
 
 bool Connection::TakesTooSlowly(TimePoint now) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <deque>
@@ -19,10 +18,10 @@
 #include "common/wire/frame.h"
 #include "common/wire/inbox.h"
 #include "common/wire/passed_file.h"
+#include "common/wire/tls_stream.h"
 
 namespace forebay {
 
-using StreamSocket = asio::generic::stream_protocol::socket;
 class WireStream;
 
 /// A frame that has come in, its checksum right.
@@ -40,9 +39,6 @@ struct OutFrame {
   Slice payload;
   PassedFile file = {};  ///< Of a reply, over a connection that PassesFiles().
 };
-
-/// Which end of a connection this is: the client asks, the server answers.
-enum class Side { kClient, kServer };
 
 /// How long a connection waits for what does not come (DESIGN section 10).
 struct ConnectionTimes {
@@ -118,6 +114,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Flush();
   void WriteQueued();
   void WriteWithFile();
+  void WaitToWrite(void (Connection::*next)());
   std::vector<asio::const_buffer> Unwritten() const;
   void Write();
   void OnTaken(std::size_t of_this_write);
@@ -162,14 +159,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::vector<Outgoing> writing_;
   std::size_t write_bytes_ = 0;  // of the write under way that the socket has taken
   std::size_t unsent_bytes_ = 0;
-  std::uint64_t sent_bytes_ = 0;        // that the socket has ever taken
   std::uint64_t taken_mark_bytes_ = 0;  // BytesAtPeer() at taken_mark_
   TimePoint taken_mark_;
   bool taken_marked_ = false;  // since this write began
   std::uint64_t writes_ = 0;
   bool write_scheduled_ = false;
-  bool writes_at_once_ = false;  // the socket says so when it takes no more
-  bool dispatching_ = false;     // a frame is being handled: ReadFrames flushes behind it
+  bool dispatching_ = false;  // a frame is being handled: ReadFrames flushes behind it
 };
 
 }  // namespace forebay

@@ -4,7 +4,6 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/write.hpp>
 #include <cerrno>
 #include <utility>
 
@@ -20,8 +19,8 @@ namespace {
 constexpr std::size_t kFramesPerWrite = 32;
 // … and about so many bytes: the payloads of a write are let go of together.
 constexpr std::size_t kBytesPerWrite = std::size_t{8} << 20;
-// What one system call offers to the socket; Asio's own 64 KiB would be 64 calls for a block.
-constexpr std::size_t kBytesPerCall = 1 << 20;
+// TLS takes a turn of the event loop for so many bytes at most: half a millisecond.
+constexpr std::size_t kSealedPerTurn = std::size_t{1} << 20;
 
 }  // namespace
 
@@ -88,6 +87,7 @@ void Connection::WriteWithFile() {
   const Outgoing& first = writing_.front();
   const std::ptrdiff_t sent = SendWithFile(socket_.native_handle(), first.head, *first.file);
   if (sent > 0) {
+    stream_->NoteSent(static_cast<std::size_t>(sent));
     OnTaken(static_cast<std::size_t>(sent));
     writing_.front().file.reset();
     Write();
@@ -97,9 +97,15 @@ void Connection::WriteWithFile() {
     Close(Lost({errno, boost::system::system_category()}));
     return;
   }
+  WaitToWrite(&Connection::WriteWithFile);
+}
+
+void Connection::WaitToWrite(void (Connection::*next)()) {
   socket_.async_wait(StreamSocket::wait_write,
-                     [self = shared_from_this()](boost::system::error_code error) {
-                       if (!error && !self->closed_) self->WriteWithFile();
+                     [self = shared_from_this(), next](boost::system::error_code error) {
+                       if (self->closed_) return;
+                       if (error) return self->OnWritten(error);
+                       (self.get()->*next)();
                      });
 }
 
@@ -124,36 +130,26 @@ std::vector<asio::const_buffer> Connection::Unwritten() const {
 /// The rest of what is being written. Nearly always the socket takes it here and now, and nothing
 /// is waited for.
 void Connection::Write() {
-  std::vector<asio::const_buffer> buffers = Unwritten();
-  while (writes_at_once_ && !buffers.empty()) {
+  const std::size_t before = write_bytes_;
+  for (;;) {
+    const std::vector<asio::const_buffer> buffers = Unwritten();
+    if (buffers.empty()) return OnWritten({});
+    if (stream_->secured() && write_bytes_ - before >= kSealedPerTurn) break;
     boost::system::error_code error;
-    const std::size_t taken = socket_.write_some(buffers, error);
-    if (error == asio::error::would_block || error == asio::error::try_again) break;
+    const std::size_t taken = stream_->WriteNow(buffers, error);
+    if (error == asio::error::would_block) return WaitToWrite(&Connection::Write);
     if (error) return OnWritten(error);
     OnTaken(write_bytes_ + taken);
-    buffers = Unwritten();
   }
-  if (buffers.empty()) return OnWritten({});
-  // Asio asks after each system call how much the next may take; the write's own handler keeps
-  // `this` alive.
-  const std::size_t before = write_bytes_;
-  const auto progress = [this, before](const boost::system::error_code& error, std::size_t taken) {
-    OnTaken(before + taken);
-    return error ? 0 : kBytesPerCall;
-  };
-  asio::async_write(
-      *stream_, buffers, progress,
-      [self = shared_from_this(), before](boost::system::error_code error, std::size_t taken) {
-        self->OnTaken(before + taken);
-        self->OnWritten(error);
-      });
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    if (!self->closed_) self->Write();
+  });
 }
 
 void Connection::OnTaken(std::size_t of_this_write) {
   const std::size_t more = of_this_write - write_bytes_;
   if (more == 0) return;
   write_bytes_ = of_this_write;
-  sent_bytes_ += more;
   unsent_bytes_ -= more;
   if (unsent_bytes_ <= kMaxInFlightBytesPerConnection) room_.cancel();
 }

@@ -8,12 +8,31 @@
 namespace forebay {
 namespace {
 
-bool IsElsewhere(const Result<RpcReply>& reply) {
-  return !reply &&
-         (reply.error().code == Code::kUnavailable || reply.error().code == Code::kTimeout);
+bool IsElsewhere(const Result<RpcReply>& reply, const CallHandle& call) {
+  return !reply && (reply.error().code == Code::kUnavailable ||
+                    reply.error().code == Code::kTimeout || RefusedToBeAsked(reply.error(), call));
 }
 
 }  // namespace
+
+bool RefusedToBeAsked(const Error& why, const CallHandle& call) {
+  return why.code == Code::kDenied && !call.was_sent();
+}
+
+void Unanswered::Note(const std::string& address, Error why, bool refused) {
+  if (!refused) {
+    silent_ = std::move(why);
+    return;
+  }
+  const bool names_it = why.message.find(address) != std::string::npos;
+  refusals_ += "; " + (names_it ? "" : address + ": ") + why.message;
+  if (!denied_) denied_ = std::move(why);
+}
+
+Error Unanswered::Sum() const {
+  if (!silent_) return denied_.value_or(Error{Code::kUnavailable, "no coordinator is configured"});
+  return Error{silent_->code, silent_->message + refusals_};
+}
 
 Task<std::string> LeaderNamedBy(ClientPool& pool, std::vector<std::string> standbys) {
   for (const std::string& standby : standbys) {
@@ -40,11 +59,13 @@ void Coordinators::PassOver() {
 Task<Result<RpcReply>> Coordinators::Ask(Method method,
                                          const google::protobuf::MessageLite& request,
                                          Duration patience) {
-  Result<RpcReply> reply = Fail(Code::kUnavailable, "no coordinator is configured");
+  Unanswered unanswered;
   if (!named_.empty()) {
     const std::string named = named_;
-    reply = co_await pool_.Call(named, method, request, Deadline::After(patience));
-    if (!IsElsewhere(reply)) co_return reply;
+    CallHandle call;
+    Result<RpcReply> reply =
+        co_await pool_.Call(named, method, request, Deadline::After(patience), &call);
+    if (!IsElsewhere(reply, call)) co_return reply;
     named_.clear();
   }
   std::vector<std::string> standbys;
@@ -54,17 +75,24 @@ Task<Result<RpcReply>> Coordinators::Ask(Method method,
     const std::size_t which = (first + i) % addresses_.size();
     const std::string address = addresses_[which];
     const TimePoint asked = Clock::now();
-    reply = co_await pool_.Call(address, method, request, Deadline::After(patience));
-    if (!IsElsewhere(reply)) {
+    CallHandle call;
+    Result<RpcReply> reply =
+        co_await pool_.Call(address, method, request, Deadline::After(patience), &call);
+    if (!IsElsewhere(reply, call)) {
       current_ = which;
       co_return reply;
     }
-    if (Clock::now() - asked < kStandbyPatience) standbys.push_back(address);
+    const bool refused = RefusedToBeAsked(reply.error(), call);
+    unanswered.Note(address, reply.error(), refused);
+    if (!refused && Clock::now() - asked < kStandbyPatience) standbys.push_back(address);
   }
   const std::string leader = co_await LeaderNamedBy(pool_, std::move(standbys));
-  if (leader.empty() || std::ranges::find(addresses_, leader) != addresses_.end()) co_return reply;
-  Result<RpcReply> led = co_await pool_.Call(leader, method, request, Deadline::After(patience));
-  if (IsElsewhere(led)) co_return reply;
+  const bool asked_it = std::ranges::find(addresses_, leader) != addresses_.end();
+  if (leader.empty() || asked_it) co_return Fail(unanswered.Sum());
+  CallHandle call;
+  Result<RpcReply> led =
+      co_await pool_.Call(leader, method, request, Deadline::After(patience), &call);
+  if (IsElsewhere(led, call)) co_return Fail(unanswered.Sum());
   named_ = leader;
   co_return led;
 }

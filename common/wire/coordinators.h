@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 
 namespace forebay {
 
+class CallHandle;
 class ClientPool;
 
 /// Who was silent for longer is not asked who leads: standbys answer from memory.
@@ -22,6 +24,25 @@ inline constexpr std::chrono::milliseconds kStandbyPatience{1000};
 /// The address of the coordinator that leads, as the first of `standbys` says that knows; "" = none
 /// does.
 Task<std::string> LeaderNamedBy(ClientPool& pool, std::vector<std::string> standbys);
+
+/// Whether the coordinator at the other end refused to be asked at all: its certificate has ended,
+/// or its clock is wrong, or it is another cluster's. That says nothing of the question, and
+/// another coordinator may answer it. `call` is the one that failed.
+bool RefusedToBeAsked(const Error& why, const CallHandle& call);
+
+/// What a round over coordinators comes to in which none answered.
+class Unanswered {
+ public:
+  void Note(const std::string& address, Error why, bool refused);
+  /// kDenied only where each refused to be asked, with the first one's reason; else the last
+  /// failure of another kind, and who refused. kUnavailable when nobody was asked.
+  Error Sum() const;
+
+ private:
+  std::optional<Error> silent_;  // the last
+  std::optional<Error> denied_;  // the first
+  std::string refusals_;
+};
 
 /// Finds the coordinator that leads, from the addresses that a program was told: all of them, some,
 /// or none but standbys. Begins with the one that answered last; whoever cannot answer is passed
@@ -34,7 +55,7 @@ class Coordinators {
       : pool_(pool), addresses_(std::move(addresses)) {}
 
   /// What the coordinator that leads answers; each that is tried has `patience`. The last failure
-  /// where none does: kUnavailable or kTimeout, or the leader's own.
+  /// where none does (Unanswered), or the leader's own.
   Task<Result<RpcReply>> Ask(Method method, const google::protobuf::MessageLite& request,
                              Duration patience);
 

@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <cstring>
 #include <utility>
@@ -46,6 +47,26 @@ HalfOpen::Place::~Place() {
   if (table_) table_->Leave(address_, socket_);
 }
 
+void HalfOpen::Place::Prove() {
+  const std::scoped_lock lock(table_->mutex_);
+  table_->StopWaiting(address_, socket_);
+}
+
+/// Takes out whoever makes way for one more of `address`; null: there is room.
+std::shared_ptr<StreamSocket> HalfOpen::TakeOldest(const std::string& address) {
+  auto from = sockets_.find(address);
+  if (from == sockets_.end() || from->second.size() < kMaxHalfOpenPerAddress) {
+    if (waiting_ < most_) return nullptr;
+    from = std::ranges::min_element(sockets_, {},
+                                    [](const auto& entry) { return entry.second.front().number; });
+  }
+  std::shared_ptr<StreamSocket> oldest = std::move(from->second.front().socket);
+  from->second.pop_front();
+  --waiting_;
+  if (from->second.empty()) sockets_.erase(from);
+  return oldest;
+}
+
 HalfOpen::Place HalfOpen::Enter(const std::shared_ptr<HalfOpen>& table,
                                 std::shared_ptr<StreamSocket> socket) {
   std::string address = AddressOf(*socket);
@@ -56,12 +77,9 @@ HalfOpen::Place HalfOpen::Enter(const std::shared_ptr<HalfOpen>& table,
     if (table->closed_) {
       to_close = socket;
     } else {
-      Sockets& same = table->sockets_[address];
-      if (same.size() >= kMaxHalfOpenPerAddress) {
-        to_close = std::move(same.front());
-        same.pop_front();
-      }
-      same.push_back(socket);
+      to_close = table->TakeOldest(address);
+      table->sockets_[address].push_back({socket, table->entered_++});
+      ++table->waiting_;
     }
   }
   if (to_close) CloseSoon(std::move(to_close));
@@ -74,18 +92,26 @@ void HalfOpen::CloseAll() {
     const std::scoped_lock lock(mutex_);
     closed_ = true;
     sockets.swap(sockets_);
+    waiting_ = 0;
   }
   for (auto& [address, same] : sockets) {
-    for (std::shared_ptr<StreamSocket>& socket : same) CloseSoon(std::move(socket));
+    for (Waiting& waiting : same) CloseSoon(std::move(waiting.socket));
   }
 }
 
 void HalfOpen::Leave(const std::string& address, const std::shared_ptr<StreamSocket>& socket) {
   const std::scoped_lock lock(mutex_);
   --places_;
+  StopWaiting(address, socket);
+}
+
+/// Under mutex_.
+void HalfOpen::StopWaiting(const std::string& address,
+                           const std::shared_ptr<StreamSocket>& socket) {
   const auto found = sockets_.find(address);
   if (found == sockets_.end()) return;
-  found->second.remove(socket);
+  waiting_ -=
+      found->second.remove_if([&](const Waiting& waiting) { return waiting.socket == socket; });
   if (found->second.empty()) sockets_.erase(found);
 }
 

@@ -15,6 +15,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "common/base/files.h"
+
 namespace forebay {
 namespace {
 
@@ -93,8 +95,8 @@ Status CheckOwner(const struct stat& info, uid_t owner, const std::string& path,
 
 /// Answers whose it is.
 Result<uid_t> MakePrivateDirectory(const std::string& path) {
-  std::error_code ignored;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  Status above = MakeFoldersAbove(path);
+  if (!above) return Fail(std::move(above.error()));
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return Fail(OfErrno("cannot make", path));
   struct stat info{};
   if (lstat(path.c_str(), &info) != 0) return Fail(OfErrno("cannot look at", path));

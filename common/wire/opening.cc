@@ -2,11 +2,7 @@
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/read.hpp>
-#include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
 #include <cstring>
 #include <utility>
 
@@ -26,7 +22,7 @@ Task<Status> WriteFrame(WireStream& stream, FrameHeader header, std::string mess
   bytes += message;
   boost::system::error_code error;
   const asio::const_buffer buffer(bytes.data(), bytes.size());
-  co_await asio::async_write(stream, buffer, asio::redirect_error(asio::use_awaitable, error));
+  co_await stream.WriteAll(buffer, &error);
   if (error) co_return Fail(StreamFailure(error));
   co_return Status();
 }
@@ -44,7 +40,7 @@ Task<Status> ReadMessage(WireStream& stream, google::protobuf::MessageLite& mess
   std::array<std::byte, kFrameHeaderBytes> fixed;
   boost::system::error_code error;
   const asio::mutable_buffer head(fixed.data(), fixed.size());
-  co_await asio::async_read(stream, head, asio::redirect_error(asio::use_awaitable, error));
+  co_await stream.ReadAll(head, &error);
   if (error) co_return Fail(StreamFailure(error));
   Result<FrameHeader> header = DecodeFrameHeader(fixed);
   if (!header) co_return Fail(header.error());
@@ -58,7 +54,7 @@ Task<Status> ReadMessage(WireStream& stream, google::protobuf::MessageLite& mess
   }
   std::string bytes(header->message_bytes, '\0');
   const asio::mutable_buffer body(bytes.data(), bytes.size());
-  co_await asio::async_read(stream, body, asio::redirect_error(asio::use_awaitable, error));
+  co_await stream.ReadAll(body, &error);
   if (error) co_return Fail(StreamFailure(error));
   if (!FrameChecksumMatches(fixed, bytes))
     co_return Fail(Code::kCorrupt, "a frame's checksum does not match");
@@ -212,7 +208,7 @@ Task<Result<OpenedSocket>> OpenAsClient(WireStream& stream, Credentials credenti
 }
 
 Task<Result<OpenedSocket>> OpenAsServer(WireStream& stream, Credentials credentials,
-                                        std::uint64_t ring_epoch, Deadline deadline) {
+                                        std::uint64_t ring_epoch, Admit admit, Deadline deadline) {
   const SocketLimit limit(stream.socket(), deadline);
   Result<SecuredStream> secured = co_await SecureAs(Side::kServer, stream, credentials);
   if (!secured) {
@@ -250,13 +246,18 @@ Task<Result<OpenedSocket>> OpenAsServer(WireStream& stream, Credentials credenti
     co_await Refuse(stream, why);
     co_return Fail(why);
   }
+  OpenedSocket opened;
+  opened.peer = IdentityOf(*secured, hello.role(), hello.peer_id(), hello.program());
+  const Status admitted = admit ? admit(opened.peer) : Status();
+  if (!admitted) {
+    co_await Refuse(stream, admitted.error());
+    co_return Fail(admitted.error());
+  }
   proto::ServerAccept accepted;
   accepted.set_cluster(answer.cluster());
   accepted.set_ring_epoch(ring_epoch);
   sent = co_await WriteMessage(stream, accepted);
   if (!sent) co_return Fail(sent.error());
-  OpenedSocket opened;
-  opened.peer = IdentityOf(*secured, hello.role(), hello.peer_id(), hello.program());
   if (hello.role() == proto::ROLE_COORDINATOR) opened.peer.fence = FromProto(hello.fence());
   co_return opened;
 }

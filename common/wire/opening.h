@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -36,10 +37,12 @@ class SocketLimit {
 // The exchange of docs/WIRE.md, "Opening", over a connected socket: TLS where there are
 // certificates, then who is who. The socket is closed at the deadline. kDenied: the other side does
 // not hold the secret or no good certificate, is not what it says, belongs to another cluster, or
-// refused us (its own sentence).
+// refused us (its own sentence). A server asks `admit` (empty: everybody is) once the client has
+// proved who it is; a client that it does not admit is told why, with its code.
+using Admit = std::function<Status(const PeerIdentity&)>;
 Task<Result<OpenedSocket>> OpenAsClient(WireStream& stream, Credentials credentials,
                                         Deadline deadline);
 Task<Result<OpenedSocket>> OpenAsServer(WireStream& stream, Credentials credentials,
-                                        std::uint64_t ring_epoch, Deadline deadline);
+                                        std::uint64_t ring_epoch, Admit admit, Deadline deadline);
 
 }  // namespace forebay

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
@@ -20,11 +21,14 @@
 #include <thread>
 #include <utility>
 
+#include "common/trust/identity.h"
 #include "common/wire/address.h"
 #include "common/wire/half_open.h"
+#include "common/wire/member_share.h"
 #include "common/wire/opening.h"
 #include "common/wire/rpc_rules.h"
 #include "common/wire/server_connection.h"
+#include "common/wire/turned_away.h"
 #include "common/wire/wire_stream.h"
 
 namespace forebay {
@@ -112,7 +116,7 @@ std::string BoundAddress(int fd) {
 class RpcServer::Impl : public std::enable_shared_from_this<RpcServer::Impl> {
  public:
   Impl(IoPool& pool, std::shared_ptr<ServerShared> shared)
-      : pool_(pool), shared_(std::move(shared)) {}
+      : pool_(pool), shared_(std::move(shared)), share_(ShareOf(shared_->options)) {}
 
   Status Start();
   void Stop(Deadline drain);
@@ -125,6 +129,11 @@ class RpcServer::Impl : public std::enable_shared_from_this<RpcServer::Impl> {
   Task<void> Accept(std::shared_ptr<Acceptor> acceptor);
   Task<void> Open(std::shared_ptr<StreamSocket> socket, HalfOpen::Place place);
   bool Full() const;
+  Status Admit(const PeerIdentity& peer, std::optional<MemberShare::Place>& share);
+  void TurnAway(std::string_view why);
+  static std::size_t ShareOf(const RpcServerOptions& options) {
+    return std::max<std::size_t>(1, options.max_connections / kMemberShares);
+  }
   void CloseListeners();
   bool Idle() const;
 
@@ -132,7 +141,11 @@ class RpcServer::Impl : public std::enable_shared_from_this<RpcServer::Impl> {
   const std::shared_ptr<ServerShared> shared_;
   std::vector<std::string> addresses_;
   std::vector<std::shared_ptr<Acceptor>> acceptors_;
-  const std::shared_ptr<HalfOpen> half_open_ = std::make_shared<HalfOpen>();
+  const std::shared_ptr<HalfOpen> half_open_ =
+      std::make_shared<HalfOpen>(std::max<std::size_t>(1, shared_->options.max_connections / 2));
+  const std::size_t share_;  // of one member, in connections
+  const std::shared_ptr<MemberShare> members_ = std::make_shared<MemberShare>(share_);
+  TurnedAway turned_away_;
   std::mutex mutex_;
   std::vector<std::weak_ptr<ServerConnection>> connections_;  // guarded by mutex_
   bool stopped_ = false;                                      // guarded by mutex_
@@ -179,7 +192,7 @@ Task<void> RpcServer::Impl::Accept(std::shared_ptr<Acceptor> acceptor) {
     if (error == asio::error::operation_aborted || !acceptor->is_open()) co_return;
     if (error) {
       // Out of descriptors, most likely: let some connections end instead of spinning.
-      spdlog::warn("cannot accept a connection: {}", error.message());
+      ServerShared::Warn(shared_->refusals, "cannot accept a connection: " + error.message());
       constexpr std::chrono::milliseconds kPause{100};
       co_await SleepFor(kPause);
       continue;
@@ -187,6 +200,8 @@ Task<void> RpcServer::Impl::Accept(std::shared_ptr<Acceptor> acceptor) {
     shared_->counters.accepted.fetch_add(1, std::memory_order_relaxed);
     if (Full()) {
       shared_->counters.handshakes_refused.fetch_add(1, std::memory_order_relaxed);
+      TurnAway(std::to_string(shared_->options.max_connections) +
+               " are open or being opened, as many as this program takes");
       continue;
     }
     HalfOpen::Place place = HalfOpen::Enter(half_open_, socket);
@@ -199,6 +214,26 @@ bool RpcServer::Impl::Full() const {
          shared_->options.max_connections;
 }
 
+void RpcServer::Impl::TurnAway(std::string_view why) {
+  const std::optional<std::string> line = turned_away_.Note(why, Clock::now());
+  if (line) spdlog::warn("{}", *line);
+}
+
+/// kUnavailable: whoever asks goes to the next owner, or to another coordinator.
+Status RpcServer::Impl::Admit(const PeerIdentity& peer, std::optional<MemberShare::Place>& share) {
+  std::optional<MemberShare::Place> place = MemberShare::Enter(members_, peer);
+  if (place) {
+    share.emplace(std::move(*place));
+    return {};
+  }
+  const std::string why = NameOf({.cluster = {}, .role = peer.role, .id = peer.id}) + " has " +
+                          std::to_string(share_) + " connections to " +
+                          shared_->options.credentials.program +
+                          ", as many as one member may have: end some of its programs";
+  TurnAway(why);
+  return Fail(Code::kUnavailable, why);
+}
+
 // `place` is given up where the frame ends: a connection is counted before that, never in between.
 // Who has no certificate keeps it: a crowd of strangers keeps out neither members nor each other.
 Task<void> RpcServer::Impl::Open(std::shared_ptr<StreamSocket> socket, HalfOpen::Place place) {
@@ -207,14 +242,20 @@ Task<void> RpcServer::Impl::Open(std::shared_ptr<StreamSocket> socket, HalfOpen:
   const Deadline deadline = Deadline::After(shared_->options.handshake_timeout);
   const Credentials credentials = shared_->options.credentials;
   auto stream = std::make_unique<WireStream>(socket);
+  std::optional<MemberShare::Place> share;
+  const forebay::Admit admit = [this, &share, &held](const PeerIdentity& peer) {
+    Status admitted = Admit(peer, share);
+    // Before it is told: from then on it counts on its connection.
+    if (admitted && peer.role != proto::ROLE_STRANGER) held->Prove();
+    return admitted;
+  };
   Result<OpenedSocket> opened =
-      co_await OpenAsServer(*stream, credentials, shared_->epoch(), deadline);
+      co_await OpenAsServer(*stream, credentials, shared_->epoch(), admit, deadline);
   if (!opened) {
     shared_->counters.handshakes_refused.fetch_add(1, std::memory_order_relaxed);
     // A connection that ends without a word is a port probe.
-    if (opened.error().code != Code::kUnavailable) {
-      spdlog::warn("refused a connection: {}", opened.error().message);
-    }
+    if (opened.error().code != Code::kUnavailable)
+      ServerShared::Warn(shared_->refusals, "refused a connection: " + opened.error().message);
     co_return;
   }
   boost::system::error_code ignored;
@@ -223,13 +264,14 @@ Task<void> RpcServer::Impl::Open(std::shared_ptr<StreamSocket> socket, HalfOpen:
   if (socket->local_endpoint(ignored).protocol().family() != AF_UNIX) {
     socket->set_option(asio::ip::tcp::no_delay(true), ignored);
   }
-  std::optional<HalfOpen::Place> kept;
+  ServerConnection::Room room;
+  if (share) room.share.emplace(std::move(*share));
   if (opened->peer.role == proto::ROLE_STRANGER) {
-    kept.emplace(std::move(*held));
+    room.place.emplace(std::move(*held));
     held.reset();
   }
   auto connection =
-      std::make_shared<ServerConnection>(shared_, opened->peer, std::move(stream), std::move(kept));
+      std::make_shared<ServerConnection>(shared_, opened->peer, std::move(stream), std::move(room));
   {
     const std::scoped_lock lock(mutex_);
     if (stopped_) co_return;
@@ -291,7 +333,7 @@ void RpcServer::Impl::Stop(Deadline drain) {
 RpcServer::RpcServer(IoPool& pool, RpcServerOptions options, std::vector<MethodEntry> methods,
                      std::function<std::uint64_t()> epoch,
                      std::function<void(std::uint64_t)> on_newer_epoch) {
-  auto shared = std::make_shared<ServerShared>(options.max_request_bytes);
+  auto shared = std::make_shared<ServerShared>(options.max_request_bytes, options.max_answer_bytes);
   shared->options = std::move(options);
   for (MethodEntry& entry : methods) {
     const Method method = entry.method;
@@ -313,5 +355,7 @@ void RpcServer::Stop(Deadline drain) { impl_->Stop(drain); }
 const RpcServer::Counters& RpcServer::counters() const { return impl_->shared().counters; }
 
 std::size_t RpcServer::request_bytes() const { return impl_->shared().room.taken(); }
+
+std::size_t RpcServer::answer_bytes() const { return impl_->shared().answers.taken(); }
 
 }  // namespace forebay

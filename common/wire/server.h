@@ -28,8 +28,11 @@ struct RpcServerOptions {
       listen;  ///< "127.0.0.1:7441", "[::1]:0", "unix:/run/forebay/n1.sock" (0600).
   Reach reach = Reach::kThisMachine;  ///< Of `listen`; without certificates.
   Credentials credentials;
-  std::size_t max_connections = kMaxConnections;  ///< Those whose handshake is under way included.
+  /// Those whose handshake is under way included. One member has one of
+  /// kMemberShares of them.
+  std::size_t max_connections = kMaxConnections;
   std::size_t max_request_bytes = kMaxRequestBytes;  ///< Of requests in work, all connections.
+  std::size_t max_answer_bytes = kMaxAnswerBytes;    ///< Of messages of answers, likewise.
   Duration handshake_timeout = kHandshakeTimeout;
   Duration first_frame_timeout = kFirstFrameTimeout;  ///< After the handshake.
 };
@@ -74,6 +77,8 @@ class RpcServer {
   const Counters& counters() const;
   /// Of requests in work.
   std::size_t request_bytes() const;
+  /// Of messages of answers that wait for their peers.
+  std::size_t answer_bytes() const;
 
  private:
   class Impl;

@@ -24,6 +24,13 @@ constexpr std::chrono::hours kLongestDeadline{48};
 // A machine that joins asks once.
 constexpr std::chrono::seconds kStrangerStays{30};
 
+/// A message of this size is not counted, while no more than that much waits for the peer: so a hit
+/// is not.
+constexpr std::size_t kSmallMessage = std::size_t{4} << 10;
+constexpr std::size_t kFewUnsent = std::size_t{64} << 10;
+/// What a frame in a queue takes beside its message.
+constexpr std::size_t kFrameBytes = 256;
+
 /// For calls that are under way when the peer's certificate ends.
 constexpr std::int64_t kLastCallsSeconds = 600;
 
@@ -40,15 +47,44 @@ Error Escaped(const std::exception_ptr& escaped) {
   }
 }
 
+OutFrame FrameOf(std::uint64_t id, const Result<RpcReply>& result) {
+  OutFrame frame;
+  frame.header.kind = FrameKind::kReply;
+  frame.header.request_id = id;
+  if (result) {
+    frame.message = result->message;
+    frame.payload = result->payload;
+    frame.file = result->file;
+  } else {
+    // A reason is a sentence; what is longer is cut so that it always fits into a frame.
+    constexpr std::size_t kLongestReason = 4096;
+    proto::ErrorDetail detail;
+    detail.set_message(result.error().message.substr(0, kLongestReason));
+    frame.header.code = WireCodeOf(result.error().code);
+    frame.message = detail.SerializeAsString();
+  }
+  return frame;
+}
+
 }  // namespace
 
+void ServerShared::Warn(LineBrake& brake, const std::string& line) {
+  const std::optional<std::uint64_t> unsaid = brake.MaySay(Clock::now());
+  if (!unsaid) return;
+  if (*unsaid == 0) {
+    spdlog::warn("{}", line);
+  } else {
+    spdlog::warn("{} ({} more like this since the last line)", line, *unsaid);
+  }
+}
+
 ServerConnection::ServerConnection(std::shared_ptr<ServerShared> shared, PeerIdentity peer,
-                                   std::unique_ptr<WireStream> stream,
-                                   std::optional<HalfOpen::Place> place)
+                                   std::unique_ptr<WireStream> stream, Room room)
     : shared_(std::move(shared)),
       peer_(std::move(peer)),
-      place_(std::move(place)),
-      executor_(stream->get_executor()),
+      payer_(ReplyRoom::PayerOf(peer_)),
+      room_(std::move(room)),
+      executor_(stream->socket().get_executor()),
       connection_(std::make_shared<Connection>(
           std::move(stream), Side::kServer,
           ConnectionTimes{.first_frame = shared_->options.first_frame_timeout})) {}
@@ -170,6 +206,7 @@ void ServerConnection::OnRequest(InFrame frame) {
   shared_->counters.calls.fetch_add(1, std::memory_order_relaxed);
   shared_->counters.calls_in_flight.fetch_add(1, std::memory_order_relaxed);
   auto call = std::make_shared<ActiveCall>();
+  call->renews = frame.header.method == Method::kRenew;
   const RpcRule* rule = RuleOf(frame.header.method);
   call->audited = rule != nullptr && IsAudited(*rule, peer_.role);
   if (call->audited && rule->effect != Effect::kChangesAndSays)
@@ -226,25 +263,36 @@ void ServerConnection::OnEnd(std::uint64_t id, const ActiveCall& call, std::exce
   }
   Audit(call, result);
   if (!connection_->closed()) Answer(id, result);
-  // It comes again with what it got.
-  if (peer_.terms.late && calls_.empty()) connection_->Finish();
+  // It comes again with what it got. Not after what it may not ask: its renewal may be on its way.
+  has_renewed_ = has_renewed_ || call.renews;
+  if (peer_.terms.late && has_renewed_ && calls_.empty()) connection_->Finish();
+}
+
+bool ServerConnection::TakesFew() const { return connection_->unsent_bytes() > kFewUnsent; }
+
+/// The message takes room until its last byte has left. False: there is none.
+bool ServerConnection::CountAnswer(OutFrame& frame) {
+  if (!TakesFew() && frame.message.size() <= kSmallMessage) return true;
+  struct Kept {
+    std::shared_ptr<ServerShared> shared;  // outlives the place
+    ReplyRoom::Place place;
+    std::shared_ptr<const void> payload;
+  };
+  ReplyRoom::Place place = shared_->answers.Take(payer_, frame.message.size() + kFrameBytes);
+  if (!place.taken()) return false;
+  auto kept = std::make_shared<Kept>(shared_, std::move(place), std::move(frame.payload.owner));
+  frame.payload.owner = std::move(kept);
+  return true;
 }
 
 void ServerConnection::Answer(std::uint64_t id, const Result<RpcReply>& result) {
-  OutFrame frame;
-  frame.header.kind = FrameKind::kReply;
-  frame.header.request_id = id;
-  if (result) {
-    frame.message = result->message;
-    frame.payload = result->payload;
-    frame.file = result->file;
-  } else {
-    // A reason is a sentence; what is longer is cut so that it always fits into a frame.
-    constexpr std::size_t kLongestReason = 4096;
-    proto::ErrorDetail detail;
-    detail.set_message(result.error().message.substr(0, kLongestReason));
-    frame.header.code = WireCodeOf(result.error().code);
-    frame.message = detail.SerializeAsString();
+  OutFrame frame = FrameOf(id, result);
+  if (!CountAnswer(frame)) {
+    shared_->counters.calls_overloaded.fetch_add(1, std::memory_order_relaxed);
+    const Error full{Code::kOverloaded, "answers that nobody takes fill the memory for them"};
+    // That is its own doing, and a refusal would take memory as well.
+    if (TakesFew()) return connection_->Close(full);
+    frame = FrameOf(id, Fail(full));
   }
   connection_->Send(std::move(frame));
 }
@@ -267,12 +315,13 @@ void ServerConnection::OnTick(TimePoint now) {
 
 void ServerConnection::OnClosed(const Error& why) {
   shared_->counters.connections.fetch_sub(1, std::memory_order_relaxed);
-  place_.reset();
-  if (why.code == Code::kDenied)
-    spdlog::warn("closed the connection of {}: {}", peer_.program, why.message);
-  if (why.code == Code::kCorrupt) {
-    shared_->counters.protocol_errors.fetch_add(1, std::memory_order_relaxed);
-    spdlog::warn("closed the connection of {}: {}", peer_.program, why.message);
+  room_.share.reset();
+  room_.place.reset();
+  const bool is_corrupt = why.code == Code::kCorrupt;
+  if (is_corrupt) shared_->counters.protocol_errors.fetch_add(1, std::memory_order_relaxed);
+  if (is_corrupt || why.code == Code::kDenied) {
+    ServerShared::Warn(IsStranger() ? shared_->refusals : shared_->closings,
+                       "closed the connection of " + peer_.program + ": " + why.message);
   }
   // Cancelling may end calls, which changes the map.
   std::vector<std::shared_ptr<ActiveCall>> calls;

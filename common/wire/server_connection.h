@@ -9,8 +9,11 @@
 #include <unordered_map>
 
 #include "common/base/deadline.h"
+#include "common/base/line_brake.h"
 #include "common/wire/connection.h"
 #include "common/wire/half_open.h"
+#include "common/wire/member_share.h"
+#include "common/wire/reply_room.h"
 #include "common/wire/request_room.h"
 #include "common/wire/server.h"
 
@@ -18,7 +21,8 @@ namespace forebay {
 
 /// What the connections of one server share. Thread-safe; outlives them.
 struct ServerShared {
-  explicit ServerShared(std::size_t max_request_bytes) : room(max_request_bytes) {}
+  ServerShared(std::size_t max_request_bytes, std::size_t max_answer_bytes)
+      : room(max_request_bytes), answers(max_answer_bytes) {}
 
   RpcServerOptions options;
   std::unordered_map<Method, MethodEntry> methods;
@@ -26,15 +30,26 @@ struct ServerShared {
   std::function<void(std::uint64_t)> on_newer_epoch;
   RpcServer::Counters counters;
   RequestRoom room;
+  ReplyRoom answers;  ///< Their messages; who makes a payload counts it.
   std::atomic<bool> draining{false};
+  LineBrake refusals;  ///< Of those who have proved nothing.
+  LineBrake closings;  ///< Of members.
+
+  /// A line in the log, as far as `brake` lets it through.
+  static void Warn(LineBrake& brake, const std::string& line);
 };
 
 /// The calls of one connection. On its io_context only, but for Finish and Shutdown.
 class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
  public:
-  /// A stranger, who has proved nothing, stays in `place`, and is closed after a while.
+  /// What it takes of a server's room until it is closed.
+  struct Room {
+    std::optional<MemberShare::Place> share;
+    /// A stranger's, who has proved nothing, and is closed after a while.
+    std::optional<HalfOpen::Place> place;
+  };
   ServerConnection(std::shared_ptr<ServerShared> shared, PeerIdentity peer,
-                   std::unique_ptr<WireStream> stream, std::optional<HalfOpen::Place> place);
+                   std::unique_ptr<WireStream> stream, Room room);
 
   void Start();
   /// Any thread: takes no more requests, closes when the client has had the answers so far.
@@ -48,6 +63,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
     TimePoint next_pending;
     std::size_t bytes = 0;  ///< Of the request, which is kept until the call ends.
     bool audited = false;
+    bool renews = false;
     std::string said;  ///< What the log will say when it has ended; "" = the handler says it.
   };
 
@@ -56,6 +72,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   static Task<void> Run(std::shared_ptr<ServerConnection> self, std::uint64_t id,
                         std::shared_ptr<ActiveCall> call, Task<Result<RpcReply>> handling);
   void Answer(std::uint64_t id, const Result<RpcReply>& result);
+  bool TakesFew() const;
+  bool CountAnswer(OutFrame& frame);
   void Audit(const ActiveCall& call, const Result<RpcReply>& result);
   void OnEnd(std::uint64_t id, const ActiveCall& call, std::exception_ptr escaped,
              Result<RpcReply> result);
@@ -70,11 +88,13 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
 
   const std::shared_ptr<ServerShared> shared_;
   const PeerIdentity peer_;
+  const ReplyRoom::Payer payer_;
   const TimePoint opened_ = Clock::now();
-  std::optional<HalfOpen::Place> place_;  // a stranger's, until it is closed
+  Room room_;
   const asio::any_io_executor executor_;
   std::shared_ptr<Connection> connection_;
   bool denied_ = false;       // said so already
+  bool has_renewed_ = false;  // a peer that was late
   std::uint64_t looked_ = 0;  // Standing::revision at which the peer was looked at
   std::unordered_map<std::uint64_t, std::shared_ptr<ActiveCall>> calls_;
   std::size_t request_bytes_ = 0;  // of calls_

@@ -5,7 +5,6 @@
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/redirect_error.hpp>
-#include <boost/asio/ssl/error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
@@ -27,7 +26,7 @@ Task<void> LetThePeerRead(StreamSocket& socket) {
 }  // namespace
 
 Error StreamFailure(const boost::system::error_code& error) {
-  if (error.category() == asio::error::get_ssl_category()) {
+  if (error.category() == TlsCategory()) {
     return Error{Code::kDenied,
                  "the other side does not accept this program's certificate, or it has none; its "
                  "log says why: " +
@@ -42,15 +41,13 @@ Task<Result<SecuredStream>> SecureAs(Side side, WireStream& stream, Credentials 
   const bool local = stream.socket().local_endpoint(error).protocol().family() == AF_UNIX;
   if (!credentials.trust || local) co_return secured;
   const std::shared_ptr<const TlsContext> context = credentials.trust->Current();
-  SSL* connection = side == Side::kClient ? context->NewClient() : context->NewServer();
+  ssl_st* connection = side == Side::kClient ? context->NewClient() : context->NewServer();
   if (connection == nullptr) co_return Fail(Code::kInternal, "there is no memory for TLS");
-  stream.Secure(connection);
-  const auto end =
-      side == Side::kClient ? asio::ssl::stream_base::client : asio::ssl::stream_base::server;
+  stream.Secure(connection, side);
   error.clear();
-  co_await stream.async_handshake(end, asio::redirect_error(asio::use_awaitable, error));
+  co_await stream.Handshake(&error);
   if (error) {
-    if (error.category() != asio::error::get_ssl_category()) co_return Fail(StreamFailure(error));
+    if (error.category() != TlsCategory()) co_return Fail(StreamFailure(error));
     const auto code = static_cast<unsigned long>(error.value());
     const Error why = TlsFailure(connection, code);
     if (SpeaksNoTls(code)) {

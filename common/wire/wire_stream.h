@@ -1,53 +1,57 @@
 #pragma once
 
-#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/system/error_code.hpp>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
-#include "common/wire/connection.h"
+#include "common/base/asio.h"
+#include "common/wire/tls_stream.h"
 
 namespace forebay {
 
-/// A connected socket, with TLS over it once it is secured. Reads and writes as Asio's streams do.
-/// The socket is shared with whoever may have to close it.
+/// A connected socket, with TLS over it once it is secured. The socket is shared with whoever may
+/// have to close it. All methods are called on its io_context, one read and one write at a time.
 class WireStream {
  public:
-  using executor_type = StreamSocket::executor_type;
-
-  explicit WireStream(std::shared_ptr<StreamSocket> socket) : socket_(std::move(socket)) {}
+  explicit WireStream(std::shared_ptr<StreamSocket> socket);
 
   StreamSocket& socket() { return *socket_; }
-  executor_type get_executor() { return socket_->get_executor(); }
 
   /// From now on everything goes through `connection`, which is this stream's now; its handshake
   /// comes first.
-  void Secure(SSL* connection) { tls_ = std::make_unique<Tls>(*socket_, connection); }
+  void Secure(ssl_st* connection, Side side) { tls_.emplace(*socket_, connection, side); }
   /// After a handshake that failed: the peer speaks no TLS, and is told so in plain.
   void GoPlain() { tls_.reset(); }
-  bool secured() const { return tls_ != nullptr; }
+  bool secured() const { return tls_.has_value(); }
 
-  template <typename Token>
-  auto async_handshake(asio::ssl::stream_base::handshake_type side, Token&& token) {
-    return tls_->async_handshake(side, std::forward<Token>(token));
-  }
+  Task<void> Handshake(boost::system::error_code* error);
 
-  template <typename Buffers, typename Token>
-  auto async_read_some(const Buffers& buffers, Token&& token) {
-    if (tls_) return tls_->async_read_some(buffers, std::forward<Token>(token));
-    return socket_->async_read_some(buffers, std::forward<Token>(token));
-  }
+  /// Waits for bytes, of which it takes at most `room`.
+  Task<std::size_t> Read(asio::mutable_buffer room, boost::system::error_code* error);
+  /// Waits until all of them have come, or are taken.
+  Task<void> ReadAll(asio::mutable_buffer room, boost::system::error_code* error);
+  Task<void> WriteAll(asio::const_buffer bytes, boost::system::error_code* error);
 
-  template <typename Buffers, typename Token>
-  auto async_write_some(const Buffers& buffers, Token&& token) {
-    if (tls_) return tls_->async_write_some(buffers, std::forward<Token>(token));
-    return socket_->async_write_some(buffers, std::forward<Token>(token));
-  }
+  /// How many of the first bytes of `buffers` the socket takes now: not all, however much it might
+  /// take, so that others have their turn. After would_block the next call is to begin with the
+  /// same bytes.
+  std::size_t WriteNow(const std::vector<asio::const_buffer>& buffers,
+                       boost::system::error_code& error);
+  /// Written to the socket itself, a UNIX socket's alone.
+  void NoteSent(std::size_t bytes) { sent_bytes_ += bytes; }
+  /// Bytes that the socket has ever taken, as they went.
+  std::uint64_t sent_bytes() const { return tls_ ? tls_->sent_bytes() : sent_bytes_; }
 
  private:
-  using Tls = asio::ssl::stream<StreamSocket&>;
+  Task<void> Wait(StreamSocket::wait_type what, boost::system::error_code* error);
 
   std::shared_ptr<StreamSocket> socket_;
-  std::unique_ptr<Tls> tls_;  // refers to *socket_
+  std::optional<TlsStream> tls_;  // refers to *socket_
+  std::uint64_t sent_bytes_ = 0;  // without TLS
 };
 
 }  // namespace forebay

@@ -56,6 +56,13 @@ Result<std::string> ReceiveAll(int client, const std::stop_token& stop) {
               "end the sending side of the connection");
 }
 
+/// Who connected.
+pid_t ProcessAt(int client) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
+}
+
 }  // namespace
 
 LocalSocket::~LocalSocket() {
@@ -63,7 +70,7 @@ LocalSocket::~LocalSocket() {
   if (!path_.empty()) ::unlink(path_.c_str());
 }
 
-Status LocalSocket::Listen(const std::string& path, bool others) {
+Status LocalSocket::Listen(const std::string& path, bool others, JobOf job_of) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
@@ -86,6 +93,7 @@ Status LocalSocket::Listen(const std::string& path, bool others) {
     return refused;
   }
   path_ = path;
+  job_of_ = std::move(job_of);
   socket_ = std::move(made);
   thread_ = std::jthread([this](const std::stop_token& stop) { Serve(stop); });
   return {};
@@ -111,7 +119,7 @@ void LocalSocket::Serve(const std::stop_token& stop) {
 
 void LocalSocket::Answer(int client, const std::stop_token& stop) {
   const Result<std::string> text = ReceiveAll(client, stop);
-  Result<std::size_t> taken = text ? Take(*text) : Fail(text.error());
+  Result<std::size_t> taken = text ? Take(client, *text) : Fail(text.error());
   boost::json::object answer;
   if (taken) {
     answer["files"] = *taken;
@@ -124,9 +132,10 @@ void LocalSocket::Answer(int client, const std::stop_token& stop) {
   (void)!::send(client, line.data(), line.size(), MSG_NOSIGNAL);
 }
 
-Result<std::size_t> LocalSocket::Take(std::string_view text) {
-  const Result<OrderText> order = ParseOrderText(text);
+Result<std::size_t> LocalSocket::Take(int client, std::string_view text) {
+  Result<OrderText> order = ParseOrderText(text);
   if (!order) return Fail(order.error());
+  if (order->job.empty()) order->job = job_of_(ProcessAt(client));
   const std::scoped_lock lock(mutex_);
   // Of two with one name the later one: the other is on its way out.
   for (const Row& row : rows_ | std::views::reverse) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -28,15 +30,18 @@ class LocalSocket {
 
   /// Answers how many files were taken.
   using Taker = std::function<Result<std::size_t>(const OrderText& order)>;
+  /// Whose reads those of this process are; 0: one of another pid namespace.
+  using JobOf = std::function<std::string(pid_t process)>;
 
   LocalSocket() = default;
   ~LocalSocket();  ///< Removes the socket.
   LocalSocket(const LocalSocket&) = delete;
   LocalSocket& operator=(const LocalSocket&) = delete;
 
-  /// Listens at `path`; with `others` every user may connect whom the folder lets there.
+  /// Listens at `path`; with `others` every user may connect whom the folder lets there. An order
+  /// that names no job is that of the program that has connected, by `job_of`.
   /// kInternal: the system's reason; nothing listens then.
-  Status Listen(const std::string& path, bool others);
+  Status Listen(const std::string& path, bool others, JobOf job_of);
   /// "" = nothing listens.
   const std::string& path() const { return path_; }
 
@@ -53,11 +58,12 @@ class LocalSocket {
   };
   void Serve(const std::stop_token& stop);
   void Answer(int client, const std::stop_token& stop);
-  Result<std::size_t> Take(std::string_view text);
+  Result<std::size_t> Take(int client, std::string_view text);
 
   std::mutex mutex_;
   std::vector<Row> rows_;
   std::string path_;
+  JobOf job_of_;
   OwnedFd socket_;
   std::jthread thread_;
 };

@@ -12,27 +12,36 @@ void OrderBook::OnMore(std::function<void()> call) {
   on_more_ = std::move(shared);
 }
 
+Status OrderBook::RoomFor(const std::string& job, std::size_t files) const {
+  const std::scoped_lock lock(mutex_);
+  return RoomForLocked(job, files);
+}
+
+Status OrderBook::RoomForLocked(const std::string& job, std::size_t files) const {
+  if (!orders_.contains(job) && orders_.size() >= kMaxJobs) {
+    return Fail(Code::kOverloaded,
+                fmt::format("{} jobs have announced an order through this mount: one more has "
+                            "no room until an earlier one announces an empty order",
+                            kMaxJobs));
+  }
+  for (const auto& [other, known] : orders_) {
+    if (other != job) files += known.size();
+  }
+  if (files > kMaxFiles) {
+    return Fail(Code::kOverloaded,
+                fmt::format("the announced orders of all jobs of this mount would have {} files, "
+                            "and may have {}: announce the next epoch alone",
+                            files, kMaxFiles));
+  }
+  return {};
+}
+
 Status OrderBook::Announce(const std::string& job, AnnouncedOrder order) {
   std::shared_ptr<const std::function<void()>> tell;
   {
     const std::scoped_lock lock(mutex_);
-    std::size_t files = order.size();
-    for (const auto& [other, known] : orders_) {
-      if (other != job) files += known.size();
-    }
-    const bool is_new = !orders_.contains(job);
-    if (is_new && orders_.size() >= kMaxJobs) {
-      return Fail(Code::kOverloaded,
-                  fmt::format("{} jobs have announced an order through this mount: one more has "
-                              "no room until an earlier one announces an empty order",
-                              kMaxJobs));
-    }
-    if (files > kMaxFiles) {
-      return Fail(Code::kOverloaded,
-                  fmt::format("the announced orders of all jobs of this mount would have {} files, "
-                              "and may have {}: announce the next epoch alone",
-                              files, kMaxFiles));
-    }
+    Status room = RoomForLocked(job, order.size());
+    if (!room) return room;
     if (order.size() == 0) {
       orders_.erase(job);
     } else {

@@ -23,7 +23,9 @@ class OrderBook {
   /// Over all jobs; 12 bytes each.
   static constexpr std::size_t kMaxFiles = 2 * AnnouncedOrder::kMaxFiles;
 
-  /// Replaces what the job had announced before. kOverloaded: too many files, or jobs.
+  /// kOverloaded: an order of so many files would be too many, or one job too many.
+  Status RoomFor(const std::string& job, std::size_t files) const;
+  /// Replaces what the job had announced before; errors of RoomFor, and then that stays.
   Status Announce(const std::string& job, AnnouncedOrder order);
   /// A reader of `job` has begun to read the file. Costs a look at one number while nobody has
   /// announced anything.
@@ -54,6 +56,7 @@ class OrderBook {
   void OnMore(std::function<void()> call);
 
  private:
+  Status RoomForLocked(const std::string& job, std::size_t files) const;
   void NoteReadOf(const std::string& job, std::uint64_t nodeid);
 
   std::atomic<std::size_t> count_{0};

@@ -125,15 +125,16 @@ Result<OrderText> ParseOrderText(std::string_view text) {
   const boost::json::value header = boost::json::parse(first, failed);
   const boost::json::object* fields = failed ? nullptr : header.if_object();
   if (fields == nullptr) {
-    return Fail(Code::kInvalid,
-                R"(the first line must be a JSON object like {"job":"ID","link":"NAME"})");
+    return Fail(Code::kInvalid, R"(the first line must be a JSON object like {"link":"NAME"})");
   }
+  const bool named = fields->contains("job");
   order.job = FieldOf(*fields, "job");
   order.link = FieldOf(*fields, "link");
   order.mountpoint = FieldOf(*fields, "mountpoint");
-  if (order.job.empty() || order.job.size() > kMaxJobIdBytes) {
-    return Fail(Code::kInvalid,
-                fmt::format("\"job\" must be a text of 1 to {} bytes", kMaxJobIdBytes));
+  if (named && (order.job.empty() || order.job.size() > kMaxJobIdBytes)) {
+    return Fail(
+        Code::kInvalid,
+        fmt::format("\"job\", where it is there, must be a text of 1 to {} bytes", kMaxJobIdBytes));
   }
   order.lines = text;
   return order;

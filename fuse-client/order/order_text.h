@@ -12,7 +12,7 @@ namespace forebay {
 
 /// What a program says to a mount's local socket (docs/HINTS.md): a line of JSON, then the order.
 struct OrderText {
-  std::string job;
+  std::string job;         ///< "" = none was named: that of the program that says it.
   std::string link;        ///< Of the mount that is meant.
   std::string mountpoint;  ///< What absolute paths of the order begin with; "" = none are there.
   std::string_view lines;  ///< Of the text that was parsed.

@@ -65,6 +65,7 @@ class Backup(E2eTest):
         self.assertIn("state of its own (links: 1, pins: 1, ", refused.stderr)
         self.assertEqual(self.cluster.cli("export").stdout, exported)
         before = self.generation()
+        everything = self.cluster.mount("/", "all")
 
         load = self.load()
         self.lose_coordinator("lost")
@@ -80,9 +81,13 @@ class Backup(E2eTest):
         self.finish(self.load(passes=1))
         self.finish(load)
         self.assertEqual(self.gets()["gets"], self.fetched, "what the nodes had cached is theirs still")
+        self.assertEqual([entry.name for entry in everything.iterdir()], ["data"])
         # And once more in the same process: what it serves is what was restored.
         self.cluster.cli("unpin", "data")
         self.cluster.cli("quota", "data", "none")
+        # The last link that there is: now it has gone.
+        self.cluster.cli("unlink", "data")
+        eventually(lambda: not any(everything.iterdir()), "the link has gone", 20)
 
     def test_an_old_copy_of_the_state_is_refused_and_alarms(self):
         self.cluster.coordinator.stop()
@@ -94,8 +99,13 @@ class Backup(E2eTest):
             self.cluster.coordinator.stop()
         shutil.rmtree(self.folder / "coordinator")
         (self.folder / "copy").rename(self.folder / "coordinator")
-        self.cluster.start_coordinator()
         load = self.load()
+        # Each start claims one epoch more: it is never believed for that.
+        for _ in range(3):
+            self.cluster.start_coordinator()
+            eventually(lambda: any(row["name"] == "coordinator_outdated" for row in self.status()["alerts"]), "the alert")
+            self.cluster.coordinator.stop()
+        self.cluster.start_coordinator()
 
         def alert(name="coordinator_outdated"):
             return [row for row in self.status()["alerts"] if row["name"] == name]

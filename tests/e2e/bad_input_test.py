@@ -68,7 +68,9 @@ class BadInput(E2eTest):
         self.put({"some/key": b"x"})
         self.coordinator_with(AWS_SESSION_TOKEN="this-token-is-long-gone")
         # Real S3 says ExpiredToken; RGW cannot read a token that is none of its own, and says so.
-        said = self.refused("link", f"s3://{self.bucket}/some/", says=[self.bucket])
+        said = self.refused("link", f"s3://{self.bucket}/some/",
+                            says=[self.bucket, "key id " + self.rgw.env["AWS_ACCESS_KEY_ID"],
+                                  "from the environment", "check the keys"])
         self.assertNotIn("this-token-is-long-gone", said)
 
     def test_a_profile_that_is_not_there_is_named(self):
@@ -139,12 +141,16 @@ class BadInput(E2eTest):
 
     def test_a_configuration_lists_all_its_faults_at_once(self):
         config = self.folder / "forebay.toml"
-        config.write_text('[node]\ncache_dir = ["/tmp/x=12parsecs"]\nmetrics_listen = "0.0.0.0:1"\nthraeds = 2\n')
+        config.write_text('[node]\ncache_dir = ["/tmp/x=12parsecs"]\nmetrics_listen = "somewhere:1"\nthraeds = 2\n')
         result = self.program("forebay-node", "--config", config)
         self.assertEqual(result.returncode, 2)
-        for word in ("12parsecs", "0.0.0.0:1", "thraeds", "threads"):
+        for word in ("12parsecs", "somewhere:1", "thraeds", "threads"):
             self.assertIn(word, result.stderr)
         self.assertGreaterEqual(len(result.stderr.strip().splitlines()), 3)
+        config.write_text('[node]\ncache_dir = ["/tmp/x=1GiB"]\nmetrics_listen = "0.0.0.0:1"\n')
+        result = self.program("forebay-node", "--config", config)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("--insecure-plain-metrics", result.stderr)
 
     def node(self, directory, *words):
         return self.program("forebay-node", "--cache-dir", directory, "--coordinator", self.cluster.address, "--listen",

@@ -7,6 +7,7 @@ import os
 import random
 
 from e2e import BLOCK, E2eTest, blocks_of, drop_page_cache, eventually, main
+from mount_state import sleeps_of, worker_of
 from bench_subjects import read_like_pil  # noqa: E402, I001  (e2e has put ops/ on the path)
 
 FILES, CLASSES = 600, 20
@@ -61,12 +62,12 @@ class Messages(Counts):
             path.write_bytes(body)
         cls.rgw.upload(cls.home / "source", "messages")
 
-    def walked(self):
+    def walked(self, *options):
         """A mount of small files that has been walked as ImageFolder does, and the paths in another order."""
         self.bucket = "messages"
         self.start()
         self.link("data", "", "--no-background-fill")
-        self.mount = self.cluster.mount("data", "m")
+        self.mount = self.cluster.mount("data", "m", *options)
         paths = []
         self.walk = self.used("m", lambda: paths.extend(
             os.path.join(parent, name) for parent, _, names in os.walk(self.mount) for name in names))
@@ -101,6 +102,16 @@ class Messages(Counts):
         used = self.used("m", lambda: self.read(paths, read_like_pil))
         self.assertTrue(FILES <= used["read"] <= FILES + LOST, used)
         self.assertLessEqual(sum(used.values()), FILES + 2 * LOST + 4, used)
+
+    def test_one_of_many_threads_is_woken_for_a_read(self):
+        paths = self.walked("--threads", "16")
+        worker = worker_of(self.cluster.mounts["m"].pid)
+        before = sleeps_of(worker)
+        used = self.used("m", lambda: self.read(paths, read_whole))
+        slept = (sleeps_of(worker) - before) / used["read"]
+        print(f"{slept:.2f} times a thread of the mount slept for each READ", flush=True)
+        # For the request and for the node's answer; were all woken for each request, it would be 16 times more.
+        self.assertLessEqual(slept, 8)
 
 
 class Gets(Counts):

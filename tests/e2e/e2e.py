@@ -117,6 +117,12 @@ def pages_in_page_cache(path):
     return sum(state & 1 for state in states.raw)
 
 
+# With these a sanitizer leaves SIGSEGV to the program that it is sent to.
+OWN_CRASHES = {"ASAN_OPTIONS": "handle_segv=0", "TSAN_OPTIONS": f"{os.environ.get('TSAN_OPTIONS', '')} handle_segv=0"}
+# How the reports of all sanitizers begin.
+SANITIZER_FINDING = re.compile(r"[A-Z][A-Za-z]*Sanitizer: |: runtime error: ")
+
+
 class E2eTest(unittest.TestCase):
     """One RGW and one folder for each class, one cluster for each test."""
 
@@ -144,8 +150,9 @@ class E2eTest(unittest.TestCase):
         self.bucket = "b" + re.sub(r"[^a-z0-9]", "", self._testMethodName.lower())[-40:] + str(os.getpid())
 
     def end_cluster(self):
-        logs = {path.name: path.read_text(errors="replace") for path in self.folder.glob("*.log")}
         codes = self.cluster.stop()
+        # Only now: what a program has not given back it says at its end.
+        logs = {path.name: path.read_text(errors="replace") for path in self.folder.glob("*.log")}
         remove(self.folder)
         failed = any(error for _, error in getattr(self._outcome, "errors", [])) or (
             hasattr(self._outcome, "result") and any(
@@ -154,6 +161,11 @@ class E2eTest(unittest.TestCase):
             for name, text in logs.items():
                 print(f"== {name}\n" + "\n".join(text.splitlines()[-40:]), file=sys.stderr)
         self.assertEqual({name: code for name, code in codes.items() if code != 0}, {}, "daemons ended badly")
+        # A mount's worker that a sanitizer has ended is replaced: its supervisor ends well.
+        for name, text in logs.items():
+            found = SANITIZER_FINDING.search(text)
+            if found:
+                self.fail(f"{name}:\n" + "\n".join(text[found.start():].splitlines()[:60]))
 
     def start(self, nodes=None, cache=None, node_options=()):
         self.cluster.start_coordinator()

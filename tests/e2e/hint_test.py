@@ -7,9 +7,13 @@ import pathlib
 import random
 import signal
 import socket
+import subprocess
+import sys
 
 from e2e import E2eTest, drop_page_cache, eventually, main, read_all
+from jobs_test import Cgroup
 from mount_state import worker_of
+from training import python_of
 
 FILES = 1500
 AHEAD = 1024  # OrderRunner::kFilesAhead
@@ -185,6 +189,17 @@ class Hint(E2eTest):
         self.read(mount, self.order[:50])
         self.assertEqual(self.cluster.unmount("m1"), 0)
         self.assertFalse(pathlib.Path(config["local_socket"]).exists())
+
+    def test_the_program_of_the_document_announces_for_the_job_that_it_is_of(self):
+        mount = self.begin()
+        program = python_of("HINTS.md") + "\nimport sys\nprint(announce(sys.argv[1], sys.stdin.read().split()))\n"
+        cgroup = Cgroup(4713)
+        self.addCleanup(cgroup.remove)
+        for enter, job in ((None, "train"), (cgroup.enter, "4713")):
+            done = subprocess.run([sys.executable, "-c", program, str(mount)], input="\n".join(self.order), text=True,
+                                  capture_output=True, check=True, preexec_fn=enter)
+            self.assertEqual(done.stdout, f"{{'files': {FILES}}}\n")
+            self.assertIn((job, FILES), [(order["job"], order["files"]) for order in self.stats(mount)["orders"]])
 
 
 if __name__ == "__main__":

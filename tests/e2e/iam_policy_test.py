@@ -18,13 +18,13 @@ class IamPolicy(E2eTest):
         super().setUpClass()
         cls.rights = Rights(cls.rgw.env)
 
-    def begin(self, without=()):
-        """A cluster whose keys may do what the policy says for d/, and no more; versions are kept there."""
+    def begin(self, without=(), also=()):
+        """A cluster whose keys may do what the policy says for d/ and `also`, no more; versions are kept there."""
         self.files = {f"{i}": os.urandom(1000 + i) for i in range(12)}
         self.put(self.files, "d/")
         self.put({"x": b"x"}, "e/")
         self.s3.put_bucket_versioning(Bucket=self.bucket, VersioningConfiguration={"Status": "Enabled"})
-        keys = self.rights.keys(self.rights.role(*self.rights.shipped(self.bucket, "d", without)))
+        keys = self.rights.keys(self.rights.role(*self.rights.shipped(self.bucket, "d", without), *also))
         self.cluster.server_env.update(AWS_EC2_METADATA_DISABLED="true", **keys)
         self.key_id = keys["AWS_ACCESS_KEY_ID"]
         self.start()
@@ -74,6 +74,19 @@ class IamPolicy(E2eTest):
         preload = self.cluster.cli("preload", "data", check=False)
         self.assertEqual(preload.returncode, 1)
         self.assertIn("s3:GetObject", preload.stdout + preload.stderr)
+
+    def test_a_manifest_outside_of_the_prefix_needs_a_right_of_its_own(self):
+        where = f"s3://{self.bucket}/lists"
+        self.begin(also=[{"Effect": "Allow", "Action": "s3:GetObject",
+                          "Resource": f"arn:aws:s3:::{self.bucket}/lists/given"}])
+        self.put({"given": b"d/1\nd/2\n", "other": b"d/1\n"}, "lists/")
+        refused = self.cluster.cli("link", "data", "--manifest", f"{where}/other", check=False)
+        self.assertEqual(refused.returncode, 1)
+        for words in (f"manifest {where}/other", "403", self.key_id, "or not allow s3:GetObject"):
+            self.assertIn(words, refused.stderr)
+        self.cluster.cli("link", "data", "--manifest", f"{where}/given")
+        mount = pathlib.Path(self.cluster.mount("data", "m1"))
+        self.assertEqual(tree_of(mount), {name: self.files[name] for name in ("1", "2")})
 
     def test_the_rights_to_versions_are_for_frozen_links_alone(self):
         self.begin(without=["s3:ListBucketVersions", "s3:GetObjectVersion"])

@@ -115,6 +115,26 @@ class Manifest(E2eTest):
         eventually(lambda: shown("c0/000.jpg") == rows[-1], "the mount follows")
         self.assertEqual(len(sidecar(mount)), len(rows))
 
+        # A file and a folder are looked up by themselves: bytes follow, attributes, shards and the rest stay as they were.
+        before = sidecar(mount)
+        rows, where = augmented(names, lambda name: "not asked for")
+        changed = {"data/c1/004.jpg": os.urandom(500), "data/c0/000.jpg": os.urandom(600)}
+        self.put(changed)
+        for target in ("train/c1", "train/c0/000.jpg"):
+            refreshed = self.cluster.json("refresh", target)
+            self.assertEqual((refreshed["added"], refreshed["removed"], refreshed["changed"]), (0, 0, 1))
+        self.files |= changed
+        for name in ("c1/004.jpg", "c0/000.jpg"):
+            eventually(lambda name=name: (mount / name).stat().st_size == len(changed["data/" + name]), "the mount follows")
+            self.assertEqual((mount / name).read_bytes(), changed["data/" + name])
+            self.assertEqual(shown(name)["class"], "other")
+        self.assertEqual(sidecar(mount), before)
+        eventually(lambda: sorted(row for shard in shards for row in map(str, sidecar(shard))) == sorted(map(str, before)),
+                   "the shards follow, and none has a line twice")
+        self.assertEqual(sorted(name for shard in shards for name in names_in(shard)), sorted(names))
+        self.cluster.cli("refresh", "train")
+        eventually(lambda: shown("c0/000.jpg")["class"] == "not asked for", "a refresh of the whole reads the manifest")
+
         before = sidecar(mount)
         bad = "".join(json.dumps(row) + "\n" for row in rows[:2]) + '{"source-ref": 7}\n'
         self.put_manifest(bad)

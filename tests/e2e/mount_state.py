@@ -1,5 +1,6 @@
 """What the kernel says of a mount and of the processes behind it: who serves, where it is, which names it shows."""
 
+import os
 import pathlib
 
 
@@ -21,6 +22,17 @@ def worker_of(supervisor):
     return alive[0] if len(alive) == 1 else None
 
 
+def masks_of(pid):
+    """The CPUs that each thread of a process may run on."""
+    masks = []
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        try:
+            masks.append(os.sched_getaffinity(int(task.name)))
+        except ProcessLookupError:
+            pass  # ended meanwhile
+    return masks
+
+
 def mounts_below(folder):
     """{mount point: [source, type]}, from the kernel's table."""
     mounts = {}
@@ -35,3 +47,15 @@ def mounts_below(folder):
 def names_in(mount):
     """Of every file below, relative to the mount, sorted."""
     return sorted(str(path.relative_to(mount)) for path in pathlib.Path(mount).rglob("*") if path.is_file())
+
+
+def sleeps_of(pid):
+    """How often the threads of a process have slept, those that live."""
+    total = 0
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        try:
+            status = (task / "status").read_text()
+        except OSError:
+            continue  # ended meanwhile
+        total += int(status.split("voluntary_ctxt_switches:")[1].split()[0])
+    return total

@@ -6,14 +6,16 @@ import json
 import os
 import pathlib
 import pwd
+import random
 import re
 import shutil
 import signal
 import subprocess
+import time
 import unittest
 
-from e2e import PROGRAMS, E2eTest, eventually, is_dead, main
-from mount_state import mounts_below
+from e2e import OWN_CRASHES, PROGRAMS, E2eTest, eventually, is_dead, main
+from mount_state import masks_of, mounts_below, worker_of
 
 
 def in_namespaces(*commands, env):
@@ -72,6 +74,46 @@ class Totals(MountTest):
         self.assertLessEqual(float(half), float(most))
         for tier in ("local", "peer", "s3"):
             self.assertRegex(tiers, rf"from {tier} in [\d.]+ s")
+
+
+class Cpus(MountTest):
+    def test_a_node_and_a_mount_keep_to_theirs_also_after_an_upgrade(self):
+        self.put({"a": bytes(3 << 20)})
+        self.start(node_options=("--cpu-limit", "1"))
+        self.link()
+        mount = self.cluster.mount("data", "m", "--cpu-limit", "1", "--threads", "4")
+        self.assertEqual((mount / "a").read_bytes(), bytes(3 << 20))
+        supervisor = self.cluster.mounts["m"].pid
+        last = frozenset({max(os.sched_getaffinity(0))})
+        self.assertEqual(json.loads((mount / ".forebay/config").read_text())["threads"], 1)
+        for name, pid in (("node", self.cluster.nodes["n1"].pid), ("mount", worker_of(supervisor))):
+            masks = masks_of(pid)
+            self.assertGreater(len(masks), 2, name)
+            self.assertEqual({frozenset(mask) for mask in masks}, {last}, name)
+        before = worker_of(supervisor)
+        subprocess.run([PROGRAMS / "forebay-mount", "--upgrade", mount], env=self.cluster.client_env, check=True,
+                       stdout=subprocess.DEVNULL, timeout=60)
+        eventually(lambda: worker_of(supervisor) not in (None, before), "another worker serves")
+        self.assertEqual({frozenset(mask) for mask in masks_of(worker_of(supervisor))}, {last})
+
+
+class Bandwidth(MountTest):
+    def test_what_comes_over_the_network_keeps_to_it_and_what_this_machine_has_is_not_counted(self):
+        files = {f"f{i:02d}": random.Random(i).randbytes(1 << 20) for i in range(12)}
+        self.put(files)
+        self.start()
+        self.link()
+        far = self.cluster.mount("data", "far", "--max-bandwidth", "4MiB", "--local-reads", "network")
+        began = time.monotonic()
+        for name, data in files.items():
+            self.assertEqual((far / name).read_bytes(), data)
+        # From below alone: 250 ms of it may come at once, and the last read is paid for by whoever comes next.
+        self.assertGreaterEqual(time.monotonic() - began, 12 / 4 - 0.25 - 0.25)
+        self.assertGreater(self.metrics(self.cluster.mounts["far"])["forebay_receive_wait_seconds_total", ""], 1)
+        near = self.cluster.mount("data", "near", "--max-bandwidth", "4MiB")
+        for name, data in files.items():
+            self.assertEqual((near / name).read_bytes(), data)
+        self.assertEqual(self.metrics(self.cluster.mounts["near"])["forebay_receive_wait_seconds_total", ""], 0)
 
 
 class SubPaths(MountTest):
@@ -185,7 +227,7 @@ class EveryLink(MountTest):
 
     def test_a_crash_leaves_nothing(self):
         self.three_links()
-        self.cluster.client_env["ASAN_OPTIONS"] = "handle_segv=0"  # a sanitizer would answer the signal itself
+        self.cluster.client_env.update(OWN_CRASHES)
         mount = self.cluster.mount("/", "all")
         daemon = self.cluster.mounts.pop("all")
         daemon.kill(signal.SIGSEGV)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What another user of a machine, and the same one with a debugger, sees of a daemon: nothing that helps to open a lock."""
+"""What another user of a machine, and the same one with a debugger, sees of a program: nothing that helps to open a lock."""
 
 import contextlib
 import os
@@ -32,12 +32,12 @@ class Secrets(unittest.TestCase):
                             "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_EC2_METADATA_DISABLED": "true",
                             "FOREBAY_RUNTIME_DIR": str(self.folder / "run")}
 
-    def start(self, *words):
+    def start(self, *words, stdin=subprocess.DEVNULL):
         """The process, as a user who is not root, and its log."""
         log = self.folder / f"{pathlib.Path(words[0]).name}.log"
         with log.open("wb") as out:
-            process = subprocess.Popen(list(map(str, words)), env=self.environment, stdin=subprocess.DEVNULL, stdout=out,
-                                       stderr=out, user=NOBODY, group=NOBODY, extra_groups=[])
+            process = subprocess.Popen(list(map(str, words)), env=self.environment, stdin=stdin, stdout=out, stderr=out,
+                                       user=NOBODY, group=NOBODY, extra_groups=[])
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         return process, log
@@ -67,6 +67,18 @@ class Secrets(unittest.TestCase):
         self.assertNotIn(SECRET.encode(), (place / "cmdline").read_bytes())
         self.assertNotIn(SECRET, log.read_text(errors="replace"))
 
+    def started_joining(self, address):
+        """A command line that waits for its token and has prepared its process."""
+        process, log = self.start(PROGRAMS / "forebay", "join", address, "--token", "-", stdin=subprocess.PIPE)
+        self.addCleanup(process.stdin.close)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        place = pathlib.Path("/proc") / str(process.pid)
+        while (place / "environ").stat().st_uid != 0:
+            self.assertIsNone(process.poll(), log.read_text(errors="replace"))
+            self.assertLess(time.monotonic(), deadline, "it can be dumped")
+            time.sleep(0.02)
+        return process, log
+
     def test_a_process_that_is_not_ours_can_be_looked_at(self):
         """Or the other test would show nothing."""
         process, _ = self.start("/bin/sleep", "60")
@@ -77,7 +89,7 @@ class Secrets(unittest.TestCase):
         self.assertEqual((place / "environ").stat().st_uid, NOBODY)
         self.assertTrue(self.sees(NOBODY, place / "environ"))
 
-    def test_no_daemon_can_be_dumped_and_no_secret_is_in_its_arguments_or_its_log(self):
+    def test_no_program_can_be_dumped_and_no_secret_is_in_its_arguments_or_its_log(self):
         coordinator, log = self.start(PROGRAMS / "forebay-coordinator", "--listen", "127.0.0.1:0", "--state-dir",
                                       self.folder / "state", "--metrics-listen", "127.0.0.1:0", "--log-level", "debug")
         ready = self.said(coordinator, log, " ready listen=")
@@ -94,6 +106,7 @@ class Secrets(unittest.TestCase):
                                     "127.0.0.1:1", "--state-dir", self.folder / "state/mount", "--log-level", "debug")
             self.said(mount, log, "coordinator")
             self.assert_closed(mount, log)
+        self.assert_closed(*self.started_joining(address))
         for path in (self.folder / "run").rglob("*"):
             self.assertEqual(path.lstat().st_mode & 0o077, 0, path)
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -21,7 +21,7 @@ from unittest import mock
 
 import numpy
 
-from e2e import drop_page_cache, eventually, held_in_page_cache, is_dead, main, pages_in_page_cache
+from e2e import OWN_CRASHES, drop_page_cache, eventually, held_in_page_cache, is_dead, main, pages_in_page_cache
 from semantics import LARGE, MANY, SMALL, Semantics, made_bytes
 
 TESTS = pathlib.Path(os.environ.get("FOREBAY_TESTS", "build/release/tests")).resolve()
@@ -433,7 +433,7 @@ class Mounts(Semantics):
         self.assertEqual(self.errors_of(mount), "")
 
     def test_crash(self):
-        with mock.patch.dict(self.cluster.client_env, ASAN_OPTIONS="handle_segv=0"):  # a sanitizer would answer the signal itself
+        with mock.patch.dict(self.cluster.client_env, OWN_CRASHES):
             mount = self.another_mount("data", "crashed")
         daemon = self.cluster.mounts.pop("crashed")
         daemon.kill(signal.SIGSEGV)

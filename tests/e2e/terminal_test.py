@@ -43,7 +43,7 @@ class TerminalTest(E2eTest):
         return [PROGRAMS / "forebay", "--coordinator", self.cluster.address, *words]
 
     def terminal(self, *words, columns=80, **env):
-        terminal = Terminal(self.command(*words), {**self.cluster.client_env, **env}, columns=columns)
+        terminal = Terminal(self.command(*words), {**self.cluster.client_env, "TERM": "xterm-256color", **env}, columns=columns)
         self.addCleanup(terminal.close)
         return terminal
 

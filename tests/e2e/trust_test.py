@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import time
 
 from e2e import Daemon, E2eTest, eventually, main
 
@@ -111,6 +112,50 @@ class Trust(E2eTest):
         self.assertEqual(set(rows), {("node", "n1"), ("client", "m1"), ("admin", "admin")})
         self.assertEqual([row["failure"] for row in rows.values()], [None] * 3)
         self.assertNotIn("certificate", self.admin("-o", "json", "status").stdout)
+
+    def test_a_mount_renews_a_certificate_that_has_ended_before_it_asks(self):
+        self.put({"train/1": b"one"})
+        first = self.begin("--member-lifetime", "1m")
+        client, _ = self.token("client")
+        self.join(client, self.folder / "trust", "--id", "m1")
+        joined = time.time()
+        self.start_node("n1", first)
+        self.link("data", "", "--no-background-fill")
+        eventually(lambda: time.time() > joined + 61, "the certificate of the client has ended", 90)
+        mount = self.cluster.mount("data", "m")
+        self.assertEqual((mount / "train/1").read_bytes(), b"one")
+
+    def test_an_empty_coordinator_takes_no_link_away(self):
+        self.put({"train/1": b"one"})
+        first = self.begin()
+        client, _ = self.token("client")
+        self.join(client, self.folder / "trust", "--id", "m1")
+        self.start_node("n1", first)
+        self.link("data", "", "--no-background-fill")
+        everything = self.cluster.mount("/", "all")
+        self.cluster.mount("/", "later")
+        self.assertEqual(self.cluster.unmount("later"), 0)
+        # By then the node knows the link, too.
+        self.assertEqual((everything / "data/train/1").read_bytes(), b"one")
+        self.admin("backup", self.folder / "state.backup")
+        self.cluster.coordinator.kill()
+        (self.folder / "coordinator").rename(self.folder / "lost")
+        self.cluster.start_coordinator()
+        self.assertEqual(json.loads(self.admin("-o", "json", "links").stdout)["links"], [])
+        # Not from who is there, nor from who comes now.
+        log = self.cluster.mounts["all"].log
+        eventually(lambda: "has an empty state" in log.read_text(), "the mount has asked it", 20)
+        later = self.cluster.mount("/", "later")
+        for mount in (everything, later):
+            self.assertEqual((mount / "data/train/1").read_bytes(), b"one")
+        self.admin("restore", self.folder / "state.backup")
+        rows = lambda: json.loads(self.admin("-o", "json", "links").stdout)["links"]
+        eventually(lambda: [row["state"] for row in rows()] == ["ready"], "the link is listed again")
+        for mount in (everything, later):
+            self.assertEqual((mount / "data/train/1").read_bytes(), b"one")
+        # The last link that there is: now it has gone.
+        self.admin("unlink", "data")
+        eventually(lambda: not any([*everything.iterdir(), *later.iterdir()]), "the link has gone", 20)
 
     def test_a_revoked_member_is_out_at_once(self):
         files = {f"train/{i:03d}": os.urandom(50_000) for i in range(10)}

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/wire/messages.h"
+
 namespace forebay::fakes {
 
 namespace {
@@ -37,6 +39,12 @@ void FakeCoordinator::SetLink(proto::LinkState link, std::string snapshot_bytes)
   const std::scoped_lock lock(mutex_);
   link_ = std::move(link);
   snapshot_ = std::move(snapshot_bytes);
+}
+
+void FakeCoordinator::SetFence(Fence fence, std::uint64_t links_version) {
+  const std::scoped_lock lock(mutex_);
+  fence_ = fence;
+  links_version_ = links_version;
 }
 
 void FakeCoordinator::SetDelta(std::uint64_t before, std::uint64_t after, std::string bytes) {
@@ -93,6 +101,8 @@ Task<Result<RpcReply>> FakeCoordinator::AnswerLinks(RpcCall call) {
   }
   proto::GetLinksReply message;
   message.set_cluster(cluster_.bytes.data(), cluster_.bytes.size());
+  *message.mutable_fence() = ToProto(fence_);
+  message.set_links_version(links_version_);
   if (link_.has_spec()) *message.add_links() = link_;
   RpcReply reply;
   reply.message = message.SerializeAsString();

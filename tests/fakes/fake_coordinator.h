@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/model/fence.h"
 #include "common/model/object_version.h"
 #include "common/ring/ring.h"
 #include "common/wire/server.h"
@@ -27,6 +28,8 @@ class FakeCoordinator {
   void SetLink(proto::LinkState link, std::string snapshot_bytes);
   /// The bytes of the difference from generation `before` to `after`.
   void SetDelta(std::uint64_t before, std::uint64_t after, std::string bytes);
+  /// What it says of itself beside its links.
+  void SetFence(Fence fence, std::uint64_t links_version);
   void SetRing(RingTable table) { server_->SetRing(std::move(table)); }
   /// Changes each piece of a snapshot on its way out (the second argument is its offset).
   void OnPiece(std::function<void(std::string&, std::uint64_t)> change);
@@ -51,6 +54,8 @@ class FakeCoordinator {
 
   mutable std::mutex mutex_;
   Uuid cluster_ = Uuid::Random();
+  Fence fence_{1, Uuid::Random()};
+  std::uint64_t links_version_ = 1;
   proto::LinkState link_;
   std::string snapshot_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::string> deltas_;

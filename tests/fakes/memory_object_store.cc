@@ -5,6 +5,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -56,6 +57,19 @@ void MemoryObjectStore::SetListFault(Fault fault) {
 void MemoryObjectStore::FailHeads(std::optional<Error> error) {
   std::scoped_lock lock(mutex_);
   head_error_ = std::move(error);
+  good_heads_ = 0;
+}
+
+void MemoryObjectStore::FailHeadsAfter(int count, Error error) {
+  std::scoped_lock lock(mutex_);
+  head_error_ = std::move(error);
+  good_heads_ = count;
+}
+
+void MemoryObjectStore::PutText(const std::string& key, const std::string& text) {
+  Put(key, text.size());
+  std::scoped_lock lock(mutex_);
+  texts_[key] = text;
 }
 
 void MemoryObjectStore::ListBackwards() {
@@ -152,8 +166,14 @@ Task<void> MemoryObjectStore::Yield() {
 Task<Status> MemoryObjectStore::Get(GetRequest request, BodySink& sink, Deadline) {
   co_await Yield();
   const Buffer zeros(request.length);
+  std::optional<std::string> text;
+  {
+    std::scoped_lock lock(mutex_);
+    const auto known = texts_.find(request.key);
+    if (known != texts_.end()) text = known->second.substr(request.offset, request.length);
+  }
   sink.OnAttempt();
-  sink.OnData(zeros.view());
+  sink.OnData(text ? std::as_bytes(std::span(*text)) : zeros.view());
   co_return Status();
 }
 
@@ -208,7 +228,7 @@ Task<Result<ObjectHead>> MemoryObjectStore::Head(LinkOrigin, std::string key, De
   if (interrupted) co_return Fail(Code::kUnavailable, "the store was interrupted");
   std::scoped_lock lock(mutex_);
   ++heads_;
-  if (head_error_) co_return Fail(*head_error_);
+  if (head_error_ && good_heads_-- <= 0) co_return Fail(*head_error_);
   const auto object = objects_.find(key);
   if (object == objects_.end()) co_return Fail(Code::kNotFound, "there is no object '" + key + "'");
   ObjectHead head;

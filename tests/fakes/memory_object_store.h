@@ -20,6 +20,8 @@ class MemoryObjectStore final : public ObjectStore {
       : bucket_(std::move(bucket)), random_(seed) {}
 
   void Put(std::string key, std::uint64_t size, std::string etag = "");
+  /// An object whose bytes matter; those of others are zeros.
+  void PutText(const std::string& key, const std::string& text);
   /// What a HEAD of the object says; its time of change becomes another one.
   void SetPosix(const std::string& key, PosixAttributes posix);
   void Erase(const std::string& key);
@@ -29,6 +31,8 @@ class MemoryObjectStore final : public ObjectStore {
   void SetListFault(Fault fault);
   /// Every HEAD from now on; nothing = as it should be.
   void FailHeads(std::optional<Error> error);
+  /// The same, but for the next `count`.
+  void FailHeadsAfter(int count, Error error);
   /// From the `lists`-th LIST on, calls wait for Interrupt, as behind an S3 that does not answer.
   void HangAfter(std::uint64_t lists);
   /// The same for HEADs.
@@ -61,7 +65,9 @@ class MemoryObjectStore final : public ObjectStore {
   std::map<std::string, ListedObject> objects_;
   std::map<std::string, PosixAttributes> posix_;
   Fault fault_;
+  std::map<std::string, std::string> texts_;
   std::optional<Error> head_error_;
+  int good_heads_ = 0;  // before head_error_
   bool backwards_ = false;
   int empty_pages_ = 0;
   std::optional<std::uint64_t> hang_after_;

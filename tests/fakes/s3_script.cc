@@ -117,7 +117,9 @@ bool Flag(const json::object& from, std::string_view name) {
 
 bool S3Script::Rule::Bends(const S3RequestSeen& request, std::string_view op_now) {
   if (!op.empty() && op != op_now) return false;
-  if (!request.key.starts_with(key)) return false;
+  const auto prefix = request.query.find("prefix");
+  const bool by_prefix = op == "LIST" && prefix != request.query.end();
+  if (!(by_prefix ? prefix->second : request.key).starts_with(key)) return false;
   ++seen;
   if (seen <= skip || (seen - skip) % every != 0 || made >= times) return false;
   ++made;

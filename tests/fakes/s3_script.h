@@ -23,9 +23,9 @@ namespace forebay::fakes {
 ///    "requests_per_s": 100, "key_ids": ["AKNEW"]}
 ///
 /// A rule looks at requests of `op` (GET, HEAD, LIST, GET_VERSION for a GET of a version by its id,
-/// VERSIONS for a list of versions; absent = all) whose key begins with `key`, leaves the first
-/// `skip` of them alone and bends each `every`th one, `times` at most. The first rule that bends a
-/// request decides. `do`:
+/// VERSIONS for a list of versions; absent = all) whose key begins with `key` (of a rule for LIST
+/// the prefix that is listed), leaves the first `skip` of them alone and bends each `every`th one,
+/// `times` at most. The first rule that bends a request decides. `do`:
 ///   status       `status` and `code`, as S3 writes an error
 ///   delay, slow  the answer comes after `ms`; its body at `rate` bytes a second
 ///   cut, stall, reset    the body ends, stops or breaks after `bytes`

@@ -1,5 +1,6 @@
 #include "tests/fakes/scripted_peers.h"
 
+#include <boost/asio/this_coro.hpp>
 #include <utility>
 
 #include "tests/fakes/sample_link.h"
@@ -11,19 +12,30 @@ void ScriptedPeers::OnGet(Script script) {
   script_ = std::move(script);
 }
 
+void ScriptedPeers::LetGo() {
+  held_ = false;
+  let_go_.NotifyAll();
+}
+
 bool ScriptedPeers::MayHave(const ColdBlock& /*cold*/) const {
   const std::scoped_lock lock(mutex_);
   return script_ != nullptr;
 }
 
-Task<Result<PeerFind>> ScriptedPeers::Get(ColdBlock cold, PeerSink& sink, Deadline /*deadline*/) {
+Task<Result<PeerFind>> ScriptedPeers::Get(ColdBlock cold, PeerSink& sink, Deadline deadline) {
   ++gets_;
   Script script;
   {
     const std::scoped_lock lock(mutex_);
     script = script_;
   }
-  Result<PeerFind> find = script(cold);
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  for (bool told = true; told;) {
+    Notifier::Ticket ticket = let_go_.Enlist(executor);
+    if (!held_) break;
+    told = co_await ticket.Wait(deadline);
+  }
+  Result<PeerFind> find = script ? script(cold) : PeerFind();
   if (find && find->found) {
     const auto bytes = SampleLink::Bytes(cold.object.key, cold.block.offset, cold.block.length);
     if (by_gets_) sink.MarkGet();

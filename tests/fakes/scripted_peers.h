@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "cachenode/block_peers.h"
+#include "common/base/notifier.h"
 
 namespace forebay::fakes {
 
@@ -18,6 +19,9 @@ class ScriptedPeers final : public BlockPeers {
   void OnGet(Script script);
   /// What is found from now on has cost another node a GET.
   void FindByGets() { by_gets_ = true; }
+  /// From now on they do not answer, until LetGo; then as the script said when they were asked.
+  void Hold() { held_ = true; }
+  void LetGo();
   std::uint64_t gets() const { return gets_; }
 
   bool MayHave(const ColdBlock& cold) const override;
@@ -28,6 +32,8 @@ class ScriptedPeers final : public BlockPeers {
   Script script_;
   std::atomic<std::uint64_t> gets_{0};
   std::atomic<bool> by_gets_{false};
+  std::atomic<bool> held_{false};
+  Notifier let_go_;
 };
 
 }  // namespace forebay::fakes

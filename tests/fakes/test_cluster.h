@@ -15,8 +15,10 @@ class TestCluster {
   /// Made a while ago: its members may have certificates that have ended.
   TestCluster() : authority_(Authority::Make(id, UnixSeconds() - kAgeSeconds).value()) {}
 
+  /// For so long that the others have had time to renew: what ended before is believed no more.
   MemberProof Member(proto::Role role, const std::string& name) const {
-    return Member(role, name, Validity::From(UnixSeconds(), kMemberLifetime));
+    const std::int64_t issued = UnixSeconds() - std::chrono::seconds(kTimeToRenew).count();
+    return Member(role, name, Validity::From(issued, kMemberLifetime));
   }
 
   MemberProof Member(proto::Role role, const std::string& name, Validity validity) const {

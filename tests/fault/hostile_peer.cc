@@ -1,7 +1,9 @@
-// A member with a good certificate that means harm to a node: frames that claim 2^31 bytes, frames
-// of noise, and reads by the thousand whose answers it never takes. Says at the end, as JSON, what
-// it has done.
+// A member with a good certificate that means harm: frames that claim 2^31 bytes, frames of noise,
+// and questions by the thousand whose answers it never takes: of a node reads and the ring table,
+// of a coordinator all links, pieces of a listing and the ring table. Says at the end, as JSON,
+// what it has done.
 //   hostile_peer TRUST-DIR COORDINATOR NODE LINK KEY ETAG SIZE SECONDS
+//   hostile_peer TRUST-DIR COORDINATOR LINK SECONDS
 #include <fmt/format.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -33,25 +35,33 @@ namespace {
 
 constexpr std::uint32_t kClaim = 1U << 31;
 constexpr int kFloods = 8;
-constexpr int kReadsOfAFlood = 1000;
+constexpr int kTableFloods = 100;  // 16 MiB of answers may wait on each.
+// Of a coordinator. All connections together are fewer than the handshakes that one address may
+// have under way: more would close one another.
+constexpr int kLinksFloods = 40;
+constexpr int kFewTableFloods = 8;
+constexpr int kQuestionsOfAFlood = 1000;
 // Longer than a server waits for who takes nothing.
 constexpr std::chrono::seconds kFloodStays{6};
 constexpr std::chrono::seconds kPatience{20};
-// Each of them is a TLS handshake for the node.
+// Each of them is a TLS handshake for the victim.
 constexpr std::chrono::milliseconds kPause{20};
 
 struct Plan {
   Credentials credentials;
-  std::string coordinator, node, link;
-  ObjectRef object;
+  std::string coordinator, victim, link;
+  ObjectRef object;  ///< That the node has; none: the coordinator is the victim.
   TimePoint end;
 };
 
 struct Done {
-  std::uint64_t claims = 0;  ///< Connections that the node closed for it …
+  std::uint64_t claims = 0;  ///< Connections that the victim closed for it …
   std::uint64_t noise = 0;   ///< … and for this.
   std::uint64_t floods = 0;  ///< Connections.
-  std::uint64_t reads = 0;   ///< Asked for on these.
+  std::uint64_t reads = 0;   ///< Asked for on these …
+  std::uint64_t tables = 0;  ///< … on these …
+  std::uint64_t links = 0;   ///< … on these …
+  std::uint64_t pieces = 0;  ///< … and these.
   std::uint64_t failed = 0;  ///< Connections that were not had.
 };
 
@@ -59,7 +69,7 @@ using Stream = std::unique_ptr<WireStream>;
 
 Task<Stream> Connected(const Plan* plan) {
   const Deadline deadline = Deadline::After(kPatience);
-  const auto places = co_await ResolveAddress(plan->node, deadline);
+  const auto places = co_await ResolveAddress(plan->victim, deadline);
   if (!places) co_return nullptr;
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   auto socket = std::make_shared<StreamSocket>(executor);
@@ -75,11 +85,11 @@ Task<Stream> Connected(const Plan* plan) {
 Task<bool> Written(WireStream* stream, const std::string* bytes) {
   boost::system::error_code error;
   const asio::const_buffer buffer(bytes->data(), bytes->size());
-  co_await asio::async_write(*stream, buffer, asio::redirect_error(asio::use_awaitable, error));
+  co_await stream->WriteAll(buffer, &error);
   co_return !error;
 }
 
-/// True when the node closes the connection; nothing that it says meanwhile is looked at.
+/// True when the victim closes the connection; nothing that it says meanwhile is looked at.
 Task<bool> Closes(WireStream* stream) {
   const Deadline deadline = Deadline::After(kPatience);
   const SocketLimit limit(stream->socket(), deadline);
@@ -87,7 +97,7 @@ Task<bool> Closes(WireStream* stream) {
   for (;;) {
     boost::system::error_code error;
     const asio::mutable_buffer buffer(ignored.data(), ignored.size());
-    co_await stream->async_read_some(buffer, asio::redirect_error(asio::use_awaitable, error));
+    co_await stream->Read(buffer, &error);
     if (error) co_return !deadline.Expired();
   }
 }
@@ -133,25 +143,48 @@ Task<void> SendBadFrames(const Plan* plan, bool noise, Done* done) {
   }
 }
 
-/// Asks for all of the object, over and over, and takes no answer.
-Task<void> Flood(const Plan* plan, const LinkSpec* link, Done* done) {
-  const ObjectRef& object = plan->object;
-  const ObjectVersion version = VersionOf(*link, object.key, object.etag, object.size);
+std::string QuestionNumber(int n, Method method, const google::protobuf::MessageLite& message) {
+  FrameHeader header;
+  header.kind = FrameKind::kRequest;
+  header.request_id = static_cast<std::uint64_t>(n) + 1;
+  header.method = method;
+  header.deadline_ms = 60'000;
+  return FrameOf(header, message.SerializeAsString());
+}
+
+/// For all of the object, over and over.
+std::string ReadsOf(const ObjectRef& object, const LinkSpec& link) {
+  const ObjectVersion version = VersionOf(link, object.key, object.etag, object.size);
   std::string questions;
-  for (std::uint64_t n = 0; n < kReadsOfAFlood; ++n) {
+  for (int n = 0; n < kQuestionsOfAFlood; ++n) {
+    const auto offset = static_cast<std::uint64_t>(n) * link.block_bytes % object.size;
     BlockRequest request;
-    request.link = link->id;
+    request.link = link.id;
     request.object = object;
-    request.block =
-        BlockAt(version, object.size, link->block_bytes, n * link->block_bytes % object.size);
+    request.block = BlockAt(version, object.size, link.block_bytes, offset);
     request.range = {0, request.block.length};
-    FrameHeader header;
-    header.kind = FrameKind::kRequest;
-    header.request_id = n + 1;
-    header.method = Method::kReadBlock;
-    header.deadline_ms = 60'000;
-    questions += FrameOf(header, ToProto(request).SerializeAsString());
+    questions += QuestionNumber(n, Method::kReadBlock, ToProto(request));
   }
+  return questions;
+}
+
+/// The same one, over and over.
+std::string QuestionsFor(Method method, const google::protobuf::MessageLite& message) {
+  std::string questions;
+  for (int n = 0; n < kQuestionsOfAFlood; ++n) questions += QuestionNumber(n, method, message);
+  return questions;
+}
+
+std::string PieceQuestions(const proto::LinkState& link) {
+  proto::ReadSnapshotRequest piece;
+  piece.set_link(link.spec().id());
+  piece.set_generation(link.generation().generation());
+  piece.set_length(4 << 20);
+  return QuestionsFor(Method::kReadSnapshot, piece);
+}
+
+/// Asks, over and over, and takes no answer.
+Task<void> Flood(const Plan* plan, const std::string* questions, Done* done, std::uint64_t* asked) {
   while (Clock::now() < plan->end) {
     const Stream stream = co_await Connected(plan);
     if (!stream) {
@@ -161,12 +194,12 @@ Task<void> Flood(const Plan* plan, const LinkSpec* link, Done* done) {
     }
     ++done->floods;
     const SocketLimit limit(stream->socket(), Deadline::After(kFloodStays));
-    if (co_await Written(stream.get(), &questions)) done->reads += kReadsOfAFlood;
+    if (co_await Written(stream.get(), questions)) *asked += kQuestionsOfAFlood;
     co_await SleepFor(kFloodStays);
   }
 }
 
-Task<Result<LinkSpec>> FindLink(ClientPool* pool, const Plan* plan) {
+Task<Result<proto::LinkState>> FindLink(ClientPool* pool, const Plan* plan) {
   proto::GetLinksRequest request;
   request.set_name(plan->link);
   const Result<RpcReply> reply = co_await pool->Call(plan->coordinator, Method::kGetLinks, request,
@@ -176,7 +209,7 @@ Task<Result<LinkSpec>> FindLink(ClientPool* pool, const Plan* plan) {
   const Status parsed = ParseMessage(reply->message, links);
   if (!parsed) co_return Fail(parsed.error());
   if (links.links_size() != 1) co_return Fail(Code::kNotFound, "no link " + plan->link);
-  co_return FromProto(links.links(0).spec());
+  co_return links.links(0);
 }
 
 template <typename T>
@@ -192,24 +225,47 @@ T Run(asio::io_context& context, Task<T> task) {
   return *std::move(result);
 }
 
-int Main(const Plan& plan) {
-  asio::io_context context(1);
+Result<proto::LinkState> AskForLink(asio::io_context& context, const Plan& plan) {
   ClientPoolOptions options;
   options.credentials = plan.credentials;
   ClientPool pool(context, options, [] { return std::uint64_t{0}; }, [](std::uint64_t) {});
-  const Result<LinkSpec> link = Run(context, FindLink(&pool, &plan));
+  Result<proto::LinkState> link = Run(context, FindLink(&pool, &plan));
+  pool.Close();
+  return link;
+}
+
+int Main(const Plan& plan) {
+  asio::io_context context(1);
+  const Result<proto::LinkState> link = AskForLink(context, plan);
   if (!link) {
     fmt::print(stderr, "hostile_peer: {}\n", link.error().message);
     return 1;
   }
-  pool.Close();
   Done done;
+  const auto flood = [&](int connections, const std::string& questions, std::uint64_t* asked) {
+    for (int i = 0; i < connections; ++i) Spawn(context, Flood(&plan, &questions, &done, asked));
+  };
   Spawn(context, SendBadFrames(&plan, false, &done));
   Spawn(context, SendBadFrames(&plan, true, &done));
-  for (int i = 0; i < kFloods; ++i) Spawn(context, Flood(&plan, &*link, &done));
+  const std::string tables = QuestionsFor(Method::kGetRing, proto::GetRingRequest());
+  const std::string links = QuestionsFor(Method::kGetLinks, proto::GetLinksRequest());
+  const std::string pieces = PieceQuestions(*link);
+  std::string reads;
+  const bool harms_coordinator = plan.object.key.empty();
+  flood(harms_coordinator ? kFewTableFloods : kTableFloods, tables, &done.tables);
+  if (harms_coordinator) {
+    flood(kLinksFloods, links, &done.links);
+    flood(kFloods, pieces, &done.pieces);
+  } else {
+    reads = ReadsOf(plan.object, FromProto(link->spec()).value());
+    flood(kFloods, reads, &done.reads);
+  }
   context.run_until(plan.end + kFloodStays);
-  fmt::print("{{\"claims\": {}, \"noise\": {}, \"floods\": {}, \"reads\": {}, \"failed\": {}}}\n",
-             done.claims, done.noise, done.floods, done.reads, done.failed);
+  fmt::print(
+      "{{\"claims\": {}, \"noise\": {}, \"floods\": {}, \"reads\": {}, \"tables\": {}, "
+      "\"links\": {}, \"pieces\": {}, \"failed\": {}}}\n",
+      done.claims, done.noise, done.floods, done.reads, done.tables, done.links, done.pieces,
+      done.failed);
   std::fflush(stdout);
   std::_Exit(0);  // what is still open ends with the process
 }
@@ -219,9 +275,11 @@ int Main(const Plan& plan) {
 
 int main(int argc, char** argv) {
   using namespace forebay;
-  if (argc != 9) {
+  const bool harms_node = argc == 9;
+  if (!harms_node && argc != 5) {
     fmt::print(stderr,
-               "usage: hostile_peer TRUST-DIR COORDINATOR NODE LINK KEY ETAG SIZE SECONDS\n");
+               "usage: hostile_peer TRUST-DIR COORDINATOR NODE LINK KEY ETAG SIZE SECONDS\n"
+               "       hostile_peer TRUST-DIR COORDINATOR LINK SECONDS\n");
     return 2;
   }
   Result<std::shared_ptr<Trust>> trust = Trust::Open(TrustFolder(argv[1]), proto::ROLE_CLIENT);
@@ -236,9 +294,9 @@ int main(int argc, char** argv) {
   plan.credentials.program = "hostile_peer 0";
   plan.credentials.trust = *trust;
   plan.coordinator = argv[2];
-  plan.node = argv[3];
-  plan.link = argv[4];
-  plan.object = {argv[5], argv[6], std::strtoull(argv[7], nullptr, 10)};
-  plan.end = Clock::now() + std::chrono::seconds(std::atoi(argv[8]));
+  plan.victim = argv[harms_node ? 3 : 2];
+  plan.link = argv[harms_node ? 4 : 3];
+  if (harms_node) plan.object = {argv[5], argv[6], std::strtoull(argv[7], nullptr, 10)};
+  plan.end = Clock::now() + std::chrono::seconds(std::atoi(argv[argc - 1]));
   return Main(plan);
 }

@@ -5,37 +5,17 @@ is refused there, with both times in one sentence, and its readers take the bloc
 
 import json
 import os
-import pathlib
-import struct
 import sys
 import time
 import unittest
 
-import netns
 from net_cluster import NODES, NetFaultTest, eventually, fault_made
+from wrong_clock import HOUR, WrongClocks, skip_if_missing
 
-LIBRARY = pathlib.Path(os.environ.get("FOREBAY_TESTS", "")).resolve() / "shifted_clock.so"
-HOUR = 3600
 SECONDS = float(os.environ.get("FOREBAY_NET_FAULT_SECONDS", "4"))
 
 
-class WrongClock(NetFaultTest):
-    def setUp(self):
-        super().setUp()
-        self.clocks = {}
-
-    def give_clock(self, name):
-        """Programs that are started on this machine from now on have the clock of set_clock()."""
-        self.clocks[name] = self.folder / f"{name}.clock"
-        self.set_clock(name, 0)
-        own = {"LD_PRELOAD": str(LIBRARY), "FOREBAY_SHIFTED_CLOCK": str(self.clocks[name])}
-        before = self.cluster.env_of
-        self.cluster.env_of = lambda machine, server=True: {**before(machine, server), **(own if machine == name else {})}
-
-    def set_clock(self, name, seconds):
-        with open(self.clocks[name], "r+b" if self.clocks[name].exists() else "wb") as file:
-            file.write(struct.pack("=q", seconds))
-
+class WrongClock(WrongClocks, NetFaultTest):
     def members(self):
         """Who has joined, and until when it is believed."""
         return {(row["role"], row["id"]): row["ends"] for row in self.cluster.json("member", "list")["members"]}
@@ -135,8 +115,5 @@ class WrongClock(NetFaultTest):
 
 
 if __name__ == "__main__":
-    if not LIBRARY.exists():
-        print(f"skipped: there is no {LIBRARY}: a sanitizer wants to be loaded first itself", file=sys.stderr)
-        sys.exit(netns.SKIPPED)
-    netns.skip_if_missing()
+    skip_if_missing()
     unittest.main(verbosity=2)

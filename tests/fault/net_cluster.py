@@ -4,6 +4,8 @@ folders; everything between them goes over TLS. S3 is reached past this network.
 import json
 import pathlib
 import sys
+import threading
+import time
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
@@ -131,6 +133,29 @@ class NetCluster(Cluster):
         return codes
 
 
+class Verbs(threading.Thread):
+    """Asks the coordinator the same again and again. `good`: the exit codes of an answer."""
+
+    def __init__(self, cluster, *words, good=(0,)):
+        super().__init__()
+        self.cluster, self.words, self.good = cluster, words or ("links",), good
+        self.ended, self.done, self.failed, self.longest_seconds = threading.Event(), 0, [], 0.0
+        self.start()
+
+    def run(self):
+        while not self.ended.wait(0.1):
+            begin = time.monotonic()
+            result = self.cluster.cli(*self.words, check=False)
+            self.longest_seconds = max(self.longest_seconds, time.monotonic() - begin)
+            self.done += 1
+            if result.returncode not in self.good:
+                self.failed.append(result.stderr)
+
+    def end(self):
+        self.ended.set()
+        self.join()
+
+
 class NetFaultTest(VerifiedTest):
     """A cluster for each test, with a bucket of verified_reader's files, and what its readers saw."""
 
@@ -204,5 +229,5 @@ class NetFaultTest(VerifiedTest):
         eventually(lambda: self.answered(name) > before + 50, f"{name} is read from again")
 
 
-__all__ = ["FILES", "LONGEST_SECONDS", "NODES", "PORT", "MachineDaemon", "NetCluster", "NetFaultTest", "eventually",
-           "fault_made", "held", "state_of"]
+__all__ = ["FILES", "LONGEST_SECONDS", "NODES", "PORT", "MachineDaemon", "NetCluster", "NetFaultTest", "Verbs",
+           "eventually", "fault_made", "held", "state_of"]

@@ -43,7 +43,8 @@ mkdir -p /root/build/release
 cp /mnt/*.deb /root/build/release
 umount /mnt
 mount -t tmpfs -o mode=1777 tmpfs /tmp
-rm -rf /var/lib/etcd/*
+rm -rf /var/lib/etcd/* /var/lib/forebay /etc/forebay /var/cache/forebay
+mkdir -m 0700 /var/lib/forebay  # as root once made it who mounted by hand
 hostname "$3"
 exec sleep infinity
 """
@@ -269,6 +270,11 @@ class DeployPage(VerifiedTest):
             self.assertFalse((self.hosts[name].root / "etc/forebay/trust/ca.key").exists(), name)
         said = self.on("cache-1", "stat -c '%U %a' /etc/forebay/trust/*.key")
         self.assertEqual(set(said.splitlines()), {"forebay 600"})
+        # The node's service, whose user owns them all, sees its own alone.
+        enter = f"nsenter --mount --target {self.hosts['cache-1'].pid_of('forebay-node')}"
+        seen = self.on("cache-1", f"{enter} setpriv --reuid forebay --regid forebay --init-groups sh -c "
+                       "'for key in /etc/forebay/trust/*.key; do if cat $key; then echo $key; fi; done 2> /dev/null | grep ^/'")
+        self.assertEqual(seen.split(), ["/etc/forebay/trust/node.key"])
 
 
 if __name__ == "__main__":

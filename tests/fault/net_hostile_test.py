@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Who means harm to a node costs its readers no byte and no error, and the node no more memory than is said: thousands of
 connections that never end their handshake, noise instead of one, and a member with a good certificate that sends frames of
-2^31 bytes, noise, and reads whose answers it never takes."""
+2^31 bytes, noise, and reads and questions for the ring table whose answers it never takes."""
 
 import asyncio
 import contextlib
@@ -19,16 +19,16 @@ import unittest
 import netns
 from net_cluster import FILES, PORT, NetFaultTest, eventually, fault_made
 from local_cluster import drop_page_cache  # after net_cluster, which knows where it is
-from verified_load import VerifiedTest
+from verified_load import HOLDS_TIMES, VerifiedTest
 
 TESTS = pathlib.Path(os.environ.get("FOREBAY_TESTS", ""))
 # Of each of the two loads, the one that is left alone and the one that is not.
 SECONDS = int(os.environ.get("FOREBAY_HOSTILE_SECONDS", "10"))
-ADDRESSES = 50
+ADDRESSES = 32
 # Handshakes of one address may be 64 at a time (docs/WIRE.md): just fewer, and more than those.
 SILENT_OF_AN_ADDRESS = 60
 NOISY = 20
-HALF_OPEN = 2000
+HALF_OPEN = 1800
 MIB = 1 << 20
 MEMORY_LIMIT = 256 * MIB
 BIG_BYTES = 64 * MIB
@@ -36,6 +36,11 @@ BIG_BYTES = 64 * MIB
 CONNECTION_BYTES = 128 << 10
 SLACK = 256 * MIB
 READS_PER_SECOND = 50
+# Who means harm has machines of its own. Here it has what the node and its readers leave of these cores.
+NICE = 19
+# Good readers beside a member that means harm, and beside strangers who do, 99 of 100 reads (FAULTS.md). Held where times
+# are. Beside both at once it is printed: all of them share these cores with the node and its readers.
+TIMES_OF_CALM = 2
 
 
 class Strangers(threading.Thread):
@@ -49,6 +54,7 @@ class Strangers(threading.Thread):
         self.start()
 
     def run(self):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         with self.machine.inside():
@@ -98,6 +104,30 @@ class Strangers(threading.Thread):
         self.join()
 
 
+def start_member(test, *arguments):
+    """A member on m2 that means harm; `arguments` are hostile_peer's behind its trust."""
+    test.cluster.join("m2", "client", "m2")
+    with test.network["m2"].inside():
+        member = subprocess.Popen(
+            [TESTS / "hostile_peer", test.cluster.folder / "m2.trust", *map(str, arguments)],
+            preexec_fn=lambda: os.nice(NICE), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True)
+    test.addCleanup(member.stdout.close)
+    test.addCleanup(member.stderr.close)
+    test.addCleanup(member.kill)
+    return member
+
+
+def start_strangers(test, victim):
+    """On m2, under many addresses, at the (host, port) `victim`."""
+    sources = [f"{netns.NETWORK}.{100 + i}" for i in range(ADDRESSES)]
+    for source in sources:
+        test.network["m2"].do("ip", "address", "add", f"{source}/24", "dev", "eth0")
+    strangers = Strangers(test.network["m2"], victim, sources)
+    test.addCleanup(strangers.end)
+    return strangers
+
+
 class Hostile(NetFaultTest):
     NODES = ("n1",)
 
@@ -112,6 +142,27 @@ class Hostile(NetFaultTest):
     def half_open(self):
         return len(self.network["n1"].do(
             "ss", "-H", "-t", "-n", "state", "established", "sport", "=", f":{PORT + 1}").splitlines())
+
+    def watch(self):
+        """For SECONDS, with answers that wait for the disk; the most connections that were open at a time."""
+        most_open, end = 0, time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            drop_page_cache()
+            most_open = max(most_open, self.half_open())
+            time.sleep(0.5)
+        return most_open
+
+    def times(self, calm, total):
+        times = total["p99_seconds"] / max(calm["p99_seconds"], 1e-5)
+        print(f"    99th percentile {times:.2f} times that of the calm (bound {TIMES_OF_CALM})", file=sys.stderr)
+        return times
+
+    def hold_times(self, calm, mount, beside):
+        load = self.load(mount)
+        self.watch()
+        times = self.times(calm, self.end_load(load, f"beside {beside}"))
+        if HOLDS_TIMES:
+            self.assertLessEqual(times, TIMES_OF_CALM, f"good readers wait for {beside}")
 
     def end_load(self, load, what):
         """Every byte was right and no read failed; times are printed."""
@@ -130,25 +181,9 @@ class Hostile(NetFaultTest):
                    "the node has the large object")
         return answer["ETag"].strip('"')
 
-    def start_member(self, etag):
-        self.cluster.join("m2", "client", "m2")
-        with self.network["m2"].inside():
-            member = subprocess.Popen(
-                [TESTS / "hostile_peer", self.cluster.folder / "m2.trust", self.cluster.address,
-                 f"{self.network['n1'].address}:{PORT + 1}", "big", "big", etag, str(BIG_BYTES), str(SECONDS)],
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(member.stdout.close)
-        self.addCleanup(member.stderr.close)
-        self.addCleanup(member.kill)
-        return member
-
-    def start_strangers(self):
-        sources = [f"{netns.NETWORK}.{100 + i}" for i in range(ADDRESSES)]
-        for source in sources:
-            self.network["m2"].do("ip", "address", "add", f"{source}/24", "dev", "eth0")
-        strangers = Strangers(self.network["m2"], (self.network["n1"].address, PORT + 1), sources)
-        self.addCleanup(strangers.end)
-        return strangers
+    def start_member_for(self, etag):
+        node = f"{self.network['n1'].address}:{PORT + 1}"
+        return start_member(self, self.cluster.address, node, "big", "big", etag, BIG_BYTES, SECONDS)
 
     def test_its_readers_and_its_memory_are_spared(self):
         self.start(node_options=("--memory-limit", str(MEMORY_LIMIT)))
@@ -157,30 +192,29 @@ class Hostile(NetFaultTest):
         VerifiedTest.finish(self, self.load(mount, passes=1, readers=2), "cold epochs of two readers", 0)
         etag = self.put_big()
         load = self.load(mount)
-        time.sleep(SECONDS)
+        self.watch()
         calm = self.end_load(load, "left alone")
         before, frames, handshakes = self.status("VmHWM"), self.refused("frame"), self.refused("handshake")
         self.assertEqual(self.refused("memory"), 0, "a good reader met the limit")
         fetched = self.fetched()
 
-        load, strangers, member = self.load(mount), self.start_strangers(), self.start_member(etag)
+        member = self.start_member_for(etag)
+        self.hold_times(calm, mount, "a member")
+        self.assertEqual(member.wait(timeout=60), 0)
+        strangers = start_strangers(self, (self.network["n1"].address, PORT + 1))
         fault_made(lambda: self.half_open() >= HALF_OPEN, f"{HALF_OPEN} connections are open")
-        most_open = self.half_open()
-        end = time.monotonic() + SECONDS
-        while time.monotonic() < end:
-            drop_page_cache()  # so that answers wait for the disk
-            most_open = max(most_open, self.half_open())
-            time.sleep(0.5)
-        total = self.end_load(load, "beside who means harm")
+        self.hold_times(calm, mount, "strangers")
+        load, member = self.load(mount), self.start_member_for(etag)
+        most_open = self.watch()
+        self.times(calm, self.end_load(load, "beside both"))
         out, err = member.communicate(timeout=60)
         strangers.end()
         self.assertEqual(member.returncode, 0, err)
         did, peak = json.loads(out), self.status("VmHWM")
         refused = {what: self.refused(what) for what in ("frame", "handshake", "memory")}
         print(f"    {most_open} connections at a time, closed by the node: {strangers.closed}; the member: {did}; refused: {refused}\n"
-              f"    99th percentile {total['p99_seconds'] / max(calm['p99_seconds'], 1e-5):.2f} times that of the calm (bound 2); "
-              f"VmHWM {before // MIB} MiB before, {peak // MIB} MiB after", file=sys.stderr)
-        for what in ("claims", "noise", "floods", "reads"):
+              f"    VmHWM {before // MIB} MiB before, {peak // MIB} MiB after", file=sys.stderr)
+        for what in ("claims", "noise", "floods", "reads", "tables"):
             self.void_unless(did[what] > 0, f"no {what} of the member: {did}")
         for kind, closed in strangers.closed.items():
             self.void_unless(closed > 0, f"no connection of the kind {kind} was closed")

@@ -4,34 +4,13 @@ fails, and no connection is given up for what a server reloads."""
 
 import os
 import signal
-import threading
 import unittest
 
 import netns
-from net_cluster import NODES, NetFaultTest, eventually
+from net_cluster import NODES, NetFaultTest, Verbs, eventually
 
 ROUNDS = int(os.environ.get("FOREBAY_RELOADS", "5"))
 EXPIRY = "forebay_certificate_expiry_timestamp_seconds"
-
-
-class Verbs(threading.Thread):
-    """Asks the coordinator again and again."""
-
-    def __init__(self, cluster):
-        super().__init__()
-        self.cluster, self.ended, self.done, self.failed = cluster, threading.Event(), 0, []
-        self.start()
-
-    def run(self):
-        while not self.ended.wait(0.1):
-            result = self.cluster.cli("links", check=False)
-            self.done += 1
-            if result.returncode != 0:
-                self.failed.append(result.stderr)
-
-    def end(self):
-        self.ended.set()
-        self.join()
 
 
 class Reload(NetFaultTest):

@@ -21,15 +21,19 @@ READY_SECONDS = 120
 PLAYED = {"Type", "ExecStart", "TimeoutStopSec", "User", "Group", "StateDirectory", "StateDirectoryMode", "CacheDirectory",
           "CacheDirectoryMode", "RuntimeDirectory", "RuntimeDirectoryMode", "Environment", "EnvironmentFile", "LoadCredential",
           "UMask", "LimitNOFILE", "LimitCORE", "CapabilityBoundingSet", "NoNewPrivileges", "ProtectSystem", "ReadWritePaths",
-          "ProtectHome", "PrivateTmp"}
+          "InaccessiblePaths", "ProtectHome", "PrivateTmp"}
 IGNORED = {"Description", "Documentation", "Wants", "After", "WantedBy", "Alias", "ExecReload", "Restart", "RestartSec",
            "WatchdogSec", "RuntimeDirectoryPreserve", "PermissionsStartOnly", "PrivateDevices", "ProtectClock",
            "ProtectControlGroups", "ProtectHostname", "ProtectKernelLogs", "ProtectKernelModules", "ProtectKernelTunables",
            "ProtectProc", "RemoveIPC", "RestrictAddressFamilies", "RestrictNamespaces", "RestrictRealtime", "RestrictSUIDSGID",
            "LockPersonality", "MemoryDenyWriteExecute", "SystemCallArchitectures", "SystemCallFilter"}
-# In a mount namespace of the service's own: "$1" the folders that it may write to, the rest the command.
+# In a mount namespace of the service's own: "$1" the folders that it may write to, "$2" what it may not see, the rest the
+# command.
 SANDBOX = """
 for folder in $1; do mount --bind "$folder" "$folder"; done
+for hidden in $2; do
+  if [ -d "$hidden" ]; then mount -t tmpfs -o ro,mode=0000 tmpfs "$hidden"; else mount --bind /run/played.hidden "$hidden"; fi
+done
 mount -t tmpfs -o size=64m,mode=1777 tmpfs /tmp
 mount -t tmpfs -o ro,mode=0755 tmpfs /home
 mount -t tmpfs -o ro,mode=0700 tmpfs /root
@@ -44,7 +48,7 @@ for line in "${mounts[@]}"; do
   mountpoint -q "$place" || continue  # another mount hides it
   mount -o remount,bind,ro "$place"
 done
-shift
+shift 2
 exec "$@"
 """
 
@@ -95,6 +99,12 @@ class Service:
                 sys.exit(f"{self.unit}: {path} of ReadWritePaths does not exist")
         return writable
 
+    def hidden(self):
+        """What is there of InaccessiblePaths."""
+        pathlib.Path("/run/played.hidden").touch(0)
+        paths = [pathlib.Path(word.removeprefix("-")) for text in self.words.get("InaccessiblePaths", []) for word in text.split()]
+        return [path for path in paths if path.exists()]
+
     def credentials(self):
         folder = pathlib.Path(f"/run/credentials/{self.unit}.service")
         folder.mkdir(parents=True, exist_ok=True)
@@ -144,7 +154,7 @@ class Service:
             for key in ("ProtectHome", "PrivateTmp"):
                 assert self.one(key) == "yes", key
             run = ["unshare", "--mount", "--propagation", "private", "bash", "-euc", SANDBOX, "-",
-                   " ".join(map(str, dict.fromkeys(writable))), *run]
+                   " ".join(map(str, dict.fromkeys(writable))), " ".join(map(str, self.hidden())), *run]
         return run
 
     def pid(self):

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -39,6 +40,18 @@ Function Real(const char* name) {
   return reinterpret_cast<Function>(found);
 }
 
+using GetTime = int (*)(clockid_t, timespec*);
+
+/// Looked up before the program begins; until then it is null, and the kernel is asked. Not at the
+/// first call: a sanitizer's allocator asks for the time with its lock held, and dlsym frees
+/// memory.
+const GetTime real_time = Real<GetTime>("clock_gettime");
+
+int RightTime(clockid_t clock, timespec* now) {
+  if (real_time != nullptr) return real_time(clock, now);
+  return static_cast<int>(::syscall(SYS_clock_gettime, clock, now));
+}
+
 /// Since 1970; what a machine says of the time since it was started is far less.
 constexpr std::int64_t kWallSeconds = 1'000'000'000;
 
@@ -47,17 +60,17 @@ constexpr std::int64_t kWallSeconds = 1'000'000'000;
 extern "C" {
 
 int clock_gettime(clockid_t clock, timespec* now) noexcept {
-  static const auto real = Real<int (*)(clockid_t, timespec*)>("clock_gettime");
-  const int result = real(clock, now);
+  const int result = RightTime(clock, now);
   if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
     now->tv_sec += ShiftSeconds();
   return result;
 }
 
-int gettimeofday(timeval* now, void* zone) noexcept {
-  static const auto real = Real<int (*)(timeval*, void*)>("gettimeofday");
-  const int result = real(now, zone);
-  if (result == 0) now->tv_sec += ShiftSeconds();
+int gettimeofday(timeval* now, void*) noexcept {
+  timespec exact{};
+  const int result = clock_gettime(CLOCK_REALTIME, &exact);
+  constexpr long kNanosOfAMicro = 1000;
+  if (result == 0) *now = {exact.tv_sec, exact.tv_nsec / kNanosOfAMicro};
   return result;
 }
 

@@ -37,11 +37,20 @@ void RequireRules(const ListPage& page, const ListRequest& request) {
   }
 }
 
+std::size_t Count(const std::string& text, std::string_view what) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++count;
+  return count;
+}
+
 std::string Seed(int flags, const std::string& inside, const std::string& truncated = "false") {
+  const std::size_t keys = Count(inside, "<Contents>") + Count(inside, "<CommonPrefixes>");
   return std::string(1, static_cast<char>(flags)) +
          "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
          "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Name>bucket</Name>"
-         "<Prefix>p/</Prefix><KeyCount>1</KeyCount><MaxKeys>1000</MaxKeys>"
+         "<Prefix>p/</Prefix><KeyCount>" +
+         std::to_string(keys) +
+         "</KeyCount><MaxKeys>1000</MaxKeys>"
          "<EncodingType>url</EncodingType><IsTruncated>" +
          truncated + "</IsTruncated>" + inside + "</ListBucketResult>\n";
 }
@@ -145,6 +154,9 @@ Seeds ListSeeds() {
                                  "<Owner><ID>1</ID></Owner>"))},
       {"long-key", Seed(0, Object(std::string(kMaxKeyBytes, 'k')))},
       {"too-long-a-key", Seed(0, Object(std::string(kMaxKeyBytes + 1, 'k')))},
+      {"counted-twice", Seed(0, "<KeyCount>2</KeyCount>" + Object("k"))},
+      {"miscounted", std::string(1, '\0') + "<ListBucketResult><IsTruncated>false</IsTruncated>" +
+                         Object("k") + "<KeyCount>2</KeyCount></ListBucketResult>"},
       {"empty", Seed(0, "")},
       {"no-date", Seed(0,
                        "<Contents><Key>k</Key><LastModified></LastModified><ETag>a</ETag>"

@@ -20,7 +20,7 @@ void RunManifestInput(std::string_view input) {
   const auto flags = static_cast<unsigned char>(input.front());
   const S3Location root = (flags & 1U) != 0 ? S3Location{"bucket", "p/"} : S3Location{};
   const S3Location base{"bucket", (flags & 2U) != 0 ? "p/" : ""};
-  const Result<LinkManifest> manifest = ParseLinkManifest(input.substr(1), base, root);
+  const Result<LinkManifest> manifest = ParseLinkManifest(std::string(input.substr(1)), base, root);
   if (!manifest) {
     Require(manifest.error().code == Code::kInvalid && !manifest.error().message.empty());
     return;

@@ -217,12 +217,16 @@ SimNode::SimNode(World& world, Network& network, FarS3& s3, const Dataset& data,
       disk_(disk),
       s3_(s3, options_.id),
       origin_(s3_, changed_, [] {}) {
-  if (!disk.view_file.empty()) (void)cluster_.KeepIn(disk.view_file);
+  if (!disk.view_file.empty()) {
+    const Status ignored = cluster_.KeepIn(disk.view_file);
+    (void)ignored;
+  }
   if (cluster_.links_version() == 0) {
     cluster_.SetCluster(ClusterId());
     cluster_.SetLinks({data.link()}, 1);
     cluster_.OfferRing(*disk.ring);
-    (void)Keep();
+    const Status ignored = Keep();
+    (void)ignored;
   }
   PeerSourceOptions peers;
   peers.self = options_.id;

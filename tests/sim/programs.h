@@ -18,10 +18,10 @@
 #include "cachenode/node_counters.h"
 #include "cachenode/origin.h"
 #include "cachenode/peer_source.h"
-#include "cachenode/send_pace.h"
 #include "cachenode/service.h"
 #include "common/base/executors.h"
 #include "common/base/metrics.h"
+#include "common/base/network_pace.h"
 #include "common/model/fence.h"
 #include "common/ring/ring.h"
 #include "common/wire/client_pool.h"
@@ -170,7 +170,7 @@ class SimNode : private Program {
   Origin origin_;
   BytePace verify_pace_{0};
   BytePace copy_pace_{0};
-  SendPace send_pace_{0};
+  NetworkPace send_pace_{0, "max_bandwidth of this node"};
   HotReads hot_reads_;
   std::unique_ptr<Filler> filler_;
   std::unique_ptr<BlockReader> reader_;

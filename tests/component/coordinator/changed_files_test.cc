@@ -120,6 +120,47 @@ TEST_F(ChangedFilesTest, ManyOfThemAreListedTogether) {
   EXPECT_EQ(Refreshes().front().changed(), 20U);
 }
 
+TEST_F(ChangedFilesTest, SomeOfThemBecomeOneGenerationAndNothingElseIsListed) {
+  MakeLink("data", "data/");
+  const std::vector<std::string> keys = {"data/train/103", "data/train/117", "data/val/a"};
+  store.Put(keys[0], 12, "new");
+  store.Erase(keys[1]);
+  store.Put(keys[2], 13, "new");
+  (void)TakeListed();
+  for (const std::string& key : keys) Report("data", key, "old");
+  Beat();
+  ASSERT_TRUE(Eventually([&] { return !Refreshes().empty(); }));
+  const proto::TaskState task = Refreshes().front();
+  EXPECT_EQ(task.target(), "data/train/103 and 2 more");
+  EXPECT_EQ(task.changed(), 2U);
+  EXPECT_EQ(task.removed(), 1U);
+  EXPECT_EQ(task.added(), 0U);
+  EXPECT_EQ(GetLink("data")->generation().generation(), 2U) << "all in one";
+  EXPECT_EQ(GetLink("data")->generation().objects(), 20U);
+  for (const std::string& prefix : TakeListed()) {
+    const bool is_folder = prefix == "data/train/" || prefix == "data/val/";  // their markers
+    const bool is_one =
+        std::ranges::any_of(keys, [&](const std::string& key) { return prefix.starts_with(key); });
+    EXPECT_TRUE(is_folder || is_one) << prefix;
+  }
+  Beat();
+  EXPECT_EQ(Check("data").changed_objects(), 0U);
+}
+
+TEST_F(ChangedFilesTest, OneThatHasBecomeAFolderFollowsByItself) {
+  MakeLink("data", "data/");
+  store.Put("data/train/103", 12, "new");
+  store.Erase("data/val/a");
+  store.Put("data/val/a/inside", 7, "new");
+  Report("data", "data/train/103", "old");
+  Report("data", "data/val/a", "old");
+  Beat();
+  ASSERT_TRUE(Eventually([&] { return Refreshes().size() == 2; }));
+  EXPECT_EQ(GetLink("data")->generation().generation(), 3U);
+  EXPECT_EQ(GetLink("data")->generation().objects(), 21U);
+  EXPECT_EQ(Check("data").changed_objects(), 0U);
+}
+
 TEST_F(ChangedFilesTest, AListingThatShowsNothingNewIsNotRepeatedForEver) {
   MakeLink("data", "data/");
   Report("data", "data/val/a", "old");  // S3 answers GETs otherwise than LISTs

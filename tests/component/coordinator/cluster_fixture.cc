@@ -31,11 +31,13 @@ void IgnoreEpoch(std::uint64_t) {}
 
 }  // namespace
 
-Caller::Caller(proto::Role role, std::string id, std::string secret, Uuid cluster)
+Caller::Caller(proto::Role role, std::string id, std::string secret, Uuid cluster,
+               std::uint64_t ring_epoch)
     : io_("caller", 1) {
   ClientPoolOptions options;
   options.credentials = CredentialsOf(role, std::move(id), std::move(secret), cluster);
-  pool_ = std::make_unique<ClientPool>(io_.At(0), options, NoEpoch, IgnoreEpoch);
+  pool_ = std::make_unique<ClientPool>(
+      io_.At(0), options, [ring_epoch] { return ring_epoch; }, IgnoreEpoch);
   io_.Start();
 }
 

@@ -29,7 +29,9 @@ namespace forebay {
 /// A caller of one role, with connections of its own.
 class Caller {
  public:
-  Caller(proto::Role role, std::string id, std::string secret, Uuid cluster = {});
+  /// Each of its frames says that it has the ring of `ring_epoch`.
+  Caller(proto::Role role, std::string id, std::string secret, Uuid cluster = {},
+         std::uint64_t ring_epoch = 0);
   ~Caller();
 
   Result<RpcReply> Call(const std::string& address, Method method,

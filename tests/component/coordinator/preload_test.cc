@@ -250,6 +250,23 @@ TEST_F(PreloadTest, TheSamePreloadIsJoinedAndAnotherIsNot) {
   for (const proto::TaskState& task : tasks.tasks()) (void)WaitForTask(task.id());
 }
 
+TEST_F(PreloadTest, WhatWasOverwrittenBehindAFrozenLinkIsNotComparedAndHasNotFailed) {
+  proto::LinkRequest request = LinkRequestFor("frozen", "data/");
+  request.set_refresh(static_cast<std::uint32_t>(RefreshPolicy::kImmutable));
+  const auto linked = admin.Ask<proto::LinkReply>(address(), Method::kLink, request);
+  ASSERT_TRUE(linked.has_value()) << linked.error().message;
+  ASSERT_EQ(WaitForTask(linked->task_id()).state(), kDone);
+  store.Put("data/train/10001", 101, "new");
+  store.Erase("data/train/10002");
+  proto::PreloadRequest verify = Of("frozen");
+  verify.set_verify(true);
+  const proto::TaskState task = Run(verify);
+  EXPECT_EQ(task.state(), kDone) << task.error();
+  EXPECT_EQ(task.failed(), 0U);
+  EXPECT_EQ(task.done(), kObjects);
+  EXPECT_EQ(task.verification().without_checksum(), kObjects) << "this store says none";
+}
+
 TEST_F(PreloadTest, AListIsPartOfItsTaskAndGoesWithIt) {
   Close();
   proto::PreloadRequest request = Of("data/train");

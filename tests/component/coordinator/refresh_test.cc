@@ -244,6 +244,42 @@ TEST_F(RefreshTest, ALostListingThatIsMadeAgainCannotBeCancelled) {
   EXPECT_EQ(WaitForTask(task).state(), kTaskDone);
 }
 
+/// The restored state, or the replaced disk, of a coordinator whose S3 keys are not right yet.
+TEST_F(RefreshTest, ALostListingThatS3RefusesLeavesTheLinkUntilItIsAskedAgain) {
+  const proto::LinkState was = *GetLink("data");
+  StopCoordinator();
+  std::filesystem::remove_all(dir / "state" / "snapshots");
+  Fault(Error{Code::kDenied, "S3 refuses"});
+  StartCoordinator();
+  const std::string first = Tasks().back().id();
+  EXPECT_EQ(WaitForTask(first).state(), kTaskFailed);
+  const Result<proto::LinkState> kept = GetLink("data");
+  ASSERT_TRUE(kept.has_value()) << kept.error().message;
+  EXPECT_EQ(kept->spec().SerializeAsString(), was.spec().SerializeAsString());
+  EXPECT_EQ(kept->error(), "S3 refuses");
+  const auto stats = admin.Ask<proto::StatsReply>(address(), Method::kStats, proto::StatsRequest());
+  ASSERT_TRUE(stats.has_value()) << stats.error().message;
+  ASSERT_EQ(stats->alerts_size(), 1) << "that a task failed is not said twice";
+  EXPECT_EQ(stats->alerts(0).name(), "listing_lost");
+  EXPECT_GT(stats->alerts(0).since_unix_s(), 0);
+  EXPECT_NE(stats->alerts(0).message().find("S3 refuses"), std::string::npos);
+  EXPECT_NE(stats->alerts(0).action().find("`forebay refresh data`"), std::string::npos);
+
+  StopCoordinator();
+  StartCoordinator();  // which tries again, under a task
+  const std::string second = Tasks().back().id();
+  EXPECT_NE(second, first);
+  EXPECT_EQ(WaitForTask(second).state(), kTaskFailed);
+  Fault(std::nullopt);
+  EXPECT_EQ(Refresh("data/val").state(), kTaskDone);
+  EXPECT_EQ(NamesIn("data"), (std::vector<std::string>{"train", "val"})) << "all of it";
+  EXPECT_GT(Generation(), was.generation().generation());
+  EXPECT_EQ(GetLink("data")->error(), "");
+  const auto later = admin.Ask<proto::StatsReply>(address(), Method::kStats, proto::StatsRequest());
+  ASSERT_TRUE(later.has_value()) << later.error().message;
+  for (const proto::Alert& alert : later->alerts()) EXPECT_NE(alert.name(), "listing_lost");
+}
+
 TEST_F(RefreshTest, APeriodicLinkListsItselfAgain) {
   proto::LinkRequest request = LinkRequestFor("often", "data/");
   request.set_refresh(static_cast<std::uint32_t>(RefreshPolicy::kPeriodic));

@@ -6,7 +6,8 @@
 
 #include "tests/component/coordinator/cluster_fixture.h"
 
-// Machines without a certificate, which may ask for one thing alone: to join.
+// What others can make a coordinator write into its log: machines without a certificate, which may
+// ask for one thing alone, to join, and whoever comes again and again.
 namespace forebay {
 namespace {
 
@@ -55,6 +56,31 @@ TEST_F(Strangers, WhoAskToJoinAgainAndAgainAreHeldUpAndDoNotFillTheLog) {
   const std::size_t lines = Lines("Join");
   EXPECT_GE(lines, 1u);
   EXPECT_LT(lines, kAsked / 20);
+}
+
+TEST_F(Strangers, WhoseOpeningsAreRefusedDoNotFillTheLog) {
+  StartCoordinator();
+  constexpr std::size_t kTried = 100;
+  for (std::size_t i = 0; i < kTried; ++i) {
+    Caller stranger(proto::ROLE_CLIENT, "c", secret, Uuid::Random());
+    ASSERT_FALSE(stranger.Call(address(), Method::kGetRing, proto::GetRingRequest()).has_value());
+  }
+  const std::size_t lines = Lines("refused a connection");
+  EXPECT_GE(lines, 1u);
+  EXPECT_LT(lines, kTried / 2);
+}
+
+// Peers with tables of two restored clusters, say.
+TEST_F(Strangers, PeersAtSeveralHigherEpochsAreALineForEachHighest) {
+  StartCoordinator();
+  Caller one(proto::ROLE_ADMIN, "a", secret, {}, 50);
+  Caller two(proto::ROLE_ADMIN, "a", secret, {}, 60);
+  for (int i = 0; i < 20; ++i) {
+    for (Caller* each : {&one, &two}) {
+      ASSERT_TRUE(each->Call(address(), Method::kGetRing, proto::GetRingRequest()).has_value());
+    }
+  }
+  EXPECT_EQ(Lines("a peer is at ring epoch"), 2u);
 }
 
 }  // namespace

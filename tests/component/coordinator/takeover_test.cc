@@ -6,6 +6,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
+#include <future>
 #include <thread>
 
 #include "common/base/files.h"
@@ -145,6 +146,53 @@ TEST_F(TakeoverTest, WhatIsDamagedHereComesFromAnotherCoordinator) {
   EXPECT_EQ(store.lists(), lists);
   Lead("a");
   EXPECT_EQ(GetLink("l")->generation().SerializeAsString(), link.generation().SerializeAsString());
+}
+
+// Reading a large file takes longer than a takeover may, and so does having it from elsewhere.
+TEST_F(TakeoverTest, ItServesBeforeTheFileIsReadThatAnInterruptedRefreshBuildsOn) {
+  Lead("a");
+  proto::LinkRequest wanted = LinkRequestFor("l", "p/");
+  wanted.set_refresh(static_cast<std::uint32_t>(RefreshPolicy::kOnDemand));
+  const auto made = admin.Ask<proto::LinkReply>(address(), Method::kLink, wanted);
+  ASSERT_TRUE(made.has_value()) << made.error().message;
+  WaitForTask(made->task_id());
+  const proto::LinkState link = *GetLink("l");
+  store.HangAfter(0);
+  proto::RefreshRequest request;
+  request.mutable_target()->set_text("l");
+  const auto begun = admin.Ask<proto::RefreshReply>(address(), Method::kRefresh, request);
+  ASSERT_TRUE(begun.has_value()) << begun.error().message;
+  ASSERT_TRUE(store.WaitUntilHanging());
+  *leads_ = false;
+  StopCoordinator();
+  const std::filesystem::path file = FileIn("a", link);
+  std::string bytes = ReadWholeFile(file).value();
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  ASSERT_TRUE(WriteFileAtomically(file, bytes).has_value());
+  // Who else there is, is known when this one serves, and asked when its own file has been read.
+  leads_ = std::make_shared<std::atomic<bool>>(true);
+  std::promise<void> serves;
+  const std::shared_future<void> served = serves.get_future().share();
+  std::atomic<bool> served_first{true};
+  leadership.emplace(Leadership{.store = shared_,
+                                .holds = [leads = leads_] { return leads->load(); },
+                                .others = [&]() -> Result<std::vector<std::string>> {
+                                  const auto waited = served.wait_for(std::chrono::seconds(5));
+                                  served_first = waited == std::future_status::ready;
+                                  return std::vector<std::string>();
+                                }});
+  StartCoordinator();
+  serves.set_value();
+  const Deadline deadline = Deadline::After(std::chrono::seconds(30));
+  const auto is_new = [&] {
+    const auto now = GetLink("l");
+    return now && now->generation().generation() > link.generation().generation();
+  };
+  while (!is_new() && !deadline.Expired())
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(is_new()) << "it is listed again";
+  StopCoordinator();
+  EXPECT_TRUE(served_first);
 }
 
 TEST_F(TakeoverTest, WhatNobodyHasIsListedAgain) {
@@ -336,6 +384,29 @@ TEST_F(OldCoordinatorTest, ATwinFromACopyOfTheSameStateIsToldApart) {
   ASSERT_FALSE(twin.has_value());
   EXPECT_EQ(twin.error().code, Code::kUnavailable);
   EXPECT_EQ(std::ranges::count(Alerts(), "coordinator_outdated"), 1);
+}
+
+// Each start of it claims one more: it must not count up to what nodes know.
+TEST_F(OldCoordinatorTest, ACopyDoesNotCountUpToTheNewerOne) {
+  StartCoordinator();
+  proto::Fence newer = Register({})->fence();
+  newer.set_epoch(newer.epoch() + 2);
+  proto::Fence copy;
+  for (int restart = 0; restart < 4; ++restart) {
+    StopCoordinator();
+    StartCoordinator();
+    const auto refused = Register(newer);
+    ASSERT_FALSE(refused.has_value()) << "after restart " << restart;
+    EXPECT_EQ(refused.error().code, Code::kUnavailable);
+    // Who has followed it goes on to.
+    const auto follows = Register(copy);
+    ASSERT_TRUE(follows.has_value()) << follows.error().message;
+    copy = follows->fence();
+  }
+  EXPECT_LT(copy.epoch(), newer.epoch());
+  // It writes all the same, each time under a claim of its own.
+  store.Put("q/a", 100);
+  MakeLink("data", "q/");
 }
 
 // From lists with the leader behind dead addresses, and with standbys alone.

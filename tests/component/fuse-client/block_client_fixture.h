@@ -23,8 +23,9 @@ inline constexpr const char* kKey = "train/shard-0.tar";
 /// A worker's client of three made-up nodes.
 class BlockClientTest : public ClientFixture {
  protected:
-  explicit BlockClientTest(Duration silence = std::chrono::milliseconds(300))
-      : ClientFixture(silence) {
+  explicit BlockClientTest(Duration silence = std::chrono::milliseconds(300),
+                           std::uint64_t max_bandwidth = 0)
+      : ClientFixture(silence), bandwidth_(max_bandwidth, "max_bandwidth of this mount") {
     for (const char* id : {"n1", "n2", "n3"}) {
       nodes_[id] = std::make_unique<fakes::FakeNode>(id, kTestSecret);
     }
@@ -34,6 +35,7 @@ class BlockClientTest : public ClientFixture {
     options.host_id = "this-host";
     options.zone = "here";
     options.replicas = replicas_;
+    options.bandwidth = &bandwidth_;
     options.pauses.first = std::chrono::milliseconds(5);
     options.pauses.overloaded = std::chrono::milliseconds(2);
     options.pauses.longest = std::chrono::milliseconds(20);
@@ -104,6 +106,7 @@ class BlockClientTest : public ClientFixture {
   RingTable table_;
   PeerHealth health_;
   NodePace pace_;
+  NetworkPace bandwidth_;
   WorkerStats stats_;
   std::shared_ptr<std::atomic<std::uint32_t>> replicas_ =
       std::make_shared<std::atomic<std::uint32_t>>(1);

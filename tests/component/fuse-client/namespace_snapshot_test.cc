@@ -41,10 +41,20 @@ class NamespaceTest : public ClientFixture {
     NamespaceOptions options;
     options.state_dir = dir_ / "state";
     options.coordinators = {coordinator_->address()};
+    if (!first_.empty()) options.coordinators.insert(options.coordinators.begin(), first_);
     options.call_timeout = seconds(2);
     options.retry_pause = milliseconds(10);
     NamespaceSource source(Parts(), options);
     return Run(source.Obtain(link, Deadline::After(patience)));
+  }
+
+  Result<KnownLinks> Links(bool wait = false, const std::string& name = "") {
+    NamespaceOptions options;
+    options.state_dir = dir_ / "state";
+    options.coordinators = {coordinator_->address()};
+    NamespaceSource source(Parts(), options);
+    return wait ? Run(source.WaitForLinks(name, Deadline::After(seconds(20))))
+                : Run(source.Links(name));
   }
 
   SnapshotFetcher::Parts Parts() {
@@ -60,6 +70,7 @@ class NamespaceTest : public ClientFixture {
   }
 
   fakes::TempDir dir_;
+  std::string first_;  // a coordinator to be asked before the other one
   Offload offload_{1, 16};
   SnapshotCounts counts_;
   std::unique_ptr<SampleLink> link_;
@@ -133,6 +144,24 @@ TEST_F(NamespaceTest, WithoutACoordinatorTheLastGenerationIsMountedFromDisk) {
   EXPECT_EQ(found->cluster, coordinator_->cluster());
 }
 
+// A link that is removed and made anew under its name does not leave the listings of the ones
+// before.
+TEST_F(NamespaceTest, WithoutACoordinatorWhatWasMountedLastIsMounted) {
+  Uuid last;
+  for (int i = 0; i < 8; ++i) {
+    link_ =
+        std::make_unique<SampleLink>("imagenet", std::map<std::string, std::uint64_t>{{"a", 1}});
+    last = link_->id();
+    Publish(1);
+    ASSERT_TRUE(Obtain());
+    EXPECT_EQ(FilesWith(".fbs").size(), 1u);
+  }
+  coordinator_->Stop();
+  const auto found = Obtain();
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->snapshot->id().link, last);
+}
+
 TEST_F(NamespaceTest, WithoutACoordinatorADamagedCopyIsNotMounted) {
   ASSERT_TRUE(Obtain());
   coordinator_->Stop();
@@ -170,6 +199,20 @@ TEST_F(NamespaceTest, ANewGenerationReplacesTheOldFile) {
   EXPECT_TRUE(first->snapshot->VerifyAll());
 }
 
+// They would fill the disk, one listing for each process that ends too early.
+TEST_F(NamespaceTest, WhatACutTransferLeavesIsRemovedAndNoTransferThatGoesOn) {
+  ASSERT_TRUE(Obtain());
+  const std::string listing = FilesWith(".fbs").at(0);
+  const std::string left = listing + ".1.0.tmp";
+  const std::string goes_on = listing + ".2.0.tmp";
+  for (const std::string& file : {left, goes_on}) ASSERT_TRUE(WriteFileAtomically(file, "part"));
+  std::filesystem::last_write_time(
+      left, std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
+  Publish(2);
+  ASSERT_TRUE(Obtain());
+  EXPECT_EQ(FilesWith(".tmp"), std::vector<std::string>{goes_on});
+}
+
 TEST_F(NamespaceTest, AnUnknownLinkIsAnErrorWithTheNearestName) {
   const auto found = Obtain("imagenett");
   ASSERT_FALSE(found);
@@ -187,6 +230,100 @@ TEST_F(NamespaceTest, ALinkThatIsGoneIsNotMountedFromDisk) {
   EXPECT_EQ(found.error().code, Code::kNotFound);
 }
 
+TEST_F(NamespaceTest, AnEmptyCoordinatorTakesNothingAway) {
+  ASSERT_TRUE(Obtain());
+  // Its state was lost, and the backup is not there yet.
+  coordinator_->SetLink({}, "");
+  coordinator_->SetFence({2, Uuid::Random()}, 0);
+  const auto found = Obtain();
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_TRUE(found->from_disk);
+  const auto looked = Links();
+  ASSERT_FALSE(looked);
+  EXPECT_EQ(looked.error().code, Code::kUnavailable);
+  EXPECT_NE(looked.error().message.find("forebay restore"), std::string::npos)
+      << looked.error().message;
+  const auto waited = Links(/*wait=*/true);
+  ASSERT_TRUE(waited) << waited.error().message;
+  EXPECT_TRUE(waited->from_disk);
+  EXPECT_EQ(waited->links.size(), 1u);
+  // All of its links were taken away.
+  coordinator_->SetFence({3, Uuid::Random()}, 7);
+  ASSERT_TRUE(Links());
+  EXPECT_EQ(Links()->links.size(), 0u);
+  EXPECT_EQ(Obtain().error().code, Code::kNotFound);
+}
+
+TEST_F(NamespaceTest, AnEmptyCoordinatorHasNoLinksWhereNoneWasMounted) {
+  coordinator_->SetLink({}, "");
+  coordinator_->SetFence({1, Uuid::Random()}, 0);
+  const auto looked = Links(/*wait=*/true);
+  ASSERT_TRUE(looked) << looked.error().message;
+  EXPECT_TRUE(looked->links.empty());
+  EXPECT_EQ(Obtain().error().code, Code::kNotFound);
+}
+
+TEST_F(NamespaceTest, AnOldCopyTakesNothingAway) {
+  coordinator_->SetFence({7, Uuid::Random()}, 9);
+  ASSERT_TRUE(Obtain());
+  coordinator_->SetLink({}, "");
+  coordinator_->SetFence({5, Uuid::Random()}, 4);
+  const auto found = Obtain();
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_TRUE(found->from_disk);
+  EXPECT_EQ(Links(false, "imagenet").error().code, Code::kUnavailable);
+}
+
+TEST_F(NamespaceTest, AnOldCopyThatNamesAnEarlierLinkRemovesNoListing) {
+  coordinator_->SetFence({7, Uuid::Random()}, 9);
+  ASSERT_TRUE(Obtain());
+  link_ = std::make_unique<SampleLink>("imagenet", std::map<std::string, std::uint64_t>{{"a", 1}});
+  Publish(1);
+  coordinator_->SetFence({5, Uuid::Random()}, 4);
+  ASSERT_TRUE(Obtain());
+  EXPECT_EQ(FilesWith(".fbs").size(), 2u);
+}
+
+TEST_F(NamespaceTest, OneThatRefusesToBeAskedIsPassedOver) {
+  const FakeCoordinator stranger(std::string(32, 'x'));
+  first_ = stranger.address();
+  const auto found = Obtain();
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_FALSE(found->from_disk);
+  // The other one may be back soon, and meanwhile there is what is on disk.
+  coordinator_->Stop();
+  const auto kept = Obtain();
+  ASSERT_TRUE(kept) << kept.error().message;
+  EXPECT_TRUE(kept->from_disk);
+}
+
+KnownLinks Said(const Fence& fence, std::uint64_t version) {
+  KnownLinks said;
+  said.fence = fence;
+  said.links_version = version;
+  return said;
+}
+
+// What the mount of all links takes down.
+TEST(TellsWhatHasGone, OnlyWhoWouldKnow) {
+  const Fence shown{7, Uuid::Random()};
+  EXPECT_TRUE(TellsWhatHasGone(shown, Said(shown, 9))) << "the last link was taken away";
+  EXPECT_FALSE(TellsWhatHasGone(shown, Said(shown, 0))) << "its state is empty";
+  const Fence later{8, Uuid::Random()};
+  EXPECT_TRUE(TellsWhatHasGone(shown, Said(later, 9))) << "it was started again";
+  EXPECT_FALSE(TellsWhatHasGone(shown, Said(later, 0))) << "empty, and started often";
+  EXPECT_FALSE(TellsWhatHasGone(shown, Said({7, Uuid::Random()}, 9))) << "of a copy of the state";
+  EXPECT_FALSE(TellsWhatHasGone(shown, Said({6, Uuid::Random()}, 9))) << "an old copy";
+  KnownLinks said = Said(shown, 9);
+  said.from_disk = true;
+  EXPECT_FALSE(TellsWhatHasGone(shown, said));
+  // A release that does not say who it is.
+  said = KnownLinks();
+  EXPECT_FALSE(TellsWhatHasGone(shown, said));
+  said.links.emplace_back();
+  EXPECT_TRUE(TellsWhatHasGone(shown, said));
+}
+
 TEST_F(NamespaceTest, TheFirstListingIsWaitedFor) {
   proto::LinkState listing = link_->State();
   listing.clear_generation();
@@ -202,6 +339,22 @@ TEST_F(NamespaceTest, TheFirstListingIsWaitedFor) {
   const auto found = Obtain();
   publisher.join();
   ASSERT_TRUE(found) << found.error().message;
+}
+
+TEST_F(NamespaceTest, WhatACoordinatorHasLostIsMountedFromDisk) {
+  ASSERT_TRUE(Obtain());
+  proto::LinkState lost = link_->State();
+  lost.clear_generation();
+  lost.set_state(0);
+  lost.set_error("access denied");
+  coordinator_->SetLink(lost, "");
+  const auto found = Obtain("imagenet", milliseconds(100));
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_TRUE(found->from_disk);
+  EXPECT_EQ(found->snapshot->id().generation, 1u);
+  lost.mutable_spec()->set_id("another link    ");
+  coordinator_->SetLink(lost, "");
+  EXPECT_FALSE(Obtain("imagenet", milliseconds(100))) << "of another link of that name";
 }
 
 TEST_F(NamespaceTest, AFailedListingTellsWhy) {

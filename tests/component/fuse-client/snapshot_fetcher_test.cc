@@ -192,7 +192,10 @@ TEST_F(SnapshotFetcherTest, AListingThatWouldTakeTooMuchMemoryToFollowIsFetchedW
   Publish(2);
   const auto needed_for_the_last = [this] {
     const proto::GenerationInfo& now = state_.generation();
-    return MemoryToMerge(now.objects(), now.deltas(now.deltas_size() - 1).bytes());
+    return MemoryToMerge({.objects = now.objects(),
+                          .hidden_keys = now.hidden_keys(),
+                          .file_bytes = now.snapshot_bytes()},
+                         now.deltas(now.deltas_size() - 1).bytes());
   };
   const std::uint64_t needed = needed_for_the_last();
   merge_bytes_ = needed - 1;
@@ -203,7 +206,9 @@ TEST_F(SnapshotFetcherTest, AListingThatWouldTakeTooMuchMemoryToFollowIsFetchedW
   merge_bytes_ = needed_for_the_last();
   ExpectTheNewest();
   EXPECT_EQ(Count(SnapshotWay::kDifference), 1u);
-  EXPECT_GT(MemoryToMerge(std::numeric_limits<std::uint64_t>::max(), 0), 1ULL << 45);
+  EXPECT_GT(MemoryToMerge({.objects = std::numeric_limits<std::uint64_t>::max()}, 0), 1ULL << 45);
+  EXPECT_GT(MemoryToMerge({.hidden_keys = 1'000'000, .file_bytes = 1 << 29}, 0), 500'000'000U)
+      << "a listing that nothing is shown of";
 }
 
 TEST_F(SnapshotFetcherTest, ADifferenceThatIsGoneOrWrongIsReplacedByTheWholeListing) {

@@ -332,7 +332,7 @@ TEST_F(S3ClientTest, NoCredentialsAreDeniedWithoutAskingS3) {
   EXPECT_TRUE(server_.requests().empty());
 }
 
-TEST_F(S3ClientTest, ExpiredKeysAreReadAgainOnce) {
+TEST_F(S3ClientTest, NewerKeysThanExpiredOnesAreWaitedForAndS3IsNotAskedMeanwhile) {
   TempFiles files;
   const auto write = [&](const std::string& id) {
     return files.Write("credentials", fmt::format("[default]\naws_access_key_id = {}\n"
@@ -348,17 +348,46 @@ TEST_F(S3ClientTest, ExpiredKeysAreReadAgainOnce) {
   });
   const GetRequest request = Stored("k", "0123456789", 0, 5);
   TextSink sink;
-  EXPECT_EQ(Get(request, sink).error().code, Code::kDenied);
-  EXPECT_EQ(stats_.attempts, 1U);
+  for (int i = 0; i < 3; ++i) {
+    const Status waited = Get(request, sink, 100ms);
+    ASSERT_FALSE(waited.has_value());
+    EXPECT_EQ(waited.error().code, Code::kUnavailable) << waited.error().message;
+    EXPECT_THAT(waited.error().message, HasSubstr("ExpiredToken"));
+    EXPECT_THAT(waited.error().message, HasSubstr("key id AKOLD"));
+    EXPECT_EQ(stats_.attempts, 1U) << "one question for all who wait";
+  }
   write("AKALSOOLD");
-  EXPECT_EQ(Get(request, sink).error().code, Code::kDenied);
-  EXPECT_EQ(stats_.attempts, 3U) << "once, and not for ever";
+  EXPECT_EQ(Get(request, sink, 100ms).error().code, Code::kUnavailable);
+  EXPECT_EQ(stats_.attempts, 2U) << "these are others";
   write("AKNEW");
   const Status status = Get(request, sink);
   ASSERT_TRUE(status) << status.error().message;
   EXPECT_EQ(sink.text, "01234");
-  EXPECT_EQ(stats_.attempts, 5U);
-  EXPECT_EQ(Retries(RetryReason::kCredentials), 2U);
+  EXPECT_EQ(stats_.attempts, 3U);
+  EXPECT_EQ(Retries(RetryReason::kCredentials), 0U) << "each call asked once at most";
+}
+
+TEST_F(S3ClientTest, AListWithFewerKeysThanItCountsIsAskedForAgain) {
+  server_.Put("data", "k", "x");
+  const auto short_list = [] {
+    S3Answer answer;
+    answer.body =
+        "<ListBucketResult><IsTruncated>false</IsTruncated><KeyCount>1</KeyCount>"
+        "</ListBucketResult>";
+    return answer;
+  };
+  server_.Next(short_list());
+  ListRequest request = Listing("");
+  request.stats = &stats_;
+  const Result<ListPage> page = List(request);
+  ASSERT_TRUE(page) << page.error().message;
+  EXPECT_EQ(page->objects.size(), 1U);
+  EXPECT_EQ(stats_.attempts, 2U);
+  for (int i = 0; i < 10; ++i) server_.Next(short_list());
+  const Result<ListPage> never = List(request);
+  ASSERT_FALSE(never.has_value());
+  EXPECT_EQ(never.error().code, Code::kCorrupt);
+  EXPECT_THAT(never.error().message, HasSubstr("its KeyCount is 1, and it has 0 keys"));
 }
 
 TEST_F(S3ClientTest, AListThatTurnsIntoAnErrorIsRetried) {

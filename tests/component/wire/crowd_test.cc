@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include "common/wire/turned_away.h"
 #include "proto/common.pb.h"
 #include "tests/component/wire/raw_peer.h"
 #include "tests/component/wire/wire_fixture.h"
+#include "tests/fakes/test_cluster.h"
 
 namespace forebay {
 namespace {
@@ -73,6 +75,24 @@ TEST_F(Crowd, ThousandsOfSlowConnectionsLeaveHonestClientsTheirAnswers) {
   EXPECT_TRUE(Eventually([this] { return server_->counters().connections.load() == 1; }));
 }
 
+// Each of another address, as nobody's network lacks them.
+TEST_F(Crowd, ThoseWhoSayNothingTakeHalfOfTheConnectionsFromHoweverManyAddresses) {
+  constexpr std::uint8_t kMost = 8;
+  server_options_.max_connections = kMost;
+  Serve(EchoCall);
+  std::vector<RawPeer> peers;
+  for (std::uint8_t i = 1; i <= 3 * kMost; ++i) {
+    peers.push_back(RawPeer::ConnectFrom(i, address_));
+    ASSERT_TRUE(peers.back().connected()) << int{i};
+    const std::uint64_t accepted = i;
+    ASSERT_TRUE(Eventually([&] { return server_->counters().accepted.load() == accepted; }));
+    ASSERT_TRUE(Eventually([&] { return OpenOf(peers) <= kMost / 2; })) << int{i};
+  }
+  EXPECT_TRUE(peers.back().IsOpen()) << "the oldest make way";
+  Connect();
+  EXPECT_EQ(AnswerOf(Call(1)), 1u);
+}
+
 TEST_F(Crowd, ThereAreNeverMoreConnectionsThanAllowed) {
   server_options_.max_connections = 3;
   Serve(EchoCall);
@@ -88,6 +108,90 @@ TEST_F(Crowd, ThereAreNeverMoreConnectionsThanAllowed) {
   EXPECT_TRUE(too_many.Ends());
   EXPECT_TRUE(halfway.IsOpen());
   EXPECT_EQ(OpenOf(peers), 2u);
+}
+
+// One place for handshakes alone, so that each would close the one before it.
+TEST_F(Crowd, WhoeverIsLetInMakesWayForNoHandshake) {
+  server_options_.max_connections = 3;
+  Serve(EchoCall);
+  std::vector<RawPeer> peers;
+  constexpr int kRounds = 50;
+  for (int i = 0; i < kRounds; ++i) {
+    peers.push_back(RawPeer::ConnectTo(address_));
+    ASSERT_TRUE(peers.back().OpenAsClient(Who(proto::ROLE_CLIENT))) << i;
+    const RawPeer next = RawPeer::ConnectTo(address_);
+    const std::uint64_t accepted = 2 * static_cast<std::uint64_t>(i) + 2;
+    ASSERT_TRUE(Eventually([&] { return server_->counters().accepted.load() == accepted; }));
+    ASSERT_TRUE(Eventually([&] { return server_->counters().connections.load() == 1; })) << i;
+    EXPECT_TRUE(peers.back().IsOpen()) << i;
+    peers.clear();
+    ASSERT_TRUE(Eventually([&] { return server_->counters().connections.load() == 0; })) << i;
+  }
+}
+
+TEST_F(Crowd, AMemberHasItsShareOfTheConnectionsAndKeepsOutNoOther) {
+  const TestCluster cluster;
+  const auto with = [&](proto::Role role, const std::string& id) {
+    Credentials credentials = Who(role);
+    credentials.trust = cluster.TrustOf(role, id);
+    return credentials;
+  };
+  constexpr std::size_t kShare = 3;
+  server_options_.max_connections = kShare * kMemberShares;
+  server_options_.credentials = with(proto::ROLE_NODE, "s1");
+  Serve(EchoCall);
+  client_io_.Start();
+  const auto program_of = [&](const std::string& id) {
+    ClientPoolOptions options;
+    options.credentials = with(proto::ROLE_CLIENT, id);
+    return std::make_unique<ClientPool>(
+        client_io_.At(0), options, [] { return std::uint64_t{1}; }, [](std::uint64_t) {});
+  };
+  const auto ask = [&](ClientPool& pool) {
+    return Run([](ClientPool* from, std::string address) -> Task<Result<RpcReply>> {
+      proto::ReadBlockRequest request;
+      Result<RpcReply> reply =
+          co_await from->Call(address, Method::kReadBlock, request, Deadline::After(kPatience));
+      co_return reply;
+    }(&pool, address_));
+  };
+  const auto close = [&](ClientPool* pool) {
+    const Result<RpcReply> closing = Run([](ClientPool* closed) -> Task<Result<RpcReply>> {
+      closed->Close();
+      co_return RpcReply();
+    }(pool));
+    EXPECT_TRUE(closing.has_value());
+  };
+  std::vector<std::unique_ptr<ClientPool>> greedy;
+  for (std::size_t i = 0; i < kShare; ++i) {
+    greedy.push_back(program_of("greedy"));
+    ASSERT_TRUE(ask(*greedy.back()).has_value());
+  }
+  const auto one_too_many = program_of("greedy");
+  const Result<RpcReply> refused = ask(*one_too_many);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kUnavailable) << "another node may have room";
+  EXPECT_NE(refused.error().message.find("client greedy has 3 connections"), std::string::npos)
+      << refused.error().message;
+  EXPECT_TRUE(Eventually([this] { return server_->counters().handshakes_refused.load() == 1; }));
+  const auto other = program_of("other");
+  EXPECT_TRUE(ask(*other).has_value());
+  close(greedy.front().get());
+  const auto comes_later = program_of("greedy");
+  EXPECT_TRUE(Eventually([&] { return ask(*comes_later).has_value(); }))
+      << "what it has closed it may have again";
+  for (const auto& pool : greedy) close(pool.get());
+  for (ClientPool* pool : {one_too_many.get(), other.get(), comes_later.get()}) close(pool);
+}
+
+TEST(TurnedAway, TheLogHasALineAMinuteAndNoneIsForgotten) {
+  TurnedAway away;
+  const TimePoint now = Clock::now();
+  EXPECT_EQ(away.Note("it is full", now),
+            "connections turned away: 1; the last because it is full");
+  for (int i = 0; i < 59; ++i) EXPECT_FALSE(away.Note("it is full", now + std::chrono::seconds(i)));
+  EXPECT_EQ(away.Note("of c1", now + std::chrono::minutes(1)),
+            "connections turned away: 60; the last because of c1");
 }
 
 struct Refusal {

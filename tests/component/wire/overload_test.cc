@@ -133,6 +133,30 @@ TEST_F(Overload, AConnectionThatEndsGivesItsRoomBack) {
   EXPECT_TRUE(Eventually([this] { return server_->request_bytes() == 0; }));
 }
 
+TEST_F(Overload, AnswersThatNobodyTakesAreBoundedOverAllConnections) {
+  constexpr std::size_t kAnswer = 900'000;
+  server_options_.max_answer_bytes = 8 * kMiB;
+  Serve([](RpcCall) -> Task<Result<RpcReply>> {
+    RpcReply reply;
+    reply.message = std::string(kAnswer, 'a');
+    co_return reply;
+  });
+  std::string questions;
+  for (std::uint64_t id = 1; id <= 60; ++id) questions += RequestBytes(id, 1);
+  const RawPeer greedy = Opened();
+  ASSERT_TRUE(greedy.Send(questions));
+  ASSERT_TRUE(Eventually([this] { return Overloaded() > 0; })) << "its sockets hold some 10 MiB";
+  EXPECT_LE(server_->answer_bytes(), 4 * kMiB) << "a member has half";
+  EXPECT_TRUE(greedy.Ends());
+  EXPECT_TRUE(Eventually([this] { return server_->answer_bytes() == 0; }));
+  const RawPeer modest = Opened();
+  for (std::uint64_t id = 1; id <= 60; ++id) {
+    ASSERT_TRUE(modest.Send(RequestBytes(id, 1)));
+    ASSERT_EQ(NextCode(modest), 0) << id;
+  }
+  EXPECT_EQ(Overloaded(), 1u);
+}
+
 TEST_F(Overload, AMachineWithoutACertificateGetsLittleRoom) {
   ServeBehindTheGate();
   const RawPeer stranger = Opened(proto::ROLE_STRANGER);

@@ -66,6 +66,20 @@ RawPeer RawPeer::ConnectTo(const std::string& address) {
   return peer;
 }
 
+RawPeer RawPeer::ConnectFrom(std::uint8_t number, const std::string& address) {
+  const auto port = static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+  const sockaddr_in place = Loopback(port);
+  sockaddr_in source = Loopback(0);
+  source.sin_addr.s_addr = htonl(0x7F000100U | number);
+  RawPeer peer(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto* from = reinterpret_cast<const sockaddr*>(&source);
+  const auto* to = reinterpret_cast<const sockaddr*>(&place);
+  const bool done = peer.fd_ >= 0 && bind(peer.fd_, from, sizeof source) == 0 &&
+                    connect(peer.fd_, to, sizeof place) == 0;
+  if (!done && peer.fd_ >= 0) close(std::exchange(peer.fd_, -1));
+  return peer;
+}
+
 bool RawPeer::Send(std::string_view bytes) const {
   while (!bytes.empty()) {
     if (!WaitFor(fd_, POLLOUT)) return false;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -32,6 +33,8 @@ class RawPeer {
 
   /// To "127.0.0.1:port"; not connected() when nobody listens.
   static RawPeer ConnectTo(const std::string& address);
+  /// The same from 127.0.1.`number`, an address of its own.
+  static RawPeer ConnectFrom(std::uint8_t number, const std::string& address);
   bool connected() const { return fd_ >= 0; }
 
   /// False when the other side has closed.

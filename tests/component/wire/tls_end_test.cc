@@ -90,6 +90,20 @@ TEST_F(WireEnd, WhoIsLateMayRenewAtTheCoordinatorAndNothingElse) {
   EXPECT_FALSE(Call(1, Method::kRenew).has_value()) << "after seven days only a token helps";
 }
 
+// A mount that learns of a newer ring asks for it on the connection that its renewal waits for.
+TEST_F(WireEnd, WhatTheLateMayNotAskDoesNotCostThemTheirRenewal) {
+  ServeWith(TrustWith(proto::ROLE_COORDINATOR, "coordinator", now_ - kDay, now_ + kDay),
+            {Method::kRenew, Method::kGetRing});
+  Connect(
+      With(proto::ROLE_NODE, TrustWith(proto::ROLE_NODE, "n1", now_ - 30 * kDay, now_ - 2 * kDay)));
+  auto other = Start(Ask(1, Method::kGetRing));
+  auto renewed = Start(Ask(2, Method::kRenew));
+  EXPECT_FALSE(Await(std::move(other)).has_value());
+  const Result<RpcReply> reply = Await(std::move(renewed));
+  EXPECT_TRUE(reply.has_value()) << reply.error().message;
+  EXPECT_TRUE(Eventually([this] { return server_->counters().connections.load() == 0; }));
+}
+
 TEST_F(WireEnd, ARevokedClientIsCutOffAndNotLetInAgain) {
   const auto trust = TrustWith(proto::ROLE_NODE, "n1", now_ - kDay, now_ + kDay);
   ServeWith(trust, {Method::kReadBlock});

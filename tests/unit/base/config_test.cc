@@ -45,7 +45,7 @@ ConfigSection SampleSection(SampleConfig& config) {
   section.Add("name", Text(config.name, "NAME"), "Its name.").Required();
   section.Add("place", Text(config.place, "PLACE"), "An argument.").Positional("PLACE");
   section.Add("peers", AddressList(config.peers), "The others.");
-  section.Add("listen", LoopbackAddress(config.listen), "Where it is.");
+  section.Add("listen", OwnAddress(config.listen), "Where it is.");
   section.Add("advertise", Address(config.advertise), "What others are told.");
   section.Add("memory", Size(config.memory, 1024, 1ULL << 40), "Memory.");
   section.Add("rate", Rate(config.rate), "Rate.");
@@ -224,9 +224,12 @@ TEST_F(ConfigTest, RangesNameTheirBounds) {
               ElementsAre(EndsWith("\"perhaps\" is not true or false")));
 }
 
-TEST_F(ConfigTest, NothingListensBeyondThisMachine) {
-  for (const char* address : {"0.0.0.0:7441", "[::]:7441", "10.1.2.3:7441"}) {
-    EXPECT_THAT(Faults({"--listen", address}), ElementsAre(HasSubstr("is not a loopback address")));
+TEST_F(ConfigTest, WhereToListenIsAnIpAddress) {
+  for (const char* address : {"0.0.0.0:7441", "[::]:7441", "10.1.2.3:7441", "localhost:7441", ""})
+    EXPECT_THAT(Faults({"--listen", address}), IsEmpty()) << address;
+  for (const char* address : {"example.org:7441", "10.1.2:7441", "10.1.2.300:7441"}) {
+    EXPECT_THAT(Faults({"--listen", address}),
+                ElementsAre(HasSubstr("names no IP address to listen on")));
   }
 }
 

@@ -28,13 +28,27 @@ TEST(Files, AMissingFileIsNotFoundAndAMissingFolderAFailure) {
   EXPECT_NE(written.error().message.find("no/such/file"), std::string::npos);
 }
 
-TEST(Files, FoldersAreForTheirOwnerAlone) {
-  const fakes::TempDir dir;
-  ASSERT_TRUE(MakePrivateFolder(dir / "a/b/c"));
-  ASSERT_TRUE(MakePrivateFolder(dir / "a/b/c"));
+mode_t ModeOf(const std::string& path) {
   struct stat attributes{};
-  ASSERT_EQ(::stat((dir / "a/b/c").c_str(), &attributes), 0);
-  EXPECT_EQ(attributes.st_mode & 0777, 0700u);
+  EXPECT_EQ(::stat(path.c_str(), &attributes), 0) << path;
+  return attributes.st_mode & 07777;
+}
+
+TEST(Files, FoldersAreForTheirOwnerAloneAndThoseAboveThemForAllToPass) {
+  const fakes::TempDir dir;
+  const mode_t before = ::umask(077);
+  ASSERT_TRUE(MakePrivateFolder(dir / "a/b/c"));
+  ASSERT_TRUE(MakePrivateFolder(dir / "a/b/c"));
+  ASSERT_TRUE(MakeFoldersAbove(dir / "d/e/file"));
+  ::umask(before);
+  EXPECT_EQ(ModeOf(dir / "a/b/c"), 0700u);
+  EXPECT_EQ(ModeOf(dir / "a/b"), 0755u);
+  EXPECT_EQ(ModeOf(dir / "a"), 0755u);
+  EXPECT_EQ(ModeOf(dir / "d/e"), 0755u);
+  EXPECT_FALSE(std::filesystem::exists(dir / "d/e/file"));
+  ASSERT_EQ(::chmod((dir / "a").c_str(), 0711), 0);
+  ASSERT_TRUE(MakePrivateFolder(dir / "a/f"));
+  EXPECT_EQ(ModeOf(dir / "a"), 0711u) << "what is there keeps its mode";
   ASSERT_TRUE(WriteFileAtomically(dir / "file", "x"));
   EXPECT_FALSE(MakePrivateFolder(dir / "file/below"));
 }

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/health.h"
 #include "common/base/version.h"
 #include "tests/fakes/temp_dir.h"
 #include "tests/unit/base/child_process.h"
@@ -92,6 +93,17 @@ TEST(Program, WhileItStartsItIsAliveButNotReadyAndCanBeStopped) {
   EXPECT_EQ(daemon.RestOfOutput(), "stopped\n");
 }
 
+TEST(Health, AStartIsReadyUnlessTheProgramHasSaidOtherwise) {
+  Health leader;
+  EXPECT_EQ(leader.WhyNotReady(), "starting");
+  leader.SetStarted();
+  EXPECT_EQ(leader.WhyNotReady(), "");
+  Health standby;
+  standby.SetNotReady("standby");
+  standby.SetStarted();
+  EXPECT_EQ(standby.WhyNotReady(), "standby");
+}
+
 TEST(Program, AFailedStartIsExitOneWithTheReason) {
   ChildProcess daemon(Command({"--fail", "the disk is gone"}));
   EXPECT_EQ(daemon.Wait(), 1);
@@ -107,13 +119,16 @@ TEST(Program, AFailedStartIsToldOnStandardErrorAlsoWhenTheLogIsElsewhere) {
 }
 
 TEST(Program, ABadConfigurationIsExitTwoWithAllFaultsBeforeAnythingListens) {
-  ChildProcess daemon(Command({"--log-level", "loud", "--metrics-listen", "0.0.0.0:1", "--hnag"}));
+  ChildProcess daemon(
+      Command({"--log-level", "loud", "--metrics-listen", "node-1:9100", "--hnag"}));
   EXPECT_EQ(daemon.Wait(), 2);
   EXPECT_EQ(daemon.RestOfOutput(), "");
   const std::string errors = daemon.Errors();
   EXPECT_THAT(errors, StartsWith("small-daemon: 3 faults in the configuration:\n"));
   EXPECT_THAT(errors, HasSubstr("\n  flag --log-level: level: \"loud\" is not one of "));
-  EXPECT_THAT(errors, HasSubstr("\n  flag --metrics-listen: "));
+  EXPECT_THAT(
+      errors,
+      HasSubstr("\n  flag --metrics-listen: metrics_listen: \"node-1:9100\" names no IP address "));
   EXPECT_THAT(errors, HasSubstr("\n  flag --hnag: no such flag; did you mean --hang?\n"));
 }
 

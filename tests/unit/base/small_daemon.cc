@@ -25,7 +25,7 @@ struct SmallConfig {
 
 ConfigSection SmallSection(SmallConfig& config) {
   ConfigSection section("small", "Options of a daemon without work.");
-  section.Add("metrics_listen", LoopbackAddress(config.metrics_listen), "Where /metrics is.");
+  section.Add("metrics_listen", OwnAddress(config.metrics_listen), "Where /metrics is.");
   section.Add("fail", Text(config.fail, "WHY"), "Fail to start.");
   section.Add("wait", Text(config.wait, "WHY"), "Do not become ready.");
   section.Add("hang", Switch(config.hang), "Take long to stop.");

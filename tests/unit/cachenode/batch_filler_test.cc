@@ -63,6 +63,25 @@ class NarrowBatchTest : public BatchFillerTest {
   NarrowBatchTest() : BatchFillerTest(FillerOptions{.max_fills = 8}) {}  // 3 in the background
 };
 
+class LittleMemoryTest : public BatchFillerTest {
+ protected:
+  LittleMemoryTest() : BatchFillerTest(FillerOptions{.memory_limit = 8 * std::uint64_t{kBlock}}) {}
+};
+
+// Blocks land in any order. Were those that have landed to hold their memory until the batch comes
+// to them, it could be all of what the first one waits for.
+TEST_F(LittleMemoryTest, WhatHasLandedHoldsNoMemoryWhileTheBatchWaitsForAnother) {
+  s3_.OnGet([](const GetRequest& get) {
+    return get.key == "data/0" ? GetScript{.hold_after = 0} : GetScript{};
+  });
+  auto batch = StartFill(Batch(0, 20));
+  EXPECT_TRUE(Eventually([this] { return s3_.gets() == 20 && filler_.in_flight() == 1; }));
+  // The last fill is out of flight a moment before the batch lets go of its block.
+  EXPECT_TRUE(Eventually([this] { return filler_.memory_in_use() == kBlock; }));
+  s3_.Release();
+  EXPECT_EQ(Count(batch.get(), FillOutcome::kFilled), 20);
+}
+
 TEST_F(BatchFillerTest, FillsWhatIsMissingAndSaysWhatWasThere) {
   EXPECT_EQ(Count(Fill(Batch(0, 10)), FillOutcome::kFilled), 10);
   const std::vector<BatchFiller::Outcome> outcomes = Fill(Batch(5, 20));

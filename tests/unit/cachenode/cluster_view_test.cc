@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/files.h"
@@ -156,6 +158,27 @@ TEST_F(ClusterViewTest, AChangeThatCannotBeWrittenHoldsAllTheSame) {
   view.SetLinks({link}, 1);
   EXPECT_FALSE(view.Keep().has_value());
   EXPECT_NE(view.FindLink(link.id), nullptr);
+}
+
+// However many ask for the table and do not take it, there is one copy of it.
+TEST_F(ClusterViewTest, AllWhoAskForTheTableShareItsBytes) {
+  ClusterView view;
+  view.OfferRing(TableOf(3));
+  const RingBytes first = view.ring_bytes();
+  EXPECT_EQ(first.epoch, 3u);
+  EXPECT_EQ(view.ring_bytes().bytes.bytes.data(), first.bytes.bytes.data());
+  const auto parsed = [](const RingBytes& table) {
+    return RingTable::Parse(std::string_view(
+        reinterpret_cast<const char*>(table.bytes.bytes.data()), table.bytes.bytes.size()));
+  };
+  for (const auto& [epoch, address] : {std::pair(3, "127.0.0.1:2"), std::pair(4, "127.0.0.1:2")}) {
+    view.OfferRing(TableOf(static_cast<std::uint64_t>(epoch), address));
+    const Result<RingTable> table = parsed(view.ring_bytes());
+    ASSERT_TRUE(table.has_value()) << table.error().message;
+    EXPECT_EQ(table->epoch(), static_cast<std::uint64_t>(epoch));
+    EXPECT_EQ(table->nodes().front().address, address) << "of the same epoch too";
+  }
+  EXPECT_TRUE(parsed(first).has_value()) << "whoever still sends it has it whole";
 }
 
 }  // namespace

@@ -75,6 +75,32 @@ TEST_F(FillSlotsTest, WhoCameFirstIsServedFirst) {
   EXPECT_EQ(slots.free(), 1u);
 }
 
+// The limit grows by itself while no reader comes; whoever finds that it has wakes all that it lets
+// through, not only himself.
+TEST_F(FillSlotsTest, AGrownShareWakesThoseWhoWaitedForIt) {
+  constexpr std::size_t kMost = 60;
+  constexpr std::size_t kBesideReaders = 4;
+  FillSlots slots(128, kMost, 100000);
+  slots.NoteReader(Uuid{{1}}, 40000, std::chrono::milliseconds(5));
+  std::vector<std::pair<Turn, std::future<Status>>> all;
+  const auto add = [&] {
+    const Turn turn = Background();
+    all.emplace_back(turn, Take(slots, turn));
+  };
+  for (std::size_t i = 0; i < kBesideReaders; ++i) {
+    add();
+    EXPECT_TRUE(Has(all.back().second));
+  }
+  add();
+  EXPECT_FALSE(Has(all.back().second)) << "readers have just been there";
+  const Deadline deadline = Deadline::After(std::chrono::seconds(10));
+  while (!Has(all[kBesideReaders].second) && !deadline.Expired()) add();
+  EXPECT_TRUE(Has(all[kBesideReaders].second));
+  for (auto& [turn, slot] : all) {
+    if (slot.get()) slots.Return(turn);
+  }
+}
+
 TEST_F(FillSlotsTest, TheQueueIsBounded) {
   FillSlots slots(1, 1, 1);
   const Turn first = Demand();

@@ -1,4 +1,6 @@
+#include <future>
 #include <string>
+#include <vector>
 
 #include "cachenode/filler.h"
 #include "tests/unit/cachenode/reader_rig.h"
@@ -8,10 +10,35 @@ namespace {
 
 class FillerPeersTest : public ReaderRig {
  protected:
+  explicit FillerPeersTest(FillerOptions options = {}) : ReaderRig(options) {}
+
   CheckedRead Whole(int number) const {
     return ReadOf(TestObject("data/" + std::to_string(number), kBlock), 0, {0, kBlock});
   }
 };
+
+class LittleMemoryPeersTest : public FillerPeersTest {
+ protected:
+  LittleMemoryPeersTest()
+      : FillerPeersTest(FillerOptions{.memory_limit = 8 * std::uint64_t{kBlock}}) {}
+};
+
+// The other node may wait for just this block, with all of its own memory.
+TEST_F(LittleMemoryPeersTest, WhatWaitsForOtherNodesLeavesMemoryForWhatThisOneFetches) {
+  peers_.OnGet([](const ColdBlock&) { return PeerFind{.found = true}; });
+  peers_.Hold();
+  std::vector<std::future<Result<Cells>>> waiting;
+  constexpr int kWaiting = 8;
+  waiting.reserve(kWaiting);
+  for (int i = 0; i < kWaiting; ++i) waiting.push_back(Start(Whole(i)));
+  Settle();
+  EXPECT_EQ(filler_.memory_in_use(), 3u * kBlock) << "half of what is not for recent blocks";
+  peers_.OnGet(nullptr);
+  EXPECT_TRUE(AreRight(Read(Whole(kWaiting)), Whole(kWaiting)));
+  peers_.LetGo();
+  for (int i = 0; i < kWaiting; ++i)
+    EXPECT_TRUE(AreRight(waiting[static_cast<std::size_t>(i)].get(), Whole(i)));
+}
 
 TEST_F(FillerPeersTest, ABlockOutOfAnotherNodesCacheIsAHitAndCostsNoGet) {
   peers_.OnGet([](const ColdBlock&) { return PeerFind{.found = true}; });

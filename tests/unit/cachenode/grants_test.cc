@@ -111,7 +111,7 @@ class GrantsTest : public ReaderRig {
   BatchFiller batches_{store_, filler_};
   BytePace verify_pace_{0};
   BytePace copy_pace_{0};
-  SendPace send_pace_{0};
+  NetworkPace send_pace_{0, "max_bandwidth of this node"};
   HotReads hot_reads_;
   Metrics metrics_;
   std::vector<LinkSpec> links_;

@@ -53,6 +53,83 @@ TEST(RecentBlocks, TheLeastRecentlyUsedGoesFirst) {
   EXPECT_EQ(recent.bytes(), 2 * kLength);
 }
 
+void ReadAll(RecentBlocks& recent, std::uint64_t number) {
+  EXPECT_TRUE(recent.Read(BlockNumber(number), {0, kCellBytes}).has_value());
+  EXPECT_TRUE(recent.Read(BlockNumber(number), {kCellBytes, kLength}).has_value());
+}
+
+TEST(RecentBlocks, WhatWasReadThroughGoesBeforeWhatIsStillToBeRead) {
+  RecentBlocks recent(3ULL * kLength);
+  recent.Add(kLink, Filled(1));  // that a reader is in the middle of
+  recent.Add(kLink, Filled(2));  // that comes ahead of it
+  recent.Add(kLink, Filled(3));
+  EXPECT_TRUE(recent.Read(BlockNumber(1), {0, kCellBytes}).has_value());
+  ReadAll(recent, 3);
+  recent.Add(kLink, Filled(4));
+  EXPECT_TRUE(recent.Contains(BlockNumber(1)));
+  EXPECT_TRUE(recent.Contains(BlockNumber(2)));
+  EXPECT_FALSE(recent.Contains(BlockNumber(3)));
+  EXPECT_TRUE(recent.Contains(BlockNumber(4)));
+}
+
+TEST(RecentBlocks, WhatWasReadThroughWhileItCameGoesFirst) {
+  RecentBlocks recent(2ULL * kLength);
+  const auto read = Filled(1);
+  EXPECT_TRUE(read->TryRead({0, kLength}).has_value());
+  recent.Add(kLink, read);
+  recent.Add(kLink, Filled(2));
+  recent.Add(kLink, Filled(3));
+  EXPECT_FALSE(recent.Contains(BlockNumber(1)));
+  EXPECT_TRUE(recent.Contains(BlockNumber(2)));
+}
+
+// Many who waited for it have read it, and another one has just begun.
+TEST(RecentBlocks, ManyReadersDoNotMakeALaterOneSeemToBeAtItsEnd) {
+  RecentBlocks recent(2ULL * kLength);
+  const auto herd = Filled(1);
+  for (int i = 0; i < 16; ++i) EXPECT_TRUE(herd->TryRead({0, kLength}).has_value());
+  recent.Add(kLink, herd);
+  recent.Add(kLink, Filled(2));
+  EXPECT_TRUE(recent.Read(BlockNumber(1), {0, kCellBytes}).has_value());
+  recent.Add(kLink, Filled(3));
+  EXPECT_TRUE(recent.Contains(BlockNumber(1)));
+  EXPECT_FALSE(recent.Contains(BlockNumber(2)));
+}
+
+TEST(RecentBlocks, AQuarterIsForThoseWhoComeALittleLater) {
+  RecentBlocks recent(4ULL * kLength);
+  for (std::uint64_t number = 1; number <= 4; ++number) recent.Add(kLink, Filled(number));
+  ReadAll(recent, 2);
+  for (std::uint64_t number = 5; number <= 9; ++number) recent.Add(kLink, Filled(number));
+  EXPECT_TRUE(recent.Contains(BlockNumber(2))) << "others may be a little behind its reader";
+  EXPECT_TRUE(recent.Contains(BlockNumber(9)));
+  EXPECT_FALSE(recent.Contains(BlockNumber(5)));
+}
+
+// Small files, each of one block that is read at once.
+TEST(RecentBlocks, WhereAllIsReadThroughItHasAllTheRoom) {
+  RecentBlocks recent(4ULL * kLength);
+  for (std::uint64_t number = 1; number <= 8; ++number) {
+    recent.Add(kLink, Filled(number));
+    ReadAll(recent, number);
+  }
+  for (std::uint64_t number = 5; number <= 8; ++number)
+    EXPECT_TRUE(recent.Contains(BlockNumber(number))) << number;
+  EXPECT_EQ(recent.bytes(), 4 * kLength);
+}
+
+// A second reader of the same block, somewhat behind the first.
+TEST(RecentBlocks, WhatWasReadThroughAndIsReadAgainIsStillInUse) {
+  RecentBlocks recent(2ULL * kLength);
+  recent.Add(kLink, Filled(1));
+  recent.Add(kLink, Filled(2));
+  EXPECT_TRUE(recent.Read(BlockNumber(1), {0, kLength}).has_value());
+  EXPECT_TRUE(recent.Read(BlockNumber(1), {0, kCellBytes}).has_value());
+  recent.Add(kLink, Filled(3));
+  EXPECT_TRUE(recent.Contains(BlockNumber(1)));
+  EXPECT_FALSE(recent.Contains(BlockNumber(2)));
+}
+
 TEST(RecentBlocks, ABlockLargerThanTheLimitIsHeldAlone) {
   RecentBlocks recent(1);
   recent.Add(kLink, Filled(1));

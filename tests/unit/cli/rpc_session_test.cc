@@ -13,6 +13,7 @@
 #include "common/wire/handshake.h"
 #include "common/wire/server.h"
 #include "proto/coordinator.pb.h"
+#include "tests/fakes/fake_coordinator.h"
 #include "tests/fakes/temp_dir.h"
 
 namespace forebay {
@@ -115,6 +116,23 @@ TEST_F(RpcSessionTest, TheNextCoordinatorIsAsked) {
   RpcSession session({.coordinators = {NobodysAddress(), live}, .timeout = std::nullopt});
   ASSERT_TRUE(session.Call(Method::kGetRing, proto::GetRingRequest()).has_value());
   EXPECT_EQ(session.Address(), live);
+}
+
+TEST_F(RpcSessionTest, OneThatRefusesIsPassedOver) {
+  const fakes::FakeCoordinator stranger("of another cluster, 32 bytes long");
+  const std::string live = Serve(OwnSecret());
+  RpcSession session({.coordinators = {stranger.address(), live}, .timeout = std::nullopt});
+  ASSERT_TRUE(session.Call(Method::kGetRing, proto::GetRingRequest()).has_value());
+  EXPECT_EQ(session.Address(), live);
+  // Nobody else answers: it is a refusal only where all refuse.
+  RpcSession lost({.coordinators = {stranger.address(), NobodysAddress()}, .timeout = {}});
+  const auto unreached = lost.Call(Method::kGetRing, proto::GetRingRequest());
+  ASSERT_FALSE(unreached.has_value());
+  EXPECT_EQ(unreached.error().error.code, Code::kUnavailable);
+  EXPECT_THAT(unreached.error().error.message, HasSubstr(stranger.address()));
+  RpcSession refused({.coordinators = {stranger.address(), stranger.address()}, .timeout = {}});
+  EXPECT_EQ(refused.Call(Method::kGetRing, proto::GetRingRequest()).error().error.code,
+            Code::kDenied);
 }
 
 TEST_F(RpcSessionTest, WhatTheCoordinatorAnswersIsPassedOn) {

@@ -198,31 +198,46 @@ TEST(Options, AMistakeInAnotherProgramsSectionIsAFaultToo) {
                   testing::StartsWith(file + ":3: s3_timeout: \"1ms\"")));
 }
 
+// Of a cache node that is asked to listen as `arguments` say.
+std::vector<std::string> ListenFaults(const std::vector<std::string>& arguments) {
+  NodeConfig node;
+  S3Config s3;
+  LogConfig log;
+  TrustConfig trust;
+  AllConfigs all;
+  std::vector<ConfigSection> own = {
+      NodeSection(node), S3Section(s3),
+      TrustSection(trust, {{"--listen", &node.listen}}, &node.metrics_listen), LogSection(log)};
+  std::vector<ConfigSection> others = all.SectionsBeside(own);
+  ConfigSources sources{{"--cache-dir", "/cache"}, {}, "/absent"};
+  sources.arguments.insert(sources.arguments.end(), arguments.begin(), arguments.end());
+  return LoadConfig(sources, own, others).faults;
+}
+
 TEST(Options, WhatOthersCanReachNamesItsRisk) {
-  const auto faults = [](const std::vector<std::string>& arguments) {
-    NodeConfig node;
-    S3Config s3;
-    LogConfig log;
-    TrustConfig trust;
-    AllConfigs all;
-    std::vector<ConfigSection> own = {NodeSection(node), S3Section(s3),
-                                      TrustSection(trust, {{"--listen", &node.listen}}),
-                                      LogSection(log)};
-    std::vector<ConfigSection> others = all.SectionsBeside(own);
-    ConfigSources sources{{"--cache-dir", "/cache"}, {}, "/absent"};
-    sources.arguments.insert(sources.arguments.end(), arguments.begin(), arguments.end());
-    return LoadConfig(sources, own, others).faults;
-  };
-  EXPECT_THAT(faults({"--listen", "127.0.0.1:1"}), IsEmpty());
+  EXPECT_THAT(ListenFaults({"--listen", "127.0.0.1:1"}), IsEmpty());
   for (const char* address : {"10.0.0.1:7441", "[fd00::1]:7441", "cache.example.org:1"}) {
-    EXPECT_THAT(faults({"--listen", address}),
+    EXPECT_THAT(ListenFaults({"--listen", address}),
                 ElementsAre(testing::AllOf(HasSubstr(address), HasSubstr("--insecure-plain-tcp"))));
-    EXPECT_THAT(faults({"--listen", address, "--insecure-plain-tcp"}), IsEmpty());
+    EXPECT_THAT(ListenFaults({"--listen", address, "--insecure-plain-tcp"}), IsEmpty());
   }
-  EXPECT_THAT(faults({"--listen", "0.0.0.0:7441", "--insecure-plain-tcp"}),
+  EXPECT_THAT(ListenFaults({"--listen", "0.0.0.0:7441", "--insecure-plain-tcp"}),
               ElementsAre(HasSubstr("--advertise")));
-  EXPECT_THAT(faults({"--listen", "0.0.0.0:7441", "--insecure-plain-tcp", "--advertise", "h:1"}),
-              IsEmpty());
+  EXPECT_THAT(
+      ListenFaults({"--listen", "0.0.0.0:7441", "--insecure-plain-tcp", "--advertise", "h:1"}),
+      IsEmpty());
+}
+
+TEST(Options, MetricsForOthersMustBeAccepted) {
+  EXPECT_THAT(ListenFaults({"--metrics-listen", ""}), IsEmpty());
+  for (const char* address : {"0.0.0.0:7451", "[::]:7451", "10.1.2.3:7451"}) {
+    EXPECT_THAT(ListenFaults({"--metrics-listen", address}),
+                ElementsAre(testing::AllOf(HasSubstr(address), HasSubstr("--metrics-listen"),
+                                           HasSubstr("--insecure-plain-metrics"))));
+    EXPECT_THAT(ListenFaults({"--metrics-listen", address, "--insecure-plain-tcp"}),
+                ElementsAre(HasSubstr("--insecure-plain-metrics")));
+    EXPECT_THAT(ListenFaults({"--metrics-listen", address, "--insecure-plain-metrics"}), IsEmpty());
+  }
 }
 
 TEST(Options, HalfOfWhatEtcdNeedsIsAFault) {

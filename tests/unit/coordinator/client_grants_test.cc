@@ -6,6 +6,7 @@
 
 #include "common/wire/messages.h"
 #include "coordinator/client_service.h"
+#include "coordinator/job_service.h"
 #include "proto/coordinator.pb.h"
 #include "tests/unit/coordinator/testing.h"
 
@@ -58,7 +59,8 @@ class ClientGrants : public testing::Test {
   ClusterMembers membership_{store_, fence_, offload_};
   NamespaceIndex index_{dir_.Path("snapshots")};
   ReplyRoom replies_{1ULL << 30};
-  ClientService service_{Uuid::Random(), membership_, links_, index_, offload_, replies_};
+  ClientService service_{
+      Uuid::Random(), {fence_, Uuid::Random()}, membership_, links_, index_, offload_, replies_};
   const PeerIdentity restricted_ = Client(std::vector<std::string>{"mine"});
   const PeerIdentity free_ = Client(std::nullopt);
 };
@@ -83,6 +85,30 @@ TEST_F(ClientGrants, OtherLinksAreNotNamed) {
   EXPECT_EQ(Ask(Method::kGetLinks, by_name, restricted_).error().code, Code::kDenied);
   by_name.set_name("nothing");
   EXPECT_EQ(Ask(Method::kGetLinks, by_name, restricted_).error().code, Code::kDenied);
+}
+
+// Who could, would have the rest of a link fetched, and keep an administrator from evicting it.
+TEST_F(ClientGrants, JobsAreToldOfGrantedLinksAlone) {
+  const auto kept = [&](const PeerIdentity& peer) {
+    proto::ReportJobsRequest request;
+    for (const Uuid& link : {other_.id, mine_.id, Uuid::Random()}) {
+      proto::MountJob& row = *request.add_jobs();
+      row.set_job("j");
+      row.set_link(BytesOf(link));
+      row.add_touched(8);
+    }
+    KeepGranted(links_, peer, request);
+    EXPECT_EQ(request.jobs_size(), 3) << "answers are found by their place";
+    std::string named;
+    for (const proto::MountJob& row : request.jobs()) {
+      EXPECT_EQ(row.job().empty(), row.link().empty());
+      EXPECT_EQ(row.touched_size(), 1) << "it need not come again";
+      named += row.job().empty() ? "-" : row.job();
+    }
+    return named;
+  };
+  EXPECT_EQ(kept(restricted_), "-j-");
+  EXPECT_EQ(kept(free_), "jjj");
 }
 
 }  // namespace

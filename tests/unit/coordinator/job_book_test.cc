@@ -174,6 +174,62 @@ TEST_F(JobBookTest, TheNumberOfJobsIsBounded) {
   EXPECT_EQ(View("j100").waits.reads(), 1u);
 }
 
+// A peer that names ever new mounts and jobs has the coordinator keep no more than it ever does.
+TEST_F(JobBookTest, TheNumberOfMountsIsBoundedOverAllJobs) {
+  const auto report = [&](const std::string& job, std::uint64_t first, std::size_t count,
+                          bool ended) {
+    for (std::size_t done = 0; done < count;) {
+      proto::ReportJobsRequest request;
+      request.set_incarnation(7);
+      for (; done < count && request.jobs_size() < 4096; ++done) {
+        proto::MountJob& row = *request.add_jobs();
+        row = Row(job, 1, first + done);
+        row.set_ended(ended);
+      }
+      proto::ReportJobsReply reply;
+      book_.Report(request, now_, reply);
+      ASSERT_LE(book_.mounts(), JobBook::kMaxMounts);
+    }
+    now_ += std::chrono::milliseconds(1);
+  };
+  constexpr std::size_t kHalf = JobBook::kMaxMounts / 2;
+  Report(1, Row("first", 5));
+  report("a", 1, kHalf, false);
+  report("over", 1, kHalf - 1, true);
+  EXPECT_EQ(book_.mounts(), JobBook::kMaxMounts);
+  report("b", 1, 100, false);
+  EXPECT_EQ(View("first").mounts, 1u) << "those that ended leave first";
+  EXPECT_EQ(View("a").mounts, kHalf);
+  EXPECT_EQ(View("over").waits.reads(), kHalf - 1) << "what they have read stays in the sum";
+  report("b", 101, JobBook::kMaxMounts, false);
+  EXPECT_EQ(View("first").mounts, 0u) << "and then those heard least recently";
+  EXPECT_EQ(View("first").waits.reads(), 5u);
+  EXPECT_GT(View("b").mounts, kHalf);
+  now_ += hours(25);
+  book_.Tidy(now_);
+  EXPECT_EQ(book_.mounts(), 0u);
+}
+
+TEST_F(JobBookTest, WhatIsSaidOfNodesIsBounded) {
+  for (std::uint64_t mount = 0; mount < 80; ++mount) {
+    proto::ReportJobsRequest request;
+    request.set_incarnation(mount);
+    for (int i = 0; i < 4096; ++i) request.add_nodes()->set_node("n" + std::to_string(i));
+    request.mutable_nodes(0)->set_node(std::string(256, 'n'));
+    proto::ReportJobsReply reply;
+    book_.Report(request, now_, reply);
+  }
+  EXPECT_EQ(book_.answers(), JobBook::kMaxAnswers);
+  EXPECT_FALSE(book_.SlowNodes(now_).contains(std::string(256, 'n')));
+  now_ += hours(25);
+  book_.Tidy(now_);
+  EXPECT_EQ(book_.answers(), 0u);
+  proto::MountJob row = Row("a", 1);
+  row.set_listing_digest(std::string(1000, 'd'));
+  Report(1, row);
+  EXPECT_LT(View("a").listing_digest.size(), 256u);
+}
+
 TEST_F(JobBookTest, NodesAreJudgedByTheMountsOfTheJob) {
   const auto report = [&](std::uint64_t mount, const std::string& job, std::uint64_t reads) {
     proto::ReportJobsRequest request;

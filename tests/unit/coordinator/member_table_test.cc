@@ -56,6 +56,38 @@ TEST_F(MemberTableTest, ASecondLiveProcessWithTheSameIdIsRefused) {
   EXPECT_TRUE(table.Heartbeat("n1", 1, now)) << "the first one is not touched";
 }
 
+// A machine was copied, with its id and its address.
+TEST_F(MemberTableTest, TwoLiveProcessesAtOneAddressDoNotTakeTurns) {
+  ASSERT_TRUE(Join(Node("n1"), 1).has_value());
+  now += seconds(1);
+  ASSERT_TRUE(Join(Node("n1"), 2, 1'000'000).has_value()) << "it may be a restart";
+  for (int i = 0; i < 10; ++i) {
+    now += seconds(1);
+    ASSERT_FALSE(table.Heartbeat("n1", 1, now));
+    const Result<bool> again = Join(Node("n1"), 1, 1'000'000);
+    ASSERT_FALSE(again.has_value()) << "after " << i << " s";
+    EXPECT_EQ(again.error().code, Code::kInvalid);
+    EXPECT_NE(again.error().message.find("two live processes are node n1 at 127.0.0.1:7441"),
+              std::string::npos);
+    EXPECT_TRUE(table.Heartbeat("n1", 2, now));
+  }
+  // A third copy.
+  ASSERT_TRUE(Join(Node("n1"), 3, 1'000'000).has_value());
+  EXPECT_FALSE(Join(Node("n1"), 1, 1'000'000).has_value());
+  EXPECT_FALSE(Join(Node("n1"), 2, 1'000'000).has_value());
+  // The one that was there has been stopped.
+  now += kSilence;
+  EXPECT_TRUE(Join(Node("n1"), 1, 1'000'000).has_value());
+  EXPECT_FALSE(Join(Node("n1"), 3, 1'000'000).has_value());
+}
+
+TEST_F(MemberTableTest, OfManyRestartsTheLastAreRemembered) {
+  for (std::uint64_t process = 1; process <= 100; ++process)
+    ASSERT_TRUE(Join(Node("n1"), process, 1'000'000).has_value());
+  EXPECT_LE(table.members().at("n1").displaced.size(), 16U);
+  EXPECT_FALSE(Join(Node("n1"), 99, 1'000'000).has_value());
+}
+
 TEST_F(MemberTableTest, ARestartElsewhereIsTakenWhenTheOldProcessIsSilent) {
   ASSERT_TRUE(Join(Node("n1", "127.0.0.1:1"), 1).has_value());
   now += kSilence;

@@ -46,6 +46,10 @@ class VectorSink final : public RangeSink {
     if (on_add) on_add();
     return {};
   }
+  Status Pass(std::uint32_t, const std::string&) override {
+    ADD_FAILURE() << "ranges end at keys";
+    return {};
+  }
   Status Finish(std::uint32_t range, const std::optional<std::string>& until) override {
     EXPECT_TRUE(!until || last_.at(range) <= *until);
     return {};

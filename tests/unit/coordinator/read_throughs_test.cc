@@ -61,6 +61,20 @@ TEST_F(ReadThroughsTest, ALinkOfUnknownSizeIsNeverReadThroughAndMemoryIsBounded)
   EXPECT_EQ(reads_.jobs(), 0u);
 }
 
+TEST_F(ReadThroughsTest, TheBlocksOfAllJobsAreBounded) {
+  for (int i = 0; i < 1200; ++i) {
+    key_.job = std::to_string(i);
+    EXPECT_FALSE(Read(0, 999, 1'000'000));
+  }
+  EXPECT_EQ(reads_.blocks(), ReadThroughs::kMaxBlocks);
+  key_.job = "0";
+  reads_.Forget(key_);
+  EXPECT_EQ(reads_.blocks(), ReadThroughs::kMaxBlocks - 999);
+  now_ += std::chrono::minutes(2);
+  reads_.Tidy(now_);
+  EXPECT_EQ(reads_.blocks(), 0u);
+}
+
 proto::TaskState Fill(const JobKey& key, TaskPhase phase, std::uint64_t generation) {
   proto::TaskState task;
   task.set_link_id(BytesOf(key.link));

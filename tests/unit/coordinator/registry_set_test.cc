@@ -144,6 +144,22 @@ TEST_F(RegistrySet, ThatIsListedStaysWhenALaterListingFails) {
   EXPECT_EQ(links.All().size(), 2u);
 }
 
+TEST_F(RegistrySet, StaysWhenALostListingOfAPartIsRefused) {
+  const auto added = AddClip();
+  for (const auto& each : added) ASSERT_TRUE(links.Publish(each.link.spec.id, Generation(1), {}));
+  const Uuid id = added[0].link.spec.id;
+  ASSERT_TRUE(links.Relist(id));
+  const std::string task = links.FindById(id)->task_id;
+  const auto gone = links.FailListing(id, "denied");
+  ASSERT_TRUE(gone);
+  EXPECT_TRUE(gone->empty());
+  EXPECT_EQ(links.All().size(), 2u);
+  EXPECT_TRUE(links.FindById(id)->HasLostGeneration());
+  EXPECT_EQ(links.FindById(id)->refresh_error, "denied");
+  EXPECT_EQ(links.FindById(id)->task_id, "");
+  EXPECT_EQ(tasks.Find(task)->error(), "denied");
+}
+
 TEST_F(RegistrySet, IsNoLinkWhereOneIsMeant) {
   AddClip();
   EXPECT_EQ(Said(links.Find("clip")),

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/ring/ring.h"
+#include "coordinator/fence_claim.h"
 #include "proto/coordinator_state.pb.h"
 #include "tests/unit/coordinator/testing.h"
 
@@ -66,9 +67,41 @@ TEST(StateBackup, ARestoredStateIsTheOldOneAndAboveAllItsNumbers) {
   EXPECT_EQ(link.spec().name(), "imagenet");
   // Whoever served before can write no more.
   EXPECT_EQ(fresh.Write(born, before).error().code, Code::kDenied);
+  EXPECT_GE(std::stoull(fresh.Get("links/version")->value_or("0")),
+            static_cast<std::uint64_t>(kNow))
+      << "nodes may know a later one of the lost cluster's";
   // The same backup again, later, is above what the first restore has counted up.
   MemoryStateStore again;
   EXPECT_GT(RestoreBackup(again, bytes, {}, kNow + 1000)->fence, restored->fence + 900);
+}
+
+// What nodes said of a copy is no part of it, and a restore is what ends it.
+TEST(StateBackup, ARestoredStateIsNotOutdated) {
+  MemoryStateStore old;
+  const std::uint64_t fence = Fill(old);
+  const Fence said{.epoch = fence, .claim = Uuid::Random()};
+  ASSERT_TRUE(MarkOutdated(old, said, fence));
+  EXPECT_EQ(**OutdatedFence(old), said);
+  const std::string bytes = *MakeBackup(old, fence, kNow);
+  MemoryStateStore fresh;
+  ASSERT_TRUE(MarkOutdated(fresh, said, *fresh.Claim()));
+  ASSERT_TRUE(RestoreBackup(fresh, bytes, {}, kNow));
+  EXPECT_FALSE(OutdatedFence(fresh)->has_value());
+  // Somebody who was replaced while it slept says nothing of the state.
+  EXPECT_EQ(MarkOutdated(fresh, said, fence).error().code, Code::kDenied);
+}
+
+// It says that there are no links: nodes and mounts follow.
+TEST(StateBackup, ABackupOfAnEmptyStateHasAVersionOfTheLinksWhenItIsRestored) {
+  MemoryStateStore old;
+  const std::uint64_t fence = *old.Claim();
+  StateBatch born;
+  born.Put("cluster/uuid", kCluster.ToString());
+  ASSERT_TRUE(old.Write(born, fence));
+  MemoryStateStore fresh;
+  ASSERT_TRUE(RestoreBackup(fresh, *MakeBackup(old, fence, kNow), {}, kNow));
+  EXPECT_GE(std::stoull(fresh.Get("links/version")->value_or("0")),
+            static_cast<std::uint64_t>(kNow));
 }
 
 TEST(StateBackup, AClusterWithAStateOfItsOwnIsNotOverwritten) {

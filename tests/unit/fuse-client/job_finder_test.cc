@@ -80,6 +80,14 @@ TEST_F(JobFinderTest, ReadersThatNobodyCanNameBelongToTheMountsJob) {
   EXPECT_EQ(JobOf(40), "own");
 }
 
+TEST_F(JobFinderTest, AProcessThatAnnouncesIsOfTheJobOfItsReads) {
+  PutThread(10, 10, 5, Slurm(1));
+  EXPECT_EQ(JobOfProcess(table_, JobFrom::kCgroup, 10), "1");
+  EXPECT_EQ(JobOfProcess(table_, JobFrom::kMount, 10), "own");
+  EXPECT_EQ(JobOfProcess(table_, JobFrom::kCgroup, 0), "own") << "of another pid namespace";
+  EXPECT_EQ(JobOfProcess(table_, JobFrom::kCgroup, 11), "own") << "gone";
+}
+
 TEST_F(JobFinderTest, WithFromMountNobodyLooksAtCgroups) {
   PutThread(10, 10, 100, Slurm(1));
   JobFinder finder(table_, JobFrom::kMount);

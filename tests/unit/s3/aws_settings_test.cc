@@ -135,6 +135,19 @@ TEST_F(AwsSettings, EachServiceHasItsEndpoint) {
   EXPECT_EQ(ConfiguredEndpoint(environment, profile, "s3"), "http://all");
 }
 
+TEST_F(AwsSettings, ASwitchOfTheEnvironmentOutranksTheProfiles) {
+  const auto is_on = [](const char* variable, const char* setting) {
+    AwsProfile profile;
+    profile.settings["key"] = setting;
+    return ConfiguredSwitch(AwsEnvironment({{"NAME", variable}}), "NAME", profile, "key");
+  };
+  EXPECT_TRUE(is_on("true", "false"));
+  EXPECT_TRUE(is_on("", "True"));
+  EXPECT_FALSE(is_on("false", "true"));
+  EXPECT_FALSE(is_on("1", "true")) << "neither word: off, as for the AWS CLI";
+  EXPECT_FALSE(is_on("", ""));
+}
+
 TEST(AwsEnvironment, EmptyIsNotSet) {
   const AwsEnvironment environment({{"A", ""}, {"B", "x"}});
   EXPECT_EQ(environment.Get("A"), std::nullopt);

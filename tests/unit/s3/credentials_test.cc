@@ -74,6 +74,7 @@ TEST_F(CredentialsTest, NothingFoundListsWhatWasTried) {
   ExpectDenied(loaded, "web identity: AWS_WEB_IDENTITY_TOKEN_FILE is not set");
   ExpectDenied(loaded, "container endpoint: neither AWS_CONTAINER_CREDENTIALS_RELATIVE_URI nor");
   ExpectDenied(loaded, "instance metadata: AWS_EC2_METADATA_DISABLED is true");
+  ExpectDenied(loaded, "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of this program");
 }
 
 TEST_F(CredentialsTest, AProfileOfTheEnvironmentThatIsNotThereStopsTheChain) {

@@ -101,6 +101,7 @@ TEST_F(CompleteOriginTest, ConfiguredEndpointsCanBeIgnored) {
                "[default]\nendpoint_url = http://p\n"
                "ignore_configured_endpoint_urls = true\n");
   EXPECT_EQ(Complete({}).endpoint, "https://s3.us-east-1.amazonaws.com");
+  EXPECT_EQ(Complete({{"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "false"}}).endpoint, "http://p");
 }
 
 TEST_F(CompleteOriginTest, DualStackAndFipsChangeAwssOwnEndpointAlone) {
@@ -112,6 +113,15 @@ TEST_F(CompleteOriginTest, DualStackAndFipsChangeAwssOwnEndpointAlone) {
   EXPECT_EQ(Complete({}).endpoint, "https://s3.dualstack.eu-west-1.amazonaws.com");
   EXPECT_FALSE(Complete({}).path_style);
   EXPECT_EQ(Complete({}, Of("b", "http://minio")).endpoint, "http://minio");
+}
+
+TEST_F(CompleteOriginTest, TheEnvironmentSwitchesOffWhatTheProfileSwitchesOn) {
+  files_.Write("config", "[default]\nuse_dualstack_endpoint = true\nuse_fips_endpoint = TRUE\n");
+  EXPECT_EQ(Complete({}).endpoint, "https://s3-fips.dualstack.us-east-1.amazonaws.com");
+  EXPECT_EQ(Complete({{"AWS_USE_DUALSTACK_ENDPOINT", "false"}}).endpoint,
+            "https://s3-fips.us-east-1.amazonaws.com");
+  EXPECT_EQ(Complete({{"AWS_USE_FIPS_ENDPOINT", "False"}}).endpoint,
+            "https://s3.dualstack.us-east-1.amazonaws.com");
 }
 
 TEST_F(CompleteOriginTest, TheProfileMayAskForAStyle) {
@@ -171,6 +181,96 @@ TEST(ParseEndpoint, TakesHostsPortsAddressesAndPaths) {
   EXPECT_EQ(based->base_path, "/storage/v1/s3");
   EXPECT_FALSE(based->IsLoopback());
   EXPECT_TRUE(ParseEndpoint("https://s3.eu-west-1.amazonaws.com")->IsAmazon());
+}
+
+// What AWS's own SDK answers for one region of each partition (botocore 1.43.11: partitions.json
+// and the endpoint rules of s3 and sts).
+struct PartitionCase {
+  const char* region;
+  const char* s3;
+  const char* s3_dual_stack;
+  const char* sts;
+  const char* sts_dual_stack;
+};
+constexpr PartitionCase kPartitions[] = {
+    {"eu-west-1", "https://s3.eu-west-1.amazonaws.com",
+     "https://s3.dualstack.eu-west-1.amazonaws.com", "https://sts.eu-west-1.amazonaws.com",
+     "https://sts.eu-west-1.api.aws"},
+    {"cn-north-1", "https://s3.cn-north-1.amazonaws.com.cn",
+     "https://s3.dualstack.cn-north-1.amazonaws.com.cn", "https://sts.cn-north-1.amazonaws.com.cn",
+     "https://sts.cn-north-1.api.amazonwebservices.com.cn"},
+    {"us-gov-west-1", "https://s3.us-gov-west-1.amazonaws.com",
+     "https://s3.dualstack.us-gov-west-1.amazonaws.com", "https://sts.us-gov-west-1.amazonaws.com",
+     "https://sts.us-gov-west-1.api.aws"},
+    {"us-iso-east-1", "https://s3.us-iso-east-1.c2s.ic.gov",
+     "https://s3.dualstack.us-iso-east-1.c2s.ic.gov", "https://sts.us-iso-east-1.c2s.ic.gov",
+     "https://sts.us-iso-east-1.api.aws.ic.gov"},
+    {"us-isob-east-1", "https://s3.us-isob-east-1.sc2s.sgov.gov",
+     "https://s3.dualstack.us-isob-east-1.sc2s.sgov.gov",
+     "https://sts.us-isob-east-1.sc2s.sgov.gov", "https://sts.us-isob-east-1.api.aws.scloud"},
+    {"us-isof-south-1", "https://s3.us-isof-south-1.csp.hci.ic.gov",
+     "https://s3.dualstack.us-isof-south-1.csp.hci.ic.gov",
+     "https://sts.us-isof-south-1.csp.hci.ic.gov",
+     "https://sts.us-isof-south-1.api.aws.hci.ic.gov"},
+    {"eu-isoe-west-1", "https://s3.eu-isoe-west-1.cloud.adc-e.uk",
+     "https://s3.dualstack.eu-isoe-west-1.cloud.adc-e.uk",
+     "https://sts.eu-isoe-west-1.cloud.adc-e.uk",
+     "https://sts.eu-isoe-west-1.api.cloud-aws.adc-e.uk"},
+    {"eusc-de-east-1", "https://s3.eusc-de-east-1.amazonaws.eu",
+     "https://s3.dualstack.eusc-de-east-1.amazonaws.eu", "https://sts.eusc-de-east-1.amazonaws.eu",
+     "https://sts.eusc-de-east-1.api.amazonwebservices.eu"},
+    // A region that nobody knows yet.
+    {"xx-new-1", "https://s3.xx-new-1.amazonaws.com", "https://s3.dualstack.xx-new-1.amazonaws.com",
+     "https://sts.xx-new-1.amazonaws.com", "https://sts.xx-new-1.api.aws"},
+};
+
+TEST(AwsEndpoint, EachPartitionHasItsDomain) {
+  for (const PartitionCase& known : kPartitions) {
+    EXPECT_EQ(AwsEndpoint("s3", known.region, {}), known.s3);
+    EXPECT_EQ(AwsEndpoint("s3", known.region, {.dual_stack = true}), known.s3_dual_stack);
+    EXPECT_EQ(AwsEndpoint("sts", known.region, {}), known.sts);
+    EXPECT_EQ(AwsEndpoint("sts", known.region, {.dual_stack = true}), known.sts_dual_stack);
+  }
+}
+
+TEST(AwsEndpoint, FipsHasNamesOfItsOwnButAtGovCloudsSts) {
+  EXPECT_EQ(AwsEndpoint("s3", "us-gov-east-1", {.fips = true}),
+            "https://s3-fips.us-gov-east-1.amazonaws.com");
+  EXPECT_EQ(AwsEndpoint("s3", "us-iso-east-1", {.dual_stack = true, .fips = true}),
+            "https://s3-fips.dualstack.us-iso-east-1.c2s.ic.gov");
+  EXPECT_EQ(AwsEndpoint("sts", "us-east-1", {.fips = true}),
+            "https://sts-fips.us-east-1.amazonaws.com");
+  EXPECT_EQ(AwsEndpoint("sts", "us-east-1", {.dual_stack = true, .fips = true}),
+            "https://sts-fips.us-east-1.api.aws");
+  EXPECT_EQ(AwsEndpoint("sts", "us-gov-east-1", {.fips = true}),
+            "https://sts.us-gov-east-1.amazonaws.com");
+  EXPECT_EQ(AwsEndpoint("sts", "us-gov-east-1", {.dual_stack = true, .fips = true}),
+            "https://sts-fips.us-gov-east-1.api.aws");
+}
+
+TEST(AwsEndpoint, WhatIsInferredIsAmazonsAndWhatOnlyLooksLikeItIsNot) {
+  for (const PartitionCase& known : kPartitions) {
+    for (const char* url : {known.s3, known.s3_dual_stack, known.sts, known.sts_dual_stack}) {
+      const Result<Endpoint> endpoint = ParseEndpoint(url);
+      ASSERT_TRUE(endpoint) << endpoint.error().message;
+      EXPECT_TRUE(endpoint->IsAmazon()) << url;
+      EXPECT_FALSE(ParseEndpoint(std::string(url) + ".example.com")->IsAmazon()) << url;
+    }
+  }
+  for (const char* url :
+       {"https://amazonaws.eu", "https://api.aws", "https://s3.notamazonaws.com",
+        "https://s3.eu-west-1.amazonaws.com.evil", "https://s3.amazonaws.de", "https://s3.ic.gov",
+        "https://s3.aws", "https://s3.adc-e.uk", "https://c2s.ic.gov.example"}) {
+    EXPECT_FALSE(ParseEndpoint(url)->IsAmazon()) << url;
+  }
+}
+
+TEST_F(CompleteOriginTest, BucketsOfEveryPartitionAreInTheHostName) {
+  for (const PartitionCase& known : kPartitions) {
+    const LinkOrigin origin = Complete({{"AWS_REGION", known.region}});
+    EXPECT_EQ(origin.endpoint, known.s3);
+    EXPECT_FALSE(origin.path_style) << known.region;
+  }
 }
 
 TEST(ParseEndpoint, RefusesEverythingElse) {

@@ -19,13 +19,13 @@ std::vector<std::string> Keys(const LinkManifest& manifest) {
 
 LinkManifest Read(std::string_view text, const S3Location& base = {"bkt", ""},
                   const S3Location& root = kNoRoot) {
-  Result<LinkManifest> manifest = ParseLinkManifest(text, base, root);
+  Result<LinkManifest> manifest = ParseLinkManifest(std::string(text), base, root);
   EXPECT_TRUE(manifest.has_value()) << manifest.error().message;
   return manifest ? *std::move(manifest) : LinkManifest();
 }
 
 std::string Refusal(std::string_view text, const S3Location& root = kNoRoot) {
-  const Result<LinkManifest> manifest = ParseLinkManifest(text, {"bkt", ""}, root);
+  const Result<LinkManifest> manifest = ParseLinkManifest(std::string(text), {"bkt", ""}, root);
   return manifest ? "" : manifest.error().message;
 }
 
@@ -75,6 +75,15 @@ TEST(LinkManifest, AnAugmentedOneHasAnObjectOnEachLine) {
   EXPECT_EQ(manifest.names[1].lines[1].line, 4U);
 }
 
+TEST(LinkManifest, LinesOfAnAugmentedOneStandInItsText) {
+  // A manifest may be moved, also one that is shorter than what a string holds without memory.
+  LinkManifest first = Read("{\"source-ref\": \"s3://bkt/k\"}");
+  const LinkManifest moved = std::move(first);
+  EXPECT_EQ(moved.names.at(0).lines.at(0).json, *moved.text);
+  EXPECT_EQ(moved.names.at(0).lines.at(0).json.data(), moved.text->data()) << "not a copy";
+  EXPECT_EQ(Read("p/a\n").text, nullptr);
+}
+
 TEST(LinkManifest, BadLinesOfAnAugmentedOneAreNamedWithTheReason) {
   const LinkManifest manifest = Read(
       "{\"source-ref\": \"s3://bkt/a\"}\n"
@@ -117,6 +126,27 @@ TEST(LinkManifest, EachBadLineIsASentence) {
   EXPECT_THAT(manifest.bad[2].reason, HasSubstr("'s3://bkt/q/c' is not below s3://bkt/p/"));
   EXPECT_THAT(manifest.bad[3].reason, HasSubstr("line 6 "));
   EXPECT_EQ(Keys(manifest).size(), 2U) << "1020 bytes behind p/ are a key";
+}
+
+TEST(LinkManifest, OfAFileThatIsNoneTheFirstBadLinesAreKeptAndTheRestCounted) {
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += "s3://other/k\n";
+  const LinkManifest manifest = Read(text, {"bkt", "p/"}, {"bkt", "p/"});
+  EXPECT_EQ(manifest.bad.size(), kMostBadKept);
+  EXPECT_EQ(manifest.bad.back().line, 1000U);
+  EXPECT_EQ(manifest.bad_lines(), 5000U);
+  EXPECT_TRUE(manifest.names.empty());
+}
+
+TEST(LinkManifest, MoreNamesThanItMayHaveAreRefused) {
+  std::string list;
+  std::string json = R"([{"prefix":"s3://bkt/p/"})";
+  for (std::size_t i = 0; i <= kMaxManifestNames; ++i) {
+    list += "k\n";
+    json += ",1";
+  }
+  EXPECT_THAT(Refusal(list), HasSubstr("names more than 2000000 objects: split it"));
+  EXPECT_THAT(Refusal(json + "]"), HasSubstr("names more than 2000000 objects: split it"));
 }
 
 TEST(LinkManifest, EntriesOfJsonAreNamesOrBad) {

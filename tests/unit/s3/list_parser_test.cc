@@ -159,6 +159,35 @@ TEST(ParseListPage, RefusesMoreThanWasAskedFor) {
                 "which nobody asked for");
 }
 
+TEST(ParseListPage, RefusesAPageThatHasFewerKeysThanItCounts) {
+  const auto counted = [](const std::string& count, const std::string& inside) {
+    return Page("<KeyCount>" + count + "</KeyCount>" + inside);
+  };
+  const std::string two = Object("a") + Object("b");
+  EXPECT_TRUE(ParseListPage(counted("2", two), Request()));
+  EXPECT_TRUE(ParseListPage(counted("", two), Request())) << "nothing is counted";
+  EXPECT_TRUE(ParseListPage(counted("0", ""), Request()));
+  EXPECT_TRUE(ParseListPage(counted("1", two), Request())) << "more is no loss";
+  for (const std::string count : {"3", "-2", "two"}) {
+    ExpectCorrupt(counted(count, two), Request(),
+                  "its KeyCount is " + count + ", and it has 2 keys and 0 prefixes");
+  }
+  ExpectCorrupt(counted("1", ""), Request(), "its KeyCount is 1, and it has 0 keys");
+}
+
+TEST(ParseListPage, CommonPrefixesMayCountAsKeys) {
+  ListRequest request = Request();
+  request.delimiter = "/";
+  const auto counted = [](int count) {
+    return Page(fmt::format("<KeyCount>{}</KeyCount>", count) + Object("a") +
+                "<CommonPrefixes><Prefix>b%2F</Prefix></CommonPrefixes>"
+                "<CommonPrefixes><Prefix>c%2F</Prefix></CommonPrefixes>");
+  };
+  EXPECT_TRUE(ParseListPage(counted(3), request));
+  EXPECT_TRUE(ParseListPage(counted(1), request)) << "some servers count the keys alone";
+  ExpectCorrupt(counted(4), request, "its KeyCount is 4, and it has 1 keys and 2 prefixes");
+}
+
 TEST(ParseListPage, RefusesWhatIsNoList) {
   ExpectCorrupt("", Request(), "cannot be trusted");
   ExpectCorrupt("<html><body>Login</body></html>", Request(), "the answer is a <html>");

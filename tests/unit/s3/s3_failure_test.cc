@@ -42,7 +42,6 @@ constexpr S3Operation kHead = S3Operation::kHead;
 
 TEST_F(S3FailureTest, OnlyS3sOwn404MeansAbsent) {
   Expect(Answer(kGet, 404, "NoSuchKey"), Code::kNotFound, NextStep::kGiveUp);
-  Expect(Answer(kHead, 404), Code::kNotFound, NextStep::kGiveUp);
   Expect(Answer(kGet, 404), Code::kUnavailable, NextStep::kRetryFewTimes);
   Expect(Answer(kGet, 404, "NoSuchBucket"), Code::kNotFound, NextStep::kGiveUp);
   const Failure no_bucket = Answer(kList, 404, "NoSuchBucket");
@@ -59,11 +58,11 @@ TEST_F(S3FailureTest, AnotherVersionIsStale) {
 
 TEST_F(S3FailureTest, KeysThatExpiredAndClocksSayNothingAboutOlderVersions) {
   for (const S3Operation old : {S3Operation::kGetVersion, S3Operation::kVersions}) {
-    Expect(Answer(old, 403, "ExpiredToken"), Code::kUnavailable, NextStep::kNewCredentials);
+    Expect(Answer(old, 403, "InvalidToken"), Code::kUnavailable, NextStep::kNewCredentials);
     Expect(Answer(old, 403, "RequestTimeTooSkewed"), Code::kUnavailable, NextStep::kGiveUp);
     Expect(Answer(old, 403, "AccessDenied"), Code::kDenied, NextStep::kGiveUp);
   }
-  Expect(Answer(kGet, 403, "ExpiredToken"), Code::kDenied, NextStep::kNewCredentials);
+  Expect(Answer(kGet, 403, "InvalidToken"), Code::kDenied, NextStep::kNewCredentials);
   Expect(Answer(kGet, 403, "RequestTimeTooSkewed"), Code::kDenied, NextStep::kGiveUp);
 }
 
@@ -148,14 +147,53 @@ TEST_F(S3FailureTest, AStoreThatKnowsNoVersionsIsNotAskedAgain) {
 
 TEST_F(S3FailureTest, KeysThatMayBeOldAreLookedAtAgain) {
   for (const Failure& failure :
-       {Answer(kGet, 400, "ExpiredToken"), Answer(kGet, 403, "InvalidAccessKeyId"),
-        Answer(kGet, 403, "SignatureDoesNotMatch"), Answer(kHead, 403), Answer(kHead, 400)}) {
+       {Answer(kGet, 403, "InvalidAccessKeyId"), Answer(kGet, 403, "SignatureDoesNotMatch"),
+        Answer(kHead, 403), Answer(kHead, 400)}) {
     Expect(failure, Code::kDenied, NextStep::kNewCredentials);
   }
+  EXPECT_THAT(Answer(kHead, 403).error.message, HasSubstr("or not allow s3:GetObject"));
   ResponseHead head;
   head.status = 403;
-  Expect(FailureOfAnswer({kHead, origin_, "k", nullptr}, head, {}), Code::kDenied,
+  const Failure anonymous = FailureOfAnswer({kHead, origin_, "k", nullptr}, head, {});
+  Expect(anonymous, Code::kDenied, NextStep::kGiveUp);
+  EXPECT_THAT(anonymous.error.message, HasSubstr("it does not allow s3:GetObject to everybody"));
+}
+
+TEST_F(S3FailureTest, ANotFoundToAHeadIsBelievedFromS3Alone) {
+  ResponseHead head;
+  head.status = 404;
+  const S3Question question{kHead, origin_, "k", &credentials_};
+  head.content_type = "text/html";  // of what stands before S3
+  Expect(FailureOfAnswer(question, head, {}), Code::kUnavailable, NextStep::kRetryFewTimes);
+  head.content_type = "application/xml";
+  Expect(FailureOfAnswer(question, head, {}), Code::kNotFound, NextStep::kGiveUp);
+  head.content_type = "";
+  Expect(FailureOfAnswer(question, head, {}), Code::kUnavailable, NextStep::kRetryFewTimes);
+  head.request_id = "1";
+  Expect(FailureOfAnswer(question, head, {}), Code::kNotFound, NextStep::kGiveUp);
+}
+
+TEST_F(S3FailureTest, NewerKeysThanExpiredOnesAreWaitedFor) {
+  for (const char* code : {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"}) {
+    const Failure failure = Answer(kGet, 400, code);
+    Expect(failure, Code::kUnavailable, NextStep::kAwaitNewerCredentials);
+    EXPECT_EQ(failure.reason, RetryReason::kCredentials);
+  }
+  ResponseHead head;
+  head.status = 400;
+  S3ErrorBody body;
+  body.code = "ExpiredToken";
+  Expect(FailureOfAnswer({kGet, origin_, "k", nullptr}, head, body), Code::kUnavailable,
          NextStep::kGiveUp);
+}
+
+TEST_F(S3FailureTest, ABadRequestWithASessionTokenNamesTheKeys) {
+  const Failure failure = Answer(kList, 400, "InvalidArgument");
+  Expect(failure, Code::kInvalid, NextStep::kGiveUp);
+  EXPECT_THAT(failure.error.message, AllOf(HasSubstr("key id AKID from profile 'x'"),
+                                           HasSubstr("session token may be wrong or expired")));
+  credentials_.session_token = Secret("");
+  EXPECT_THAT(Answer(kList, 400, "InvalidArgument").error.message, Not(HasSubstr("AKID")));
 }
 
 TEST_F(S3FailureTest, AnArchivedObjectIsNotRetried) {

@@ -140,7 +140,7 @@ TEST_F(SnapshotExtrasTest, ShardsAndPartialRefreshesHaveThem) {
   SnapshotOptions options = TestOptions();
   options.previous = whole;
   SnapshotBuilder builder(options, dir_.Path("carried"));
-  ASSERT_TRUE(CarryOver(*whole, "x", builder));
+  ASSERT_TRUE(CarryOver(*whole, std::vector<std::string>{"x"}, builder));
   ASSERT_TRUE(builder.Finish());
   const auto carried = Snapshot::Open(dir_.Path("carried")).value();
   EXPECT_EQ(PosixAt(*carried, "a/old"), kOld);

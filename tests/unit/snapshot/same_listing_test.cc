@@ -123,5 +123,31 @@ TEST(SameListing, NeverSaysSoWhereABuiltSnapshotDiffers) {
   EXPECT_GT(same, 0);
 }
 
+TEST(SameListing, LinesOfAManifestAreComparedAndThoseOfTheGenerationItselfAreTheSame) {
+  const TempDir dir;
+  auto objects = kFiles;
+  objects[1].lines = {{.place = 2, .json = "{\"a\": 1}"}, {.place = 3, .json = "{\"a\": 2}"}};
+  objects[2].lines = {{.place = 1, .json = "{\"a\": 3}"}};
+  const auto all = Build(TestOptions(), objects, dir.Path("s"));
+  std::vector<TestObject> listed = objects;
+  for (TestObject& object : listed) object.lines = all->LinesOf(*all->Resolve(object.key));
+  EXPECT_TRUE(IsSame(*all, listed));
+  EXPECT_TRUE(IsSame(*all, {listed[1], listed[2]}, "d"));
+  auto other = listed;
+  other[1].lines[1].json = "{\"a\": 9}";
+  EXPECT_FALSE(IsSame(*all, other));
+  other = listed;
+  other[1].lines.pop_back();
+  EXPECT_FALSE(IsSame(*all, other));
+  other = listed;
+  std::swap(other[1].lines[0].place, other[2].lines[0].place);
+  EXPECT_FALSE(IsSame(*all, other)) << "in another order";
+  other = listed;
+  other[0].lines = {{.place = 9, .json = "{}"}};
+  EXPECT_FALSE(IsSame(*all, other));
+  const auto without = Build(TestOptions(), kFiles, dir.Path("t"));
+  EXPECT_FALSE(IsSame(*without, other));
+}
+
 }  // namespace
 }  // namespace forebay

@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::int64_t kDay = 24 * 60 * 60;
+constexpr std::int64_t kDay = std::int64_t{24} * 60 * 60;
 
 class RenewalTest : public testing::Test {
  protected:
@@ -60,7 +60,7 @@ TEST_F(RenewalTest, ACertificateIsAskedForOnceAThirdOfItsTimeIsOver) {
 
 TEST_F(RenewalTest, TheNewOneIsInForceAndOnDiskWithAKeyOfItsOwn) {
   const std::int64_t now = issued_ + 10 * kDay;
-  const std::string key = folder_.Load(proto::ROLE_NODE)->key.ToPem().Reveal().data();
+  const std::string key(folder_.Load(proto::ROLE_NODE)->key.ToPem().Reveal());
   Renewal renewal(trust_);
   const proto::RenewRequest request = renewal.Prepare(now).value();
   const std::uint64_t before = trust_->reloads();
@@ -107,6 +107,29 @@ TEST_F(RenewalTest, AFailureIsKeptAndTriedAgainAMinuteLater) {
   EXPECT_TRUE(soon.request().empty());
   EXPECT_THAT(soon.failure(), HasSubstr("no authority")) << "the coordinator is told";
   EXPECT_FALSE(renewal.Prepare(now + 60)->request().empty());
+}
+
+TEST_F(RenewalTest, AMemberThatHasJoinedAgainHasNoFailureAnyMore) {
+  const std::int64_t now = issued_ + 11 * kDay;
+  Renewal renewal(trust_);
+  ASSERT_FALSE(renewal.Prepare(now)->request().empty());
+  renewal.Failed(Error{Code::kInvalid, "no authority"}, now);
+  ASSERT_TRUE(folder_.Save(MemberAt(now)).has_value());
+  const proto::RenewRequest next = renewal.Prepare(now + 5).value();
+  EXPECT_EQ(next.failure(), "");
+  EXPECT_EQ(next.ends_unix_s(), now + 30 * kDay);
+  EXPECT_EQ(trust_->renewal_failure(), "");
+}
+
+TEST_F(RenewalTest, ACoordinatorThatComesBackIsAskedAtOnce) {
+  const std::int64_t now = issued_ + 11 * kDay;
+  Renewal renewal(trust_);
+  for (const Code silent : {Code::kUnavailable, Code::kTimeout}) {
+    ASSERT_FALSE(renewal.Prepare(now)->request().empty());
+    renewal.Failed(Error{silent, "nobody answers"}, now);
+    EXPECT_THAT(trust_->renewal_failure(), HasSubstr("nobody answers"));
+  }
+  EXPECT_FALSE(renewal.Prepare(now)->request().empty());
 }
 
 TEST_F(RenewalTest, TwoProgramsThatShareACertificateEndWithOne) {

@@ -50,6 +50,15 @@ TEST(StandingTest, OnesOwnCertificateProvesThatTheCoordinatorWorkedAfterAnother)
   EXPECT_TRUE(Standing(kEnd - kHour).Excuses(kEnd, kEnd + 2 * kHour));
 }
 
+// When a coordinator comes back, one member is the first to renew.
+TEST(StandingTest, WhoRenewsFirstLeavesTheOthersAnHour) {
+  Standing standing(kEnd - 10 * kDay);
+  standing.NoteIssued(kEnd + kDay);
+  EXPECT_TRUE(standing.Excuses(kEnd, kEnd + kDay));
+  EXPECT_TRUE(standing.Excuses(kEnd, kEnd + kDay + kHour - 1));
+  EXPECT_FALSE(standing.Excuses(kEnd, kEnd + kDay + kHour));
+}
+
 TEST(StandingTest, AnExcuseIsSaidOnceForEachPeer) {
   Standing standing;
   const Identity one{.cluster = {}, .role = proto::ROLE_NODE, .id = "n1"};

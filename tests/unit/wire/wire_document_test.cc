@@ -71,12 +71,17 @@ TEST(WireDocument, ItsLimitsAreThoseOfTheCode) {
                   kHandshakeTimeout.count(), kFirstFrameTimeout.count()),
       fmt::format("At most {} handshakes may be under way from one address",
                   kMaxHalfOpenPerAddress),
-      fmt::format("holds at most {} connections, those whose handshake", kMaxConnections),
+      fmt::format("holds at most {} connections, those whose handshake is under way included, a "
+                  "coordinator {} where",
+                  kMaxConnections, kMaxCoordinatorConnections),
+      fmt::format("a member one in {} of them", kMemberShares),
       fmt::format("has not taken {} of its answers", InMib(kMaxInFlightBytesPerConnection)),
       fmt::format("{} of a connection and {} of their messages ({} from a peer without a "
                   "certificate), and {} of a program",
                   kMaxCallsPerConnection, InMib(kMaxRequestBytesPerConnection),
                   InKib(kMaxRequestBytesOfStranger), InMib(kMaxRequestBytes)),
+      fmt::format("{} of a program for messages of answers that their peers have not taken",
+                  InMib(kMaxAnswerBytes)),
       fmt::format("A client pings after {} s in which it sent nothing; either end closes after {} "
                   "s in which nothing came.",
                   kPingInterval.count(), kIdleTimeout.count()),

@@ -123,6 +123,9 @@ TEST_F(StsTest, TheEndpointIsTheOneSetOrTheRegions) {
   };
   EXPECT_EQ(place({}), "https://sts.eu-west-3.amazonaws.com");
   EXPECT_EQ(place({{"AWS_REGION", "cn-north-1"}}), "https://sts.cn-north-1.amazonaws.com.cn");
+  EXPECT_EQ(place({{"AWS_REGION", "eusc-de-east-1"}}), "https://sts.eusc-de-east-1.amazonaws.eu");
+  EXPECT_EQ(place({{"AWS_REGION", "us-iso-east-1"}}), "https://sts.us-iso-east-1.c2s.ic.gov");
+  EXPECT_EQ(place({{"AWS_USE_DUALSTACK_ENDPOINT", "true"}}), "https://sts.eu-west-3.api.aws");
   EXPECT_EQ(place({{"AWS_ENDPOINT_URL", "http://all"}}), "http://all");
   EXPECT_EQ(place({{"AWS_ENDPOINT_URL", "http://all"}, {"AWS_ENDPOINT_URL_STS", "http://sts"}}),
             "http://sts");

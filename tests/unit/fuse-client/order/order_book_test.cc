@@ -53,6 +53,7 @@ TEST(OrderBook, HasRoomForSoManyJobs) {
   for (std::size_t i = 0; i < OrderBook::kMaxJobs; ++i) {
     ASSERT_TRUE(book.Announce(std::to_string(i), AnnouncedOrder({1})));
   }
+  EXPECT_FALSE(book.RoomFor("one more", 1));
   const Status refused = book.Announce("one more", AnnouncedOrder({1}));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kOverloaded);

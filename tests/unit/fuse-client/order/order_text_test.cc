@@ -81,10 +81,17 @@ TEST_F(OrderTextTest, TheFirstLineSaysWhoseItIs) {
   EXPECT_EQ(order->link, "sample");
   EXPECT_EQ(order->mountpoint, "/mnt");
   EXPECT_EQ(order->lines, "a/1\n");
-  for (const char* bad : {"", "a/1\n", "[1]\n", "{\"job\":7}\n", "{\"link\":\"x\"}\na\n"}) {
+  for (const char* bad : {"", "a/1\n", "[1]\n", "{\"job\":7}\n", "{\"job\":\"\"}\na\n"}) {
     EXPECT_FALSE(ParseOrderText(bad)) << bad;
   }
   EXPECT_FALSE(ParseOrderText("{\"job\":\"" + std::string(256, 'x') + "\"}\n"));
+}
+
+TEST_F(OrderTextTest, WithoutAJobItIsTheSendersOwn) {
+  const auto order = ParseOrderText("{\"link\":\"sample\"}\na/1\n");
+  ASSERT_TRUE(order) << order.error().message;
+  EXPECT_EQ(order->job, "");
+  EXPECT_EQ(order->lines, "a/1\n");
 }
 
 }  // namespace

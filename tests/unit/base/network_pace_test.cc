@@ -1,4 +1,4 @@
-#include "cachenode/send_pace.h"
+#include "common/base/network_pace.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kHourOfBytes = 3'600;  // at one byte a second
 
-class SendPaceTest : public ::testing::Test {
+class NetworkPaceTest : public ::testing::Test {
  protected:
   struct Answer {
     std::optional<Status> passed;
@@ -36,12 +36,12 @@ class SendPaceTest : public ::testing::Test {
     context_.poll();
   }
 
-  SendPace pace_{1};
+  NetworkPace pace_{1, "the bound"};
   std::array<Answer, 4> answers_;
   asio::io_context context_{1};  // Last: what waits on it refers to the others.
 };
 
-TEST_F(SendPaceTest, AnAnswerIsPaidForByThoseBehindIt) {
+TEST_F(NetworkPaceTest, AnAnswerIsPaidForByThoseBehindIt) {
   Answer& first = answers_[0];
   Answer& second = answers_[1];
   Ask(first, std::chrono::hours(1));
@@ -51,7 +51,7 @@ TEST_F(SendPaceTest, AnAnswerIsPaidForByThoseBehindIt) {
   EXPECT_FALSE(second.passed);
 }
 
-TEST_F(SendPaceTest, WhoseTurnComesTooLateIsRefusedAtOnce) {
+TEST_F(NetworkPaceTest, WhoseTurnComesTooLateIsRefusedAtOnce) {
   Answer& first = answers_[0];
   Answer& second = answers_[1];
   Ask(first, std::chrono::hours(1));
@@ -59,9 +59,11 @@ TEST_F(SendPaceTest, WhoseTurnComesTooLateIsRefusedAtOnce) {
   ASSERT_TRUE(second.passed);
   ASSERT_FALSE(second.passed->has_value());
   EXPECT_EQ(second.passed->error().code, Code::kOverloaded);
+  EXPECT_EQ(second.passed->error().message,
+            "the bound, 1 bytes a second, leaves no room for this read");
 }
 
-TEST_F(SendPaceTest, WhoIsCancelledLeavesItsTurnToOthers) {
+TEST_F(NetworkPaceTest, WhoIsCancelledLeavesItsTurnToOthers) {
   Answer& first = answers_[0];
   Answer& second = answers_[1];
   Answer& third = answers_[2];
@@ -77,7 +79,7 @@ TEST_F(SendPaceTest, WhoIsCancelledLeavesItsTurnToOthers) {
   EXPECT_FALSE(fourth.passed) << "it waits for one hour";
 }
 
-TEST_F(SendPaceTest, WhatWasNotKnownBeforeIsPaidForAfterwards) {
+TEST_F(NetworkPaceTest, WhatWasNotKnownBeforeIsPaidForAfterwards) {
   pace_.Charge(kHourOfBytes);
   Answer& answer = answers_[0];
   Ask(answer, std::chrono::minutes(50));

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <string>
 
 #include "common/base/asio.h"
 #include "common/base/deadline.h"
@@ -11,23 +12,23 @@
 
 namespace forebay {
 
-/// Lets answers leave at a bounded rate of bytes, in the order in which they were asked for. An
-/// answer passes before its bytes are in memory. Thread-safe.
-class SendPace {
+/// Lets answers leave, or reads begin, at a bounded rate of bytes, in the order in which they came.
+/// Each passes before its bytes are in memory. Thread-safe.
+class NetworkPace {
  public:
-  /// 0 = no bound.
-  explicit SendPace(std::uint64_t bytes_per_s);
+  /// 0 = no bound, which `what` names: "max_bandwidth of this node".
+  NetworkPace(std::uint64_t bytes_per_s, std::string what);
 
   bool bounded() const { return bytes_per_s_ != 0; }
 
-  /// Success: `bytes` may leave now. kOverloaded at once when their turn comes after `deadline`.
+  /// Success: `bytes` may go now. kOverloaded at once when their turn comes after `deadline`.
   /// Who is cancelled while waiting leaves its turn to others.
   Task<Status> Pass(std::uint64_t bytes, Deadline deadline);
 
-  /// `bytes` leave that were not known before: who comes next waits for them.
+  /// `bytes` go that were not known before: who comes next waits for them.
   void Charge(std::uint64_t bytes);
 
-  /// Summed over answers.
+  /// Summed over those who passed.
   double waited_seconds() const;
 
  private:
@@ -37,6 +38,7 @@ class SendPace {
   void Add(double bytes);
 
   const std::uint64_t bytes_per_s_;
+  const std::string what_;
   std::mutex mutex_;
   TokenBucket bucket_;  // guarded by mutex_
   std::atomic<std::uint64_t> waited_nanoseconds_{0};

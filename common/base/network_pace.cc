@@ -1,15 +1,15 @@
-#include "cachenode/send_pace.h"
+#include "common/base/network_pace.h"
 
-#include <string>
+#include <utility>
 
 #include "common/base/executors.h"
 
 namespace forebay {
 
-/// Bytes that are paid for and have not left yet.
-class SendPace::Turn {
+/// Bytes that are paid for and have not gone yet.
+class NetworkPace::Turn {
  public:
-  Turn(SendPace& pace, std::uint64_t bytes) : pace_(&pace), bytes_(bytes) {}
+  Turn(NetworkPace& pace, std::uint64_t bytes) : pace_(&pace), bytes_(bytes) {}
   ~Turn() {
     if (pace_ != nullptr) pace_->Add(-static_cast<double>(bytes_));
   }
@@ -18,38 +18,39 @@ class SendPace::Turn {
   void Use() { pace_ = nullptr; }
 
  private:
-  SendPace* pace_;
+  NetworkPace* pace_;
   const std::uint64_t bytes_;
 };
 
-SendPace::SendPace(std::uint64_t bytes_per_s) : bytes_per_s_(bytes_per_s) {
+NetworkPace::NetworkPace(std::uint64_t bytes_per_s, std::string what)
+    : bytes_per_s_(bytes_per_s), what_(std::move(what)) {
   bucket_.SetRate(static_cast<double>(bytes_per_s), Clock::now());
 }
 
 // What is owed is the turn of those who came before.
-Result<Duration> SendPace::Book(std::uint64_t bytes, TimePoint now, Deadline deadline) {
+Result<Duration> NetworkPace::Book(std::uint64_t bytes, TimePoint now, Deadline deadline) {
   const std::scoped_lock lock(mutex_);
   const Duration wait = bucket_.Wait(now);
   if (wait > deadline.Remaining(now)) {
-    return Fail(Code::kOverloaded, "max_bandwidth of this node, " + std::to_string(bytes_per_s_) +
+    return Fail(Code::kOverloaded, what_ + ", " + std::to_string(bytes_per_s_) +
                                        " bytes a second, leaves no room for this read");
   }
   bucket_.Take(static_cast<double>(bytes), now);
   return wait;
 }
 
-void SendPace::Add(double bytes) {
+void NetworkPace::Add(double bytes) {
   const std::scoped_lock lock(mutex_);
   bucket_.Take(bytes, Clock::now());
 }
 
-void SendPace::Charge(std::uint64_t bytes) { Add(static_cast<double>(bytes)); }
+void NetworkPace::Charge(std::uint64_t bytes) { Add(static_cast<double>(bytes)); }
 
-double SendPace::waited_seconds() const {
+double NetworkPace::waited_seconds() const {
   return static_cast<double>(waited_nanoseconds_.load(std::memory_order_relaxed)) / 1e9;
 }
 
-Task<Status> SendPace::Pass(std::uint64_t bytes, Deadline deadline) {
+Task<Status> NetworkPace::Pass(std::uint64_t bytes, Deadline deadline) {
   const Result<Duration> wait = Book(bytes, Clock::now(), deadline);
   if (!wait) co_return Fail(wait.error());
   if (*wait > Duration::zero()) {

@@ -1,0 +1,58 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "fuse-client/block_client.h"
+#include "tests/component/fuse-client/block_client_fixture.h"
+#include "tests/fakes/temp_dir.h"
+
+// max_bandwidth of a mount.
+namespace forebay {
+namespace {
+
+using fakes::FakeNode;
+using std::chrono::milliseconds;
+
+/// A mount that may take 64 KiB an hour: the first read passes, and owes that for the others.
+class BoundedMountTest : public BlockClientTest {
+ protected:
+  BoundedMountTest() : BlockClientTest(milliseconds(300), 65'536 / 3600) {}
+};
+
+TEST_F(BoundedMountTest, WhatComesOverTheNetworkWaitsForItsTurn) {
+  const BlockRequest request = RequestFor({0, 65'536});
+  FakeNode* owner = OwnersOf(request)[0];
+  ExpectRight(request, Read(request));
+  const Result<Cells> late = Read(request, milliseconds(100));
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, Code::kTimeout);
+  EXPECT_NE(late.error().message.find("max_bandwidth of this mount, 18 bytes a second"),
+            std::string::npos)
+      << late.error().message;
+  EXPECT_EQ(owner->reads(), 1u);
+  EXPECT_EQ(Stats().owner_switches, 0u) << "no node is to blame";
+}
+
+TEST_F(BoundedMountTest, WhatANodeOfThisMachineHasIsNotCounted) {
+  const fakes::TempDir dir;
+  const std::string socket = dir / "node.sock";
+  const BlockRequest request = RequestFor({0, 65'536});
+  FakeNode* owner = OwnersOf(request)[0];
+  fakes::FakeNode here(owner->Info().id, kTestSecret, "unix:" + socket);
+  std::vector<NodeInfo> members = table_.nodes();
+  for (NodeInfo& member : members) {
+    if (member.id != owner->Info().id) continue;
+    member.host_id = "this-host";
+    member.local_socket = socket;
+  }
+  table_ = RingTable::Next(table_, members, 1'700'000'001);
+  ring_.Offer(table_);
+  for (int i = 0; i < 3; ++i) ExpectRight(request, Read(request));
+  EXPECT_EQ(here.reads(), 3u);
+  EXPECT_EQ(owner->reads(), 0u);
+}
+
+}  // namespace
+}  // namespace forebay
