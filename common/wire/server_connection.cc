@@ -314,9 +314,9 @@ void ServerConnection::OnTick(TimePoint now) {
 }
 
 void ServerConnection::OnClosed(const Error& why) {
-  shared_->counters.connections.fetch_sub(1, std::memory_order_relaxed);
   room_.share.reset();
   room_.place.reset();
+  shared_->counters.connections.fetch_sub(1, std::memory_order_relaxed);
   const bool is_corrupt = why.code == Code::kCorrupt;
   if (is_corrupt) shared_->counters.protocol_errors.fetch_add(1, std::memory_order_relaxed);
   if (is_corrupt || why.code == Code::kDenied) {

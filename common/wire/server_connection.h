@@ -45,7 +45,6 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   /// What it takes of a server's room until it is closed.
   struct Room {
     std::optional<MemberShare::Place> share;
-    /// A stranger's, who has proved nothing, and is closed after a while.
     std::optional<HalfOpen::Place> place;
   };
   ServerConnection(std::shared_ptr<ServerShared> shared, PeerIdentity peer,
