@@ -46,6 +46,8 @@ inline constexpr std::size_t kMaxRequestBytes = std::size_t{256} << 20;
 inline constexpr std::size_t kMaxAnswerBytes = std::size_t{256} << 20;
 inline constexpr std::chrono::seconds kHandshakeTimeout{5};
 inline constexpr std::chrono::seconds kFirstFrameTimeout{5};  ///< After the handshake.
+/// A peer whose certificate has ended, and that was told so, closes its connection in this time.
+inline constexpr std::chrono::seconds kEndTimeout{10};
 inline constexpr std::chrono::seconds kIdleTimeout{60};
 inline constexpr std::chrono::seconds kPingInterval{10};
 
