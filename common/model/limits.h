@@ -49,6 +49,8 @@ inline constexpr std::chrono::seconds kFirstFrameTimeout{5};  ///< After the han
 /// A peer whose certificate has ended, and that was told so, closes its connection in this time.
 inline constexpr std::chrono::seconds kEndTimeout{10};
 inline constexpr std::chrono::seconds kIdleTimeout{60};
+/// A client closes a connection over which nothing was asked for so long, and opens it again.
+inline constexpr std::chrono::seconds kUnusedTimeout{60};
 inline constexpr std::chrono::seconds kPingInterval{10};
 
 // --- Time (DESIGN section 5, FAULTS.md).

@@ -85,6 +85,8 @@ TEST(WireDocument, ItsLimitsAreThoseOfTheCode) {
       fmt::format("A client pings after {} s in which it sent nothing; either end closes after {} "
                   "s in which nothing came.",
                   kPingInterval.count(), kIdleTimeout.count()),
+      fmt::format("A client closes a connection over which it has asked nothing for {} s",
+                  kUnusedTimeout.count()),
       fmt::format("no answer after {} ms sends `pending`", kPendingAfter.count()),
   };
   for (const std::string& sentence : sentences)
