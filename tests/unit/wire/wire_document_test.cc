@@ -72,8 +72,8 @@ TEST(WireDocument, ItsLimitsAreThoseOfTheCode) {
       fmt::format("At most {} handshakes may be under way from one address",
                   kMaxHalfOpenPerAddress),
       fmt::format("holds at most {} connections, those whose handshake is under way included, a "
-                  "coordinator {} where",
-                  kMaxConnections, kMaxCoordinatorConnections),
+                  "coordinator or a node {} where",
+                  kMaxConnections, kMostConnections),
       fmt::format("a member one in {} of them", kMemberShares),
       fmt::format("has not taken {} of its answers", InMib(kMaxInFlightBytesPerConnection)),
       fmt::format("{} of a connection and {} of their messages ({} from a peer without a "
