@@ -9,6 +9,7 @@
 #include "common/base/files.h"
 #include "common/base/machine_id.h"
 #include "common/model/system_link.h"
+#include "common/wire/connection_limit.h"
 #include "common/wire/rpc_metrics.h"
 
 namespace forebay {
@@ -269,6 +270,7 @@ Status Node::Serve(bool restarted) {
   options.listen = {options_.listen, "unix:" + local_socket_};
   options.reach = options_.reach;
   options.credentials = OwnCredentials();
+  options.max_connections = ConnectionsOfProcess(SegmentDescriptors());
   server_ = std::make_unique<RpcServer>(
       io_, std::move(options), service_->Methods(), [this] { return cluster_.ring_epoch(); },
       [this](std::uint64_t epoch) { heartbeat_->NoticeEpoch(epoch); });

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "common/base/wall_clock.h"
+#include "common/wire/connection_limit.h"
 #include "common/wire/rpc_metrics.h"
-#include "coordinator/connection_limit.h"
 #include "coordinator/fence_claim.h"
 #include "coordinator/preload_records.h"
 #include "coordinator/rocksdb_state_store.h"
@@ -229,7 +229,7 @@ Status Coordinator::Serve() {
   RpcServerOptions server_options{.listen = {options_.listen},
                                   .reach = options_.reach,
                                   .credentials = CoordinatorCredentials(options_, cluster_),
-                                  .max_connections = CoordinatorConnections()};
+                                  .max_connections = ConnectionsOfProcess()};
   server_ = std::make_unique<RpcServer>(io_, server_options, AllMethods(), epoch, on_newer_epoch);
 
   io_.Start();

@@ -9,9 +9,9 @@
 #include <boost/asio/use_future.hpp>
 #include <future>
 
+#include "common/wire/connection_limit.h"
 #include "common/wire/messages.h"
 #include "common/wire/rpc_rules.h"
-#include "coordinator/connection_limit.h"
 #include "coordinator/snapshot_reads.h"
 #include "proto/coordinator.pb.h"
 
@@ -49,7 +49,7 @@ Standby::Standby(StandbyOptions options)
   RpcServerOptions server_options;
   server_options.listen = {options_.listen};
   server_options.reach = options_.reach;
-  server_options.max_connections = CoordinatorConnections();
+  server_options.max_connections = ConnectionsOfProcess();
   server_options.credentials = options_.credentials;
   server_ = std::make_unique<RpcServer>(
       io_, server_options, Methods(), [] { return std::uint64_t{0}; }, [](std::uint64_t) {});

@@ -146,6 +146,10 @@ enum class Room : std::uint8_t {
   kMayEvictIdle = 2,
 };
 
+/// Descriptors that a store keeps for its segments at most: half of those that the process may
+/// have.
+std::size_t SegmentDescriptors();
+
 /// A node's cached blocks, on its disks: segments of verified records (docs/STORE_FORMAT.md), an
 /// index in memory and RocksDB as the index's durable copy. Survives kill -9 and power cuts: what
 /// Read returns was verified against the checksums taken at Admit, or is not returned. Capacity is

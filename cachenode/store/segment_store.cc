@@ -23,13 +23,6 @@ constexpr std::size_t kMostOpenSegments = 16'384;
 constexpr std::chrono::milliseconds kLookAtClosing{100};
 constexpr seconds kCloseBesideHung{1};  ///< For the disks beside one that hangs.
 
-/// Half of the descriptors that the process may have; the others are for its connections.
-std::size_t OpenSegments() {
-  rlimit descriptors{};
-  if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return 1;
-  return std::clamp<std::size_t>(descriptors.rlim_cur / 2, 1, kMostOpenSegments);
-}
-
 Status CheckOptions(const BlockStoreOptions& options) {
   if (options.dirs.empty() || options.dirs.size() > BlockIndex::kMaxDisks) {
     return Fail(Code::kInvalid, "a store needs 1 to " + std::to_string(BlockIndex::kMaxDisks) +
@@ -61,6 +54,12 @@ Result<Uuid> ClusterOf(const BlockStoreOptions& options, Uuid cluster) {
 
 }  // namespace
 
+std::size_t SegmentDescriptors() {
+  rlimit descriptors{};
+  if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return 1;
+  return std::clamp<std::size_t>(descriptors.rlim_cur / 2, 1, kMostOpenSegments);
+}
+
 Result<std::unique_ptr<BlockStore>> BlockStore::Open(BlockStoreOptions options, Uuid cluster,
                                                      Offload& offload) {
   return SegmentStore::Open(options, cluster, offload);
@@ -69,7 +68,7 @@ Result<std::unique_ptr<BlockStore>> BlockStore::Open(BlockStoreOptions options, 
 SegmentStore::SegmentStore(const BlockStoreOptions& options, Offload& offload)
     : options_(options),
       offload_(offload),
-      parts_(options, OpenSegments()),
+      parts_(options, SegmentDescriptors()),
       policy_(std::make_unique<IdleLinksFirst>(options.link_in_use_for)) {}
 
 Result<std::unique_ptr<SegmentStore>> SegmentStore::Open(const BlockStoreOptions& options,

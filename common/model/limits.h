@@ -30,9 +30,10 @@ inline constexpr std::uint32_t kMaxHandshakeBytes = 4096;  ///< Message before b
 inline constexpr int kMaxRepeatedFields = 4096;            ///< Entries of a repeated field.
 inline constexpr int kMaxMessageNesting = 16;              ///< Nested protobuf messages.
 inline constexpr std::size_t kMaxConnections = 4096;       ///< Per listening program …
-/// … and of a coordinator, where its descriptors allow it: 10,000 mounts and 1,000 nodes (DESIGN
-/// section 11), and half as many while they come anew.
-inline constexpr std::size_t kMaxCoordinatorConnections = 16384;
+/// … and of coordinators and nodes, where their descriptors allow it: 10,000 mounts and 1,000 nodes
+/// (DESIGN section 11), and half as many while they come anew. A mount has at a node one for each
+/// of its threads that has read from it lately.
+inline constexpr std::size_t kMostConnections = 16384;
 inline constexpr std::size_t kMemberShares = 4;  ///< One member has one of so many shares of these.
 inline constexpr std::size_t kMaxHalfOpenPerAddress = 64;  ///< Handshakes under way.
 inline constexpr std::size_t kMaxInFlightBytesPerConnection = 16
@@ -46,7 +47,11 @@ inline constexpr std::size_t kMaxRequestBytes = std::size_t{256} << 20;
 inline constexpr std::size_t kMaxAnswerBytes = std::size_t{256} << 20;
 inline constexpr std::chrono::seconds kHandshakeTimeout{5};
 inline constexpr std::chrono::seconds kFirstFrameTimeout{5};  ///< After the handshake.
+/// A peer whose certificate has ended, and that was told so, closes its connection in this time.
+inline constexpr std::chrono::seconds kEndTimeout{10};
 inline constexpr std::chrono::seconds kIdleTimeout{60};
+/// A client closes a connection over which nothing was asked for so long, and opens it again.
+inline constexpr std::chrono::seconds kUnusedTimeout{60};
 inline constexpr std::chrono::seconds kPingInterval{10};
 
 // --- Time (DESIGN section 5, FAULTS.md).

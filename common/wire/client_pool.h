@@ -10,6 +10,7 @@
 #include "common/base/asio.h"
 #include "common/base/deadline.h"
 #include "common/base/result.h"
+#include "common/model/limits.h"
 #include "common/wire/handshake.h"
 #include "common/wire/rpc.h"
 
@@ -22,6 +23,8 @@ struct ClientPoolOptions {
   Duration silence = kSilence;
   Duration connect_timeout = kSilence;
   std::size_t connections_per_peer = 1;  ///< Calls are spread over them.
+  /// A connection over which nothing was asked for so long is closed.
+  Duration unused = kUnusedTimeout;
 };
 
 /// What of `silence` the opening of a connection may take, for whoever has a reader waiting: with
@@ -52,9 +55,9 @@ class CallHandle {
   std::function<void()> give_up_;
 };
 
-/// Connections to peers, opened when needed and kept, with many calls in flight on each. One per
-/// io_context, and used on that io_context only: no locks, no hand-offs. Several requests (and
-/// replies) that wait at the same moment leave in one write.
+/// Connections to peers, opened when needed and kept while they are used, with many calls in flight
+/// on each. One per io_context, and used on that io_context only: no locks, no hand-offs. Several
+/// requests (and replies) that wait at the same moment leave in one write.
 class ClientPool {
  public:
   /// `epoch` is read for every frame sent; `on_newer_epoch` is called when a peer's is higher.

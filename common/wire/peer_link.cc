@@ -54,6 +54,7 @@ Task<Result<RpcReply>> PeerLink::Call(Method method, std::string message, Deadli
                                       CallHandle* handle) {
   const std::shared_ptr<PeerLink> self = shared_from_this();
   const TimePoint began = Clock::now();
+  used_ = began;
   EndIfOld();
   if (!connection_) {
     Status connected = co_await EnsureConnected(deadline);
@@ -90,6 +91,7 @@ Task<Result<RpcReply>> PeerLink::Call(Method method, std::string message, Deadli
 
 Task<Result<std::string>> PeerLink::Channel(Deadline deadline) {
   const std::shared_ptr<PeerLink> self = shared_from_this();
+  used_ = Clock::now();
   Status connected = co_await EnsureConnected(deadline);
   if (!connected) co_return Fail(connected.error());
   co_return peer_.channel;
@@ -189,13 +191,27 @@ void PeerLink::EndIfOld() {
   const bool refused =
       look && trust->standing().IsRevoked(peer_.role, peer_.id, peer_.terms.issued_unix_s);
   const bool old = trust->reloads() != opened_at_ && waiting_.empty();
-  if (!refused && !old) return;
+  if (refused || old) End("certificates are new");
+}
+
+/// No call is lost by it: one that begins registers itself before anything else has its turn, or
+/// finds no connection.
+void PeerLink::EndIfUnused(TimePoint now) {
+  if (!waiting_.empty()) {
+    used_ = now;
+  } else if (connection_ && now - used_ >= options_->client.unused) {
+    End("nothing was asked for a while");
+  }
+}
+
+void PeerLink::End(const std::string& why) {
   const std::shared_ptr<Connection> connection = connection_;
-  OnClosed(Error{Code::kUnavailable, "certificates are new"});
-  connection->Close(Error{Code::kUnavailable, "certificates are new"});
+  OnClosed(Error{Code::kUnavailable, why});
+  connection->Close(Error{Code::kUnavailable, why});
 }
 
 void PeerLink::Adopt(std::unique_ptr<WireStream> stream) {
+  used_ = Clock::now();
   connection_ = std::make_shared<Connection>(std::move(stream), Side::kClient);
   if (takes_files_) connection_->TakeFiles();
   Connection::Events events;
@@ -256,6 +272,7 @@ void PeerLink::OnClosed(const Error& why) {
 
 void PeerLink::OnTick(TimePoint now) {
   EndIfOld();
+  EndIfUnused(now);
   std::vector<std::pair<std::uint64_t, Error>> over;
   for (const auto& [id, waiting] : waiting_) {
     if (waiting->deadline.Expired(now)) {
@@ -287,10 +304,7 @@ void PeerLink::SendCancel(std::uint64_t id) {
 void PeerLink::Close() {
   closed_ = true;
   connect_done_.cancel();
-  if (!connection_) return;
-  const std::shared_ptr<Connection> connection = connection_;
-  OnClosed(Error{Code::kUnavailable, "this program is stopping"});
-  connection->Close(Error{Code::kUnavailable, "closed"});
+  if (connection_) End("this program is stopping");
 }
 
 }  // namespace forebay

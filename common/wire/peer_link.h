@@ -23,9 +23,9 @@ struct PeerLinkOptions {
 };
 
 /// One connection to one peer, opened by the first call and again after it was lost, with the calls
-/// that wait on it. A peer that cannot be reached is tried again only after a growing pause (100 ms
-/// to 1 s); calls in between fail at once, so that their callers go to the next owner. On its
-/// io_context only.
+/// that wait on it; closed when there were none for a while, as a peer has only so many for all. A
+/// peer that cannot be reached is tried again only after a growing pause (100 ms to 1 s); calls in
+/// between fail at once, so that their callers go to the next owner. On its io_context only.
 class PeerLink : public std::enable_shared_from_this<PeerLink> {
  public:
   PeerLink(asio::any_io_executor executor, std::string address,
@@ -58,6 +58,8 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   void Adopt(std::unique_ptr<WireStream> stream);
   Status CheckAnswerer(Method method) const;
   void EndIfOld();
+  void EndIfUnused(TimePoint now);
+  void End(const std::string& why);
   void OnFrame(InFrame frame);
   void OnClosed(const Error& why);
   void OnTick(TimePoint now);
@@ -73,6 +75,7 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   PeerIdentity peer_;            // of the connection that was opened last
   std::uint64_t opened_at_ = 0;  // Trust::reloads then
   std::uint64_t looked_at_ = 0;  // Standing::revision at which the peer was looked at
+  TimePoint used_;               // when a call began, or waited last
   bool connecting_ = false;
   bool closed_ = false;
   asio::steady_timer connect_done_;  // cancelled when an attempt to connect has ended

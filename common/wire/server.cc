@@ -128,7 +128,6 @@ class RpcServer::Impl : public std::enable_shared_from_this<RpcServer::Impl> {
 
   Task<void> Accept(std::shared_ptr<Acceptor> acceptor);
   Task<void> Open(std::shared_ptr<StreamSocket> socket, HalfOpen::Place place);
-  bool Full() const;
   Status Admit(const PeerIdentity& peer, std::optional<MemberShare::Place>& share);
   void TurnAway(std::string_view why);
   static std::size_t ShareOf(const RpcServerOptions& options) {
@@ -142,7 +141,8 @@ class RpcServer::Impl : public std::enable_shared_from_this<RpcServer::Impl> {
   std::vector<std::string> addresses_;
   std::vector<std::shared_ptr<Acceptor>> acceptors_;
   const std::shared_ptr<HalfOpen> half_open_ =
-      std::make_shared<HalfOpen>(std::max<std::size_t>(1, shared_->options.max_connections / 2));
+      std::make_shared<HalfOpen>(std::max<std::size_t>(1, shared_->options.max_connections / 2),
+                                 shared_->options.max_connections);
   const std::size_t share_;  // of one member, in connections
   const std::shared_ptr<MemberShare> members_ = std::make_shared<MemberShare>(share_);
   TurnedAway turned_away_;
@@ -188,7 +188,9 @@ Task<void> RpcServer::Impl::Accept(std::shared_ptr<Acceptor> acceptor) {
     asio::io_context& context = pool_.Next();
     auto socket = std::make_shared<StreamSocket>(context);
     boost::system::error_code error;
-    co_await acceptor->async_accept(*socket, asio::redirect_error(asio::use_awaitable, error));
+    StreamEndpoint peer;
+    co_await acceptor->async_accept(*socket, peer,
+                                    asio::redirect_error(asio::use_awaitable, error));
     if (error == asio::error::operation_aborted || !acceptor->is_open()) co_return;
     if (error) {
       // Out of descriptors, most likely: let some connections end instead of spinning.
@@ -198,20 +200,15 @@ Task<void> RpcServer::Impl::Accept(std::shared_ptr<Acceptor> acceptor) {
       continue;
     }
     shared_->counters.accepted.fetch_add(1, std::memory_order_relaxed);
-    if (Full()) {
+    std::optional<HalfOpen::Place> place = HalfOpen::Enter(half_open_, socket, peer);
+    if (!place) {
       shared_->counters.handshakes_refused.fetch_add(1, std::memory_order_relaxed);
       TurnAway(std::to_string(shared_->options.max_connections) +
-               " are open or being opened, as many as this program takes");
+               " are open, as many as this program takes");
       continue;
     }
-    HalfOpen::Place place = HalfOpen::Enter(half_open_, socket);
-    Spawn(context, Open(std::move(socket), std::move(place)));
+    Spawn(context, Open(std::move(socket), std::move(*place)));
   }
-}
-
-bool RpcServer::Impl::Full() const {
-  return shared_->counters.connections.load() + half_open_->size() >=
-         shared_->options.max_connections;
 }
 
 void RpcServer::Impl::TurnAway(std::string_view why) {
@@ -234,19 +231,18 @@ Status RpcServer::Impl::Admit(const PeerIdentity& peer, std::optional<MemberShar
   return Fail(Code::kUnavailable, why);
 }
 
-// `place` is given up where the frame ends: a connection is counted before that, never in between.
-// Who has no certificate keeps it: a crowd of strangers keeps out neither members nor each other.
+// `place` goes over to the connection. That of a stranger still makes way for others: a crowd of
+// them keeps out neither members nor each other.
 Task<void> RpcServer::Impl::Open(std::shared_ptr<StreamSocket> socket, HalfOpen::Place place) {
-  std::optional<HalfOpen::Place> held(std::move(place));
   const std::shared_ptr<Impl> self = shared_from_this();
   const Deadline deadline = Deadline::After(shared_->options.handshake_timeout);
   const Credentials credentials = shared_->options.credentials;
   auto stream = std::make_unique<WireStream>(socket);
   std::optional<MemberShare::Place> share;
-  const forebay::Admit admit = [this, &share, &held](const PeerIdentity& peer) {
+  const forebay::Admit admit = [this, &share, &place](const PeerIdentity& peer) {
     Status admitted = Admit(peer, share);
     // Before it is told: from then on it counts on its connection.
-    if (admitted && peer.role != proto::ROLE_STRANGER) held->Prove();
+    if (admitted && peer.role != proto::ROLE_STRANGER) place.Prove();
     return admitted;
   };
   Result<OpenedSocket> opened =
@@ -266,10 +262,7 @@ Task<void> RpcServer::Impl::Open(std::shared_ptr<StreamSocket> socket, HalfOpen:
   }
   ServerConnection::Room room;
   if (share) room.share.emplace(std::move(*share));
-  if (opened->peer.role == proto::ROLE_STRANGER) {
-    room.place.emplace(std::move(*held));
-    held.reset();
-  }
+  room.place.emplace(std::move(place));
   auto connection =
       std::make_shared<ServerConnection>(shared_, opened->peer, std::move(stream), std::move(room));
   {

@@ -35,6 +35,7 @@ struct RpcServerOptions {
   std::size_t max_answer_bytes = kMaxAnswerBytes;    ///< Of messages of answers, likewise.
   Duration handshake_timeout = kHandshakeTimeout;
   Duration first_frame_timeout = kFirstFrameTimeout;  ///< After the handshake.
+  Duration end_timeout = kEndTimeout;  ///< From the end of a membership to that of the connection.
 };
 
 /// Accepts connections and dispatches their requests. Each connection stays on the io_context that

@@ -126,12 +126,17 @@ bool ServerConnection::EndIfRefused() {
   if (now < terms.ends_unix_s || terms.late) return false;
   if (trust->standing().Excuses(terms.ends_unix_s, now)) return false;
   if (calls_.empty()) {
-    connection_->Finish();
+    End();
     return true;
   }
   if (now < terms.ends_unix_s + kLastCallsSeconds) return false;
   connection_->Close(Error{Code::kDenied, "its certificate has ended"});
   return true;
+}
+
+void ServerConnection::End() {
+  if (!ended_) ended_ = Clock::now();
+  connection_->Finish();
 }
 
 void ServerConnection::OnFrame(InFrame frame) {
@@ -265,7 +270,7 @@ void ServerConnection::OnEnd(std::uint64_t id, const ActiveCall& call, std::exce
   if (!connection_->closed()) Answer(id, result);
   // It comes again with what it got. Not after what it may not ask: its renewal may be on its way.
   has_renewed_ = has_renewed_ || call.renews;
-  if (peer_.terms.late && has_renewed_ && calls_.empty()) connection_->Finish();
+  if (peer_.terms.late && has_renewed_ && calls_.empty()) End();
 }
 
 bool ServerConnection::TakesFew() const { return connection_->unsent_bytes() > kFewUnsent; }
@@ -302,6 +307,10 @@ void ServerConnection::OnTick(TimePoint now) {
     connection_->Close(Error{Code::kTimeout, "a machine without a certificate stayed too long"});
     return;
   }
+  if (ended_ && now - *ended_ > shared_->options.end_timeout) {
+    connection_->Close(Error{Code::kTimeout, "it ended, and the peer does not close it"});
+    return;
+  }
   if (EndIfRefused()) return;
   for (const auto& [id, call] : calls_) {
     if (now < call->next_pending) continue;
@@ -314,9 +323,9 @@ void ServerConnection::OnTick(TimePoint now) {
 }
 
 void ServerConnection::OnClosed(const Error& why) {
-  shared_->counters.connections.fetch_sub(1, std::memory_order_relaxed);
   room_.share.reset();
   room_.place.reset();
+  shared_->counters.connections.fetch_sub(1, std::memory_order_relaxed);
   const bool is_corrupt = why.code == Code::kCorrupt;
   if (is_corrupt) shared_->counters.protocol_errors.fetch_add(1, std::memory_order_relaxed);
   if (is_corrupt || why.code == Code::kDenied) {

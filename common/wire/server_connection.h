@@ -45,7 +45,6 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   /// What it takes of a server's room until it is closed.
   struct Room {
     std::optional<MemberShare::Place> share;
-    /// A stranger's, who has proved nothing, and is closed after a while.
     std::optional<HalfOpen::Place> place;
   };
   ServerConnection(std::shared_ptr<ServerShared> shared, PeerIdentity peer,
@@ -81,6 +80,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   void OnClosed(const Error& why);
   /// Closes it when the peer is believed no more; answers whether it is so.
   bool EndIfRefused();
+  /// The peer is to come again; one that does not go is closed by a later tick.
+  void End();
   bool IsStranger() const { return peer_.role == proto::ROLE_STRANGER; }
   static Task<Result<RpcReply>> Refuse(Error why);
   bool HasRoom(ActiveCall& call, std::size_t bytes);
@@ -93,9 +94,10 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   Room room_;
   const asio::any_io_executor executor_;
   std::shared_ptr<Connection> connection_;
-  bool denied_ = false;       // said so already
-  bool has_renewed_ = false;  // a peer that was late
-  std::uint64_t looked_ = 0;  // Standing::revision at which the peer was looked at
+  bool denied_ = false;             // said so already
+  bool has_renewed_ = false;        // a peer that was late
+  std::optional<TimePoint> ended_;  // when the peer was first told to go
+  std::uint64_t looked_ = 0;        // Standing::revision at which the peer was looked at
   std::unordered_map<std::uint64_t, std::shared_ptr<ActiveCall>> calls_;
   std::size_t request_bytes_ = 0;  // of calls_
 };

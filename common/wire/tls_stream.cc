@@ -75,10 +75,16 @@ class Records {
   std::array<std::byte, kRecordBytes> copy_;
 };
 
+// OpenSSL's errors name a library in their higher bits: these are none of them.
+constexpr int kTooManyMessages = 1;
+constexpr int kAnswersNotTaken = 2;
+
 class OpenSslCategory : public boost::system::error_category {
  public:
   const char* name() const noexcept override { return "TLS"; }
   std::string message(int value) const override {
+    if (value == kTooManyMessages) return "the peer changes its keys again and again";
+    if (value == kAnswersNotTaken) return "the peer does not take the answers of TLS itself";
     const char* text = ERR_reason_error_string(static_cast<unsigned long>(value));
     return text == nullptr ? "TLS failed" : text;
   }
@@ -109,6 +115,10 @@ struct TlsStreamBio {
     return kept ? 1 : 0;
   }
 
+  static void Message(int is_ours, int, int type, const void*, std::size_t, ssl_st*, void* stream) {
+    if (is_ours == 0 && type == SSL3_RT_HANDSHAKE) static_cast<TlsStream*>(stream)->NoteMessage();
+  }
+
   static long Control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
 
   static BIO_METHOD* NewMethod() {
@@ -135,6 +145,8 @@ TlsStream::TlsStream(StreamSocket& socket, ssl_st* connection, Side side,
     : socket_(socket), connection_(connection, SSL_free), records_per_key_(records_per_key) {
   BIO* bio = TlsStreamBio::For(this);
   SSL_set_bio(connection, bio, bio);  // without one each call fails
+  SSL_set_msg_callback(connection, TlsStreamBio::Message);
+  SSL_set_msg_callback_arg(connection, this);
   if (side == Side::kClient) {
     SSL_set_connect_state(connection);
   } else {
@@ -144,8 +156,21 @@ TlsStream::TlsStream(StreamSocket& socket, ssl_st* connection, Side side,
 
 TlsStream::~TlsStream() = default;
 
+/// OpenSSL takes such messages by the thousand in one call, but each begins with a record: there it
+/// is stopped (Give).
+void TlsStream::NoteMessage() {
+  if (!shaken_ || ++messages_ <= kMostMessages) return;
+  broken_.assign(kTooManyMessages, TlsCategory());
+}
+
+void TlsStream::NoteBytes(std::size_t bytes) {
+  bytes_ += bytes;
+  if (bytes_ >= kRecordBytes) bytes_ = messages_ = 0;
+}
+
 /// OpenSSL asks for what has come.
 std::size_t TlsStream::Give(std::span<std::byte> to) {
+  if (broken_) return 0;
   const ByteView left = ByteView(left_).subspan(left_begin_);
   const ByteView from = left.empty() ? fresh_ : left;
   const std::size_t count = std::min(to.size(), from.size());
@@ -160,9 +185,12 @@ std::size_t TlsStream::Give(std::span<std::byte> to) {
   return count;
 }
 
-/// OpenSSL has sealed something. False: there is no room, which is a fault of ours.
+/// OpenSSL has sealed something. False: there is no room, which under Write is a fault of ours.
 bool TlsStream::Keep(ByteView sealed) {
   if (sealing_.empty()) {  // not under Write: it answers the peer by itself
+    unasked_ += sealed.size();
+    if (unasked_ > kMostUnasked) broken_.assign(kAnswersNotTaken, TlsCategory());
+    if (broken_) return false;
     unsent_.insert(unsent_.end(), sealed.begin(), sealed.end());
     return true;
   }
@@ -173,6 +201,7 @@ bool TlsStream::Keep(ByteView sealed) {
 }
 
 boost::system::error_code TlsStream::Failure(int result) const {
+  if (broken_) return broken_;
   switch (SSL_get_error(connection_.get(), result)) {
     case SSL_ERROR_WANT_READ:
       return asio::error::would_block;
@@ -247,6 +276,7 @@ std::size_t TlsStream::Decrypt(std::span<std::byte> room, boost::system::error_c
     ERR_clear_error();
     const int result = SSL_read_ex(connection_.get(), room.data() + have, room.size() - have, &got);
     have += got;
+    NoteBytes(got);
     if (result != 1) error = Failure(result);
   }
   return have;
@@ -259,10 +289,9 @@ std::size_t TlsStream::Read(asio::mutable_buffer buffer, boost::system::error_co
   const std::size_t most = room.size() + kRecordBytes + records * kAroundRecord;
   error.clear();
   std::size_t got = Decrypt(room, error);
-  while (got == 0 && error == asio::error::would_block) {
+  if (got == 0 && error == asio::error::would_block) {
     error.clear();
-    if (!Receive(most, error)) break;
-    got = Decrypt(room, error);
+    if (Receive(most, error)) got = Decrypt(room, error);
     KeepTheRest();
   }
   if (got > 0) error.clear();  // it comes again
@@ -308,6 +337,7 @@ bool TlsStream::Flush(boost::system::error_code& error) {
   if (unsent_begin_ < unsent_.size()) return false;
   unsent_ = {};
   unsent_begin_ = 0;
+  unasked_ = 0;
   return true;
 }
 

@@ -31,6 +31,11 @@ class TlsStream {
   static constexpr std::size_t kBytesPerCall = std::size_t{256} * 1024;
   /// After as many records the keys are new: a third of what RFC 8446 section 5.5 allows.
   static constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 23;
+  /// Messages of TLS itself, new keys above all, that a peer may send along with 16 KiB of bytes.
+  /// Each costs as much as some MiB of them and may want an answer; an honest peer sends few.
+  static constexpr std::size_t kMostMessages = 32;
+  /// Answers to these that the peer has not taken.
+  static constexpr std::size_t kMostUnasked = std::size_t{64} * 1024;
 
   /// `connection` is this stream's now.
   TlsStream(StreamSocket& socket, ssl_st* connection, Side side,
@@ -43,8 +48,9 @@ class TlsStream {
   /// nothing: it is over, and `error` says how.
   std::optional<StreamSocket::wait_type> Shake(boost::system::error_code& error);
 
-  /// As many bytes as have come, at most `room`. An end is eof, with a word of the peer or without:
-  /// every frame has its length and its checksum.
+  /// As many bytes as have come, at most `room`, with one look into the socket: would_block also
+  /// where more has come meanwhile, so that others have their turn. An end is eof, with a word of
+  /// the peer or without: every frame has its length and its checksum.
   std::size_t Read(asio::mutable_buffer room, boost::system::error_code& error);
 
   /// How many of the first bytes of `buffers` the socket has taken. After would_block the next call
@@ -59,6 +65,8 @@ class TlsStream {
 
   std::size_t Give(std::span<std::byte> to);
   bool Keep(ByteView sealed);
+  void NoteMessage();
+  void NoteBytes(std::size_t bytes);
   bool Receive(std::size_t most, boost::system::error_code& error);
   void KeepTheRest();
   std::size_t Decrypt(std::span<std::byte> room, boost::system::error_code& error);
@@ -72,6 +80,11 @@ class TlsStream {
   const std::uint64_t records_per_key_;
   std::uint64_t records_ = 0;  // with the keys in force
   bool shaken_ = false;
+  boost::system::error_code broken_;  // by a flood: nothing is read any more
+
+  // Of the peer, since it has last brought as many bytes as a record holds.
+  std::size_t messages_ = 0;
+  std::size_t bytes_ = 0;
 
   // Sealed bytes that have come and that OpenSSL has not asked for: what a call before left, then
   // what this one received, which lies in the thread's own memory.
@@ -85,11 +98,12 @@ class TlsStream {
   std::size_t sealing_bytes_ = 0;
   std::vector<std::byte> unsent_;
   std::size_t unsent_begin_ = 0;
+  std::size_t unasked_ = 0;  // of unsent_: what OpenSSL answered by itself
   std::size_t sealed_from_ = 0;
   std::uint64_t sent_bytes_ = 0;
 };
 
-/// Of errors whose value is OpenSSL's.
+/// Of errors whose value is OpenSSL's, or one of ours.
 const boost::system::error_category& TlsCategory();
 
 }  // namespace forebay

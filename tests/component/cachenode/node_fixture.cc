@@ -83,6 +83,7 @@ Result<std::unique_ptr<Node>> NodeTest::TryStart(std::stop_token stopping) {
   options.filler.s3_timeout = s3_timeout_;
   options.disks = disks_;
   options.verify_bytes_per_s = verify_bytes_per_s_;
+  options.copy_bytes_per_s = copy_bytes_per_s_;
   options.max_bandwidth = max_bandwidth_;
   options.memory_limit = memory_limit_;
   NodeOrigin origin{.store = s3_, .interrupt = [this] { s3_.Interrupt(); }};

@@ -80,6 +80,7 @@ class NodeTest : public ::testing::Test {
   std::vector<std::string> accept_new_disk_;
   DiskKeeperOptions disks_;
   std::uint64_t verify_bytes_per_s_ = 0;
+  std::uint64_t copy_bytes_per_s_ = 0;
   std::uint64_t max_bandwidth_ = 0;
   std::uint64_t memory_limit_ = 1ULL << 30;
   std::string node_id_;  // "" = the node makes one

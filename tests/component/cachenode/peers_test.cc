@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/token_bucket.h"
 #include "common/model/fill_outcome.h"
 #include "common/ring/ring.h"
 #include "common/wire/messages.h"
@@ -73,6 +75,21 @@ TEST_F(PeersTest, TheOwnersOfCopiesAreAskedBeforeS3) {
   EXPECT_EQ(s3_.gets(), 0u);
 }
 
+proto::FillBlocksRequest CopiesOf(const std::vector<proto::ReadBlockRequest>& reads) {
+  proto::FillBlocksRequest request;
+  request.set_link(reads.front().link());
+  for (const proto::ReadBlockRequest& read : reads) {
+    proto::FillObject& object = *request.add_objects();
+    object.set_key(read.key());
+    object.set_etag(read.etag());
+    object.set_size(read.object_size());
+    proto::FillBlock& block = *request.add_blocks();
+    *block.mutable_block() = read.block();
+    block.set_object(static_cast<std::uint32_t>(request.objects_size() - 1));
+  }
+  return request;
+}
+
 TEST_F(PeersTest, CopiesComeFromOtherNodesAloneAndAreKept) {
   link_.replicas = 2;
   coordinator_->SetLinks({link_});
@@ -84,19 +101,8 @@ TEST_F(PeersTest, CopiesComeFromOtherNodesAloneAndAreKept) {
   });
   Peer("n2").OnRead(Lacking());
   StartNode();
-  proto::FillBlocksRequest request;
-  request.set_link(held.link());
-  for (const proto::ReadBlockRequest& read : {held, lacking}) {
-    proto::FillObject& object = *request.add_objects();
-    object.set_key(read.key());
-    object.set_etag(read.etag());
-    object.set_size(read.object_size());
-    proto::FillBlock& block = *request.add_blocks();
-    *block.mutable_block() = read.block();
-    block.set_object(static_cast<std::uint32_t>(request.objects_size() - 1));
-  }
   Caller peer(proto::ROLE_NODE);
-  const Result<RpcReply> answer = Call(peer, Method::kCopyBlocks, request);
+  const Result<RpcReply> answer = Call(peer, Method::kCopyBlocks, CopiesOf({held, lacking}));
   ASSERT_TRUE(answer.has_value()) << answer.error().message;
   proto::FillBlocksReply reply;
   ASSERT_TRUE(ParseMessage(answer->message, reply).has_value());
@@ -107,6 +113,43 @@ TEST_F(PeersTest, CopiesComeFromOtherNodesAloneAndAreKept) {
   EXPECT_FALSE(IsCached(lacking.block()));
   EXPECT_TRUE(Peer("n1").prefetches().empty()) << "nobody is told to ask S3";
   EXPECT_EQ(s3_.gets(), 0u);
+}
+
+// From below alone: a slow machine takes longer. What is asked for in several requests at once
+// shares the rate.
+TEST_F(PeersTest, CopiesComeAtTheirRateAndNoFaster) {
+  constexpr int kRequests = 2;
+  constexpr int kOfEach = 8;
+  copy_bytes_per_s_ = 400'000;
+  link_.replicas = 2;
+  coordinator_->SetLinks({link_});
+  StartNode();
+  std::vector<proto::FillBlocksRequest> requests;
+  int skip = 0;
+  for (int i = 0; i < kRequests; ++i) {
+    std::vector<proto::ReadBlockRequest> reads;
+    for (int k = 0; k < kOfEach; ++k) reads.push_back(OwnedBy({"n1", "self", "n2"}, skip++));
+    requests.push_back(CopiesOf(reads));
+  }
+  const TimePoint begin = Clock::now();
+  std::vector<std::future<int>> copies;
+  for (const proto::FillBlocksRequest& request : requests) {
+    copies.push_back(std::async(std::launch::async, [this, &request] {
+      Caller peer(proto::ROLE_NODE);
+      const Result<RpcReply> answer = Call(peer, Method::kCopyBlocks, request);
+      proto::FillBlocksReply reply;
+      if (!answer || !ParseMessage(answer->message, reply)) return 0;
+      const auto kept = static_cast<std::uint32_t>(FillOutcome::kKept);
+      return static_cast<int>(std::ranges::count_if(
+          reply.results(), [&](const auto& result) { return result.outcome() == kept; }));
+    }));
+  }
+  for (auto& kept : copies) EXPECT_EQ(kept.get(), kOfEach);
+  const std::chrono::duration<double> took = Clock::now() - begin;
+  // The last one begins when all others are paid for, less what gathers while nobody takes.
+  const double paid = static_cast<double>((kRequests * kOfEach - 1) * kSize);
+  const std::chrono::duration<double> burst = TokenBucket::kBurst;
+  EXPECT_GE(took + burst, std::chrono::duration<double>(paid / 400'000));
 }
 
 TEST_F(PeersTest, ABlockLargerThanAFrameComesInParts) {

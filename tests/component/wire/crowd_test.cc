@@ -93,21 +93,50 @@ TEST_F(Crowd, ThoseWhoSayNothingTakeHalfOfTheConnectionsFromHoweverManyAddresses
   EXPECT_EQ(AnswerOf(Call(1)), 1u);
 }
 
+// Members have nearly all connections, and silent strangers the rest of them.
+TEST_F(Crowd, ThoseWhoSayNothingKeepOutNoMemberHoweverManyThereAre) {
+  constexpr std::uint8_t kMost = 8;
+  server_options_.max_connections = kMost;
+  Serve(EchoCall);
+  std::vector<RawPeer> members;
+  std::vector<RawPeer> silent;
+  std::uint64_t accepted = 0;
+  const auto all_accepted = [&] { return server_->counters().accepted.load() == accepted; };
+  for (std::uint8_t i = 1; i <= kMost; ++i) {
+    members.push_back(RawPeer::ConnectTo(address_));
+    ASSERT_TRUE(members.back().OpenAsClient(Who(proto::ROLE_CLIENT))) << int{i};
+    accepted += 1 + std::uint64_t{kMost};
+    for (std::uint8_t k = 0; k < kMost; ++k) {
+      silent.push_back(RawPeer::ConnectFrom(static_cast<std::uint8_t>(i * kMost + k), address_));
+      ASSERT_TRUE(silent.back().connected());
+    }
+    ASSERT_TRUE(Eventually(all_accepted));
+  }
+  EXPECT_TRUE(Eventually([this] { return server_->counters().connections.load() == kMost; }));
+  EXPECT_EQ(OpenOf(members), kMost);
+  EXPECT_TRUE(Eventually([&] { return OpenOf(silent) == 0; })) << "there is no room for them";
+}
+
 TEST_F(Crowd, ThereAreNeverMoreConnectionsThanAllowed) {
   server_options_.max_connections = 3;
   Serve(EchoCall);
   std::vector<RawPeer> peers;
-  peers.reserve(2);
+  peers.reserve(3);
   for (int i = 0; i < 2; ++i) {
     peers.push_back(RawPeer::ConnectTo(address_));
     ASSERT_TRUE(peers.back().OpenAsClient(Who(proto::ROLE_CLIENT)));
   }
   EXPECT_TRUE(Eventually([this] { return server_->counters().connections.load() == 2; }));
   const RawPeer halfway = RawPeer::ConnectTo(address_);
+  EXPECT_TRUE(Eventually([this] { return server_->counters().accepted.load() == 3; }));
+  EXPECT_TRUE(halfway.IsOpen());
+  peers.push_back(RawPeer::ConnectTo(address_));
+  ASSERT_TRUE(peers.back().OpenAsClient(Who(proto::ROLE_CLIENT)));
+  EXPECT_TRUE(halfway.Ends()) << "it has proved nothing, and makes way";
+  EXPECT_TRUE(Eventually([this] { return server_->counters().connections.load() == 3; }));
   const RawPeer too_many = RawPeer::ConnectTo(address_);
   EXPECT_TRUE(too_many.Ends());
-  EXPECT_TRUE(halfway.IsOpen());
-  EXPECT_EQ(OpenOf(peers), 2u);
+  EXPECT_EQ(OpenOf(peers), 3u);
 }
 
 // One place for handshakes alone, so that each would close the one before it.

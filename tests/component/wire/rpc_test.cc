@@ -131,6 +131,45 @@ Task<Result<RpcReply>> WaitAnHour(std::shared_ptr<std::promise<void>> ended) {
   co_return Fail(Code::kInternal, woken ? "woken" : "waited an hour");
 }
 
+TEST_F(Rpc, AConnectionThatNobodyUsesIsClosedAndTheNextCallOpensAnother) {
+  unused_ = std::chrono::milliseconds(50);
+  Serve(EchoCall);
+  Connect();
+  const auto nobody_is_connected = [this] { return server_->counters().connections.load() == 0; };
+  for (std::uint32_t i = 1; i <= 3; ++i) {
+    EXPECT_EQ(AnswerOf(Call(i)), i);
+    EXPECT_EQ(server_->counters().accepted.load(), i);
+    ASSERT_TRUE(Eventually(nobody_is_connected));
+  }
+}
+
+TEST_F(Rpc, ACallThatIsUnderWayKeepsItsConnectionHoweverLongItTakes) {
+  unused_ = std::chrono::milliseconds(50);
+  auto release = std::make_shared<Notifier>();
+  auto entered = std::make_shared<std::promise<void>>();
+  Serve([release, entered](RpcCall call) { return Wait(release, entered, std::move(call)); });
+  Connect();
+  auto waits = Start(Ask(1));
+  entered->get_future().wait();
+  // Ticks of its connection, which comes every 100 ms.
+  EXPECT_EQ(waits.wait_for(std::chrono::milliseconds(1200)), std::future_status::timeout);
+  release->NotifyAll();
+  EXPECT_EQ(AnswerOf(Await(std::move(waits))), 1u);
+  EXPECT_EQ(server_->counters().accepted.load(), 1u);
+}
+
+// Each tick at which nobody waits ends the connection: between two calls, or as one begins.
+TEST_F(Rpc, NoCallIsLostToAConnectionThatIsClosedForWantOfUse) {
+  unused_ = Duration::zero();
+  Serve(EchoCall);
+  Connect();
+  std::uint32_t calls = 0;
+  EXPECT_TRUE(Eventually([&] {
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(AnswerOf(Call(++calls)), calls);
+    return server_->counters().accepted.load() > 5 || HasFailure();
+  }));
+}
+
 TEST_F(Rpc, ADeadlineEndsTheCallAndCancelsItsHandler) {
   auto cancelled = std::make_shared<std::promise<void>>();
   Serve([cancelled](RpcCall) { return WaitAnHour(cancelled); });

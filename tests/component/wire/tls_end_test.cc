@@ -1,5 +1,12 @@
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "common/wire/address.h"
+#include "common/wire/opening.h"
+#include "common/wire/wire_stream.h"
 #include "tests/component/wire/wire_fixture.h"
 #include "tests/fakes/test_cluster.h"
 
@@ -30,7 +37,7 @@ class WireEnd : public WireFixture {
 
   void ServeWith(const std::shared_ptr<Trust>& trust, std::vector<Method> methods) {
     server_io_.Start();
-    RpcServerOptions options;
+    RpcServerOptions options = server_options_;
     options.listen = {"127.0.0.1:0"};
     options.credentials = With(trust->self().role, trust);
     std::vector<MethodEntry> entries;
@@ -41,6 +48,9 @@ class WireEnd : public WireFixture {
     ASSERT_TRUE(server_->Start().has_value());
     address_ = server_->addresses().front();
   }
+
+  static Task<Result<RpcReply>> Pinged(std::string address, Credentials credentials,
+                                       std::atomic<bool>* opened);
 
   const std::int64_t now_ = UnixSeconds();
   const TestCluster cluster_;
@@ -68,6 +78,52 @@ TEST_F(WireEnd, ACoordinatorThatAnswersEndsTheGraceAlsoOfWhoIsConnected) {
     trust->standing().NoteCoordinator(at);
   EXPECT_TRUE(Eventually([this] { return server_->counters().connections.load() == 0; }));
   EXPECT_FALSE(Call(1).has_value());
+}
+
+/// A peer that asks once, and then pings for as long as it can, whatever it is told.
+Task<Result<RpcReply>> WireEnd::Pinged(std::string address, Credentials credentials,
+                                       std::atomic<bool>* opened) {
+  const Deadline deadline = Deadline::After(kPatience);
+  const auto places = co_await ResolveAddress(address, deadline);
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  auto socket = std::make_shared<StreamSocket>(executor);
+  boost::system::error_code error;
+  co_await socket->async_connect(places->front(), asio::redirect_error(asio::use_awaitable, error));
+  WireStream stream(socket);
+  const Result<OpenedSocket> open = co_await OpenAsClient(stream, credentials, deadline);
+  if (!open) co_return Fail(open.error());
+  FrameHeader header;
+  header.kind = FrameKind::kRequest;
+  header.request_id = 1;
+  header.method = Method::kReadBlock;
+  while (!deadline.Expired()) {
+    const auto frame = EncodeFrameHeader(header, "");
+    const asio::const_buffer bytes(frame.data(), frame.size());
+    co_await stream.WriteAll(bytes, &error);
+    if (error) co_return RpcReply();
+    *opened = true;
+    header = FrameHeader();
+    header.kind = FrameKind::kPing;
+    co_await SleepFor(std::chrono::milliseconds(10));
+  }
+  co_return Fail(Code::kTimeout, "nobody closed it");
+}
+
+TEST_F(WireEnd, WhoeverStaysOnAfterItsCertificateHasEndedIsClosed) {
+  const auto trust = TrustWith(proto::ROLE_NODE, "n1", now_ - 3 * kDay, now_ + kDay);
+  server_options_.end_timeout = std::chrono::milliseconds(200);
+  ServeWith(trust, {Method::kReadBlock});
+  client_io_.Start();
+  std::atomic<bool> opened = false;
+  const Credentials late = With(
+      proto::ROLE_CLIENT, TrustWith(proto::ROLE_CLIENT, "c1", now_ - 9 * kDay, now_ - 2 * kDay));
+  auto pinged = Start(Pinged(address_, late, &opened));
+  EXPECT_TRUE(Eventually([&] { return opened.load(); }));
+  for (std::int64_t at = now_ - kDay; at <= now_ - kDay + 3600; at += 60)
+    trust->standing().NoteCoordinator(at);
+  EXPECT_TRUE(Eventually([this] { return server_->counters().connections.load() == 0; }));
+  const Result<RpcReply> end = Await(std::move(pinged));
+  EXPECT_TRUE(end.has_value()) << end.error().message;
 }
 
 TEST_F(WireEnd, WhoIsLateMayRenewAtTheCoordinatorAndNothingElse) {

@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <openssl/ssl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -183,6 +185,110 @@ TEST_F(TlsStreams, AnEndIsAnEnd) {
   EXPECT_FALSE(error);
   EXPECT_EQ(client_->Read(asio::mutable_buffer(got.data(), got.size()), error), 0u);
   EXPECT_EQ(error, asio::error::eof);
+}
+
+/// A client that says what it wants to the server's stream.
+class TlsFloods : public TlsStreams {
+ protected:
+  void Connect() {
+    ASSERT_NO_FATAL_FAILURE(TlsStreams::Connect(TlsStream::kRecordsPerKey, 1 << 20));
+    client_.reset();
+    peer_.reset(ContextOf(proto::ROLE_CLIENT)->NewClient());
+    const int fd = near_->native_handle();
+    ASSERT_EQ(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    ASSERT_EQ(SSL_set_fd(peer_.get(), fd), 1);
+    SSL_set_connect_state(peer_.get());
+    bool client_waits = true;
+    bool server_waits = true;
+    error_code error;
+    for (int turn = 0; (client_waits || server_waits) && turn < kTurns; ++turn) {
+      client_waits = SSL_do_handshake(peer_.get()) != 1;
+      server_waits = server_->Shake(error).has_value();
+    }
+    ASSERT_FALSE(client_waits || server_waits || error) << error.message();
+  }
+
+  /// Sends `count` messages that change its keys and ask the server to do the same.
+  void ChangeKeys(int count) {
+    for (int i = 0; i < count; ++i) {
+      ASSERT_EQ(SSL_key_update(peer_.get(), SSL_KEY_UPDATE_REQUESTED), 1);
+      ASSERT_EQ(SSL_do_handshake(peer_.get()), 1) << i;
+    }
+  }
+
+  void Bring(const std::string& bytes) {
+    std::size_t taken = 0;
+    ASSERT_EQ(SSL_write_ex(peer_.get(), bytes.data(), bytes.size(), &taken), 1);
+    ASSERT_EQ(taken, bytes.size());
+  }
+
+  /// What one call of the server's Read says.
+  std::size_t Read(error_code& error) {
+    return server_->Read(asio::mutable_buffer(room_.data(), room_.size()), error);
+  }
+
+  const std::size_t most_ = TlsStream::kMostMessages;
+  std::string room_ = std::string(std::size_t{1} << 20, '\0');
+  std::unique_ptr<ssl_st, void (*)(ssl_st*)> peer_{nullptr, SSL_free};
+};
+
+// A change of keys costs its sender 27 bytes, and the receiver a hundred times what they do.
+TEST_F(TlsFloods, APeerThatOnlyChangesItsKeysIsCutOff) {
+  ASSERT_NO_FATAL_FAILURE(Connect());
+  const std::uint64_t before = server_->sent_bytes();
+  ASSERT_NO_FATAL_FAILURE(ChangeKeys(500));
+  error_code error;
+  EXPECT_EQ(Read(error), 0u);
+  EXPECT_EQ(error.message(), "the peer changes its keys again and again");
+  EXPECT_LE(server_->sent_bytes() - before, most_ * (5 + kAround)) << "what it asked for";
+  error.clear();
+  EXPECT_EQ(Read(error), 0u);
+  EXPECT_TRUE(error && error != asio::error::would_block) << "it stays so";
+}
+
+TEST_F(TlsFloods, AFewBytesBetweenThemMakeNoDifference) {
+  ASSERT_NO_FATAL_FAILURE(Connect());
+  error_code error;
+  for (std::size_t i = 0; i < most_; ++i) {
+    ASSERT_NO_FATAL_FAILURE(ChangeKeys(1));
+    ASSERT_NO_FATAL_FAILURE(Bring("x"));
+    ASSERT_EQ(Read(error), 1u) << i;
+    ASSERT_FALSE(error) << error.message();
+  }
+  ASSERT_NO_FATAL_FAILURE(ChangeKeys(1));
+  ASSERT_NO_FATAL_FAILURE(Bring("x"));
+  EXPECT_EQ(Read(error), 0u);
+  EXPECT_EQ(error.message(), "the peer changes its keys again and again");
+}
+
+TEST_F(TlsFloods, WhoeverBringsWhatItsKeysAreForMayChangeThem) {
+  ASSERT_NO_FATAL_FAILURE(Connect());
+  const std::string record = Noise(16'384);
+  error_code error;
+  for (std::size_t i = 0; i < 10 * most_; ++i) {
+    ASSERT_NO_FATAL_FAILURE(ChangeKeys(1));
+    ASSERT_NO_FATAL_FAILURE(Bring(record));
+    ASSERT_EQ(Read(error), record.size()) << i << ": " << error.message();
+    std::size_t got = 0;
+    EXPECT_EQ(SSL_read_ex(peer_.get(), room_.data(), room_.size(), &got), 0);
+    ASSERT_EQ(SSL_get_error(peer_.get(), 0), SSL_ERROR_WANT_READ) << "it takes the answers";
+  }
+}
+
+TEST_F(TlsFloods, AnswersThatThePeerDoesNotTakeAreBounded) {
+  ASSERT_NO_FATAL_FAILURE(Connect());
+  const int small = 4096;
+  ASSERT_EQ(setsockopt(far_->native_handle(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+  const std::string record = Noise(16'384);
+  error_code error;
+  int turns = 0;
+  for (; !error && turns < 1000; ++turns) {
+    ASSERT_NO_FATAL_FAILURE(ChangeKeys(static_cast<int>(most_)));
+    ASSERT_NO_FATAL_FAILURE(Bring(record));
+    Read(error);
+  }
+  EXPECT_EQ(error.message(), "the peer does not take the answers of TLS itself");
+  EXPECT_GT(turns, 10);
 }
 
 }  // namespace

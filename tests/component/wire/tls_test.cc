@@ -1,8 +1,12 @@
 #include <gmock/gmock.h>
+#include <openssl/ssl.h>
+
+#include <boost/asio/ip/tcp.hpp>
 
 #include "common/base/notifier.h"
 #include "common/model/limits.h"
 #include "common/wire/address.h"
+#include "common/wire/tls_stream.h"
 #include "tests/component/wire/wire_fixture.h"
 #include "tests/fakes/temp_dir.h"
 #include "tests/fakes/test_cluster.h"
@@ -52,6 +56,30 @@ TEST_F(WireTls, ManyCallsWithPayloadsGoThrough) {
       ASSERT_EQ(reply->payload.bytes[i], static_cast<std::byte>(i * 31 + number));
   }
   EXPECT_EQ(server_->counters().accepted.load(), 1u);
+}
+
+// It has a TLS connection, and has not said a word of ours. A coordinator lets anybody come so far.
+TEST_F(WireTls, AStrangerThatOnlyChangesItsKeysIsCutOffAtOnce) {
+  server_options_.handshake_timeout = std::chrono::minutes(10);
+  ServeAs(proto::ROLE_NODE, EchoCall);
+  asio::io_context context;
+  asio::ip::tcp::socket socket(context);
+  const auto port = static_cast<std::uint16_t>(std::stoi(address_.substr(address_.rfind(':') + 1)));
+  socket.connect({asio::ip::make_address("127.0.0.1"), port});
+  const timeval patience{.tv_sec = kPatience.count(), .tv_usec = 0};
+  ASSERT_EQ(setsockopt(socket.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience),
+            0);
+  const auto trust = TlsContext::Of(cluster_.Member(proto::ROLE_CLIENT, "c1")).value();
+  const std::unique_ptr<ssl_st, void (*)(ssl_st*)> peer(trust->NewClient(), SSL_free);
+  ASSERT_EQ(SSL_set_fd(peer.get(), socket.native_handle()), 1);
+  ASSERT_EQ(SSL_connect(peer.get()), 1);
+  for (std::size_t i = 0; i <= TlsStream::kMostMessages; ++i) {
+    ASSERT_EQ(SSL_key_update(peer.get(), SSL_KEY_UPDATE_REQUESTED), 1);
+    ASSERT_EQ(SSL_do_handshake(peer.get()), 1) << i;
+  }
+  EXPECT_TRUE(Eventually([this] { return server_->counters().handshakes_refused.load() == 1; }));
+  ConnectAs(proto::ROLE_CLIENT);
+  EXPECT_EQ(AnswerOf(Call(1)), 1u);
 }
 
 TEST_F(WireTls, RoleAndIdComeFromTheCertificate) {

@@ -104,6 +104,7 @@ class WireFixture : public ::testing::Test {
     options.credentials = std::move(credentials);
     options.silence = silence;
     options.connect_timeout = connect_timeout_;
+    options.unused = unused_;
     client_ = std::make_unique<ClientPool>(
         client_io_.At(0), options, [] { return std::uint64_t{1}; },
         [this](std::uint64_t epoch) { seen_epoch_.store(epoch); });
@@ -148,6 +149,7 @@ class WireFixture : public ::testing::Test {
   IoPool client_io_{"client", 1};
   RpcServerOptions server_options_;
   Duration connect_timeout_ = kSilence;
+  Duration unused_ = kUnusedTimeout;
   std::unique_ptr<RpcServer> server_;
   std::string address_;  // what the client calls
   std::unique_ptr<ClientPool> client_;

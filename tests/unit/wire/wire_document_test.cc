@@ -72,8 +72,8 @@ TEST(WireDocument, ItsLimitsAreThoseOfTheCode) {
       fmt::format("At most {} handshakes may be under way from one address",
                   kMaxHalfOpenPerAddress),
       fmt::format("holds at most {} connections, those whose handshake is under way included, a "
-                  "coordinator {} where",
-                  kMaxConnections, kMaxCoordinatorConnections),
+                  "coordinator or a node {} where",
+                  kMaxConnections, kMostConnections),
       fmt::format("a member one in {} of them", kMemberShares),
       fmt::format("has not taken {} of its answers", InMib(kMaxInFlightBytesPerConnection)),
       fmt::format("{} of a connection and {} of their messages ({} from a peer without a "
@@ -85,6 +85,8 @@ TEST(WireDocument, ItsLimitsAreThoseOfTheCode) {
       fmt::format("A client pings after {} s in which it sent nothing; either end closes after {} "
                   "s in which nothing came.",
                   kPingInterval.count(), kIdleTimeout.count()),
+      fmt::format("A client closes a connection over which it has asked nothing for {} s",
+                  kUnusedTimeout.count()),
       fmt::format("no answer after {} ms sends `pending`", kPendingAfter.count()),
   };
   for (const std::string& sentence : sentences)

@@ -1,4 +1,4 @@
-#include "coordinator/connection_limit.h"
+#include "common/wire/connection_limit.h"
 
 #include <sys/resource.h>
 
@@ -9,13 +9,13 @@
 namespace forebay {
 
 std::size_t ConnectionsWithin(std::size_t descriptors) {
-  return std::clamp(descriptors / 2, kMaxConnections, kMaxCoordinatorConnections);
+  return std::clamp(descriptors / 2, kMaxConnections, kMostConnections);
 }
 
-std::size_t CoordinatorConnections() {
+std::size_t ConnectionsOfProcess(std::size_t spoken_for) {
   rlimit descriptors{};
   if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return kMaxConnections;
-  return ConnectionsWithin(descriptors.rlim_cur);
+  return ConnectionsWithin(descriptors.rlim_cur - std::min(descriptors.rlim_cur, spoken_for));
 }
 
 }  // namespace forebay
