@@ -117,6 +117,16 @@ std::string Where(const S3Question& question) {
                      question.origin.bucket, Printable(question.key), question.origin.endpoint);
 }
 
+// What says which file of certificates vouches for S3, first things first.
+std::string BundleSettings(const S3Question& question) {
+  const std::string& profile = question.origin.profile;
+  if (profile.empty()) return "--s3-ca-bundle or AWS_CA_BUNDLE";
+  return fmt::format(
+      "--s3-ca-bundle, AWS_CA_BUNDLE or ca_bundle of profile '{}' in the AWS files of this "
+      "program's user",
+      profile);
+}
+
 std::string Said(const ResponseHead& head, const S3ErrorBody& body) {
   std::string said = fmt::format("S3 answered {}", head.status);
   if (!body.code.empty()) said += " " + body.code;
@@ -342,11 +352,14 @@ Failure FailureOfTransport(const S3Question& question, const TransportEnd& end) 
     case TransportEnd::Kind::kBroken:
       return Retry(RetryReason::kNetwork, Code::kUnavailable, what);
     case TransportEnd::Kind::kUntrusted:
-      return GiveUp(
-          Code::kInvalid,
-          fmt::format(
-              "{}: its certificate is not trusted; give the right --s3-ca-bundle or AWS_CA_BUNDLE",
-              what));
+      return GiveUp(Code::kInvalid,
+                    fmt::format("{}: its certificate is not trusted; give the right {}", what,
+                                BundleSettings(question)));
+    case TransportEnd::Kind::kNoBundle:
+      return GiveUp(Code::kInvalid,
+                    fmt::format("{}: the file of certificates cannot be used; correct it, or give "
+                                "another one as {}",
+                                what, BundleSettings(question)));
     case TransportEnd::Kind::kUnusable:
       return GiveUp(Code::kInvalid, what);
     case TransportEnd::Kind::kStopped:

@@ -233,6 +233,7 @@ TEST_F(S3FailureTest, EveryBrokenTransportHasItsNextStep) {
   EXPECT_EQ(of(Kind::kNoName).reason, RetryReason::kDns);
   EXPECT_THAT(of(Kind::kNoName).error.message, HasSubstr("the name service of this machine"));
   Expect(of(Kind::kUntrusted), Code::kInvalid, NextStep::kGiveUp);
+  Expect(of(Kind::kNoBundle), Code::kInvalid, NextStep::kGiveUp);
   Expect(of(Kind::kUnusable), Code::kInvalid, NextStep::kGiveUp);
   Expect(of(Kind::kStopped), Code::kUnavailable, NextStep::kGiveUp);
   Expect(of(Kind::kQueueFull), Code::kOverloaded, NextStep::kGiveUp);
