@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -69,10 +70,18 @@ class UploadCheck : public std::enable_shared_from_this<UploadCheck> {
     bool copies_differ = false;  // two nodes hold different bytes of one block
   };
   using Batch = std::shared_ptr<std::vector<Object>>;
+  // An object that S3 has not been asked about yet.
+  struct Unasked {
+    Batch batch;
+    std::size_t object = 0;
+    std::shared_ptr<std::size_t> left;  // of its batch
+  };
 
   Result<Batch> NextBatch();
   Task<void> CheckBatch(Batch batch);
   Task<void> LookUp(Batch batch);
+  Task<void> AskS3();
+  Task<void> AskAbout(Batch batch, std::size_t place);
   Task<Status> AskForCrcs(Batch batch, CrcKind kind);
   Task<void> Judge(Batch batch);
   Task<void> Evict(std::vector<BlockId> blocks);
@@ -84,7 +93,9 @@ class UploadCheck : public std::enable_shared_from_this<UploadCheck> {
   PreloadWalk walk_;            // only in NextBatch
   std::optional<Object> open_;  // only in NextBatch: its last block is still to come
   asio::any_io_executor executor_;
-  std::size_t in_flight_ = 0;
+  std::size_t in_flight_ = 0;  // batches
+  std::deque<Unasked> unasked_;
+  std::size_t heads_in_flight_ = 0;
   Counts counts_;
   std::vector<Failure> failures_;
   Notifier changed_;
