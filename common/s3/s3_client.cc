@@ -429,19 +429,21 @@ Task<Result<VersionPage>> S3Client::ListVersions(VersionsRequest request, Deadli
   co_return reader.Take();
 }
 
-Task<Result<ObjectHead>> S3Client::Head(LinkOrigin origin, std::string key, Deadline deadline) {
-  Result<S3Request> built = HeadObjectRequest(origin, key);
+Task<Result<ObjectHead>> S3Client::Head(HeadRequest request, Deadline deadline) {
+  Result<S3Request> built = HeadObjectRequest(request);
+  const S3Operation operation =
+      request.version.empty() ? S3Operation::kHead : S3Operation::kHeadVersion;
   HeadReader reader;
   Status status;
   if (built) {
-    RetrySchedule schedule(options_.retry, TokensOf(origin), deadline, UniformRandom);
-    Call call{S3Operation::kHead, origin, key, *built, reader, nullptr, schedule, {},
-              options_.governor};
+    RetrySchedule schedule(options_.retry, TokensOf(request.origin), deadline, UniformRandom);
+    Call call{operation, request.origin, request.key, *built,           reader,
+              nullptr,   schedule,       {},          options_.governor};
     status = co_await Run(call, deadline);
   } else {
     status = Fail(std::move(built.error()));
   }
-  CountEnd(S3Operation::kHead, status);
+  CountEnd(operation, status);
   if (!status) co_return Fail(std::move(status.error()));
   co_return reader.Take();
 }

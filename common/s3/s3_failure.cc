@@ -67,7 +67,7 @@ constexpr auto kCodes = std::to_array<CodeKind>({
 
 AnswerKind KindOfStatus(S3Operation operation, int status) {
   // A HEAD's error has no body and so no code: 400 and 403 may then be a token that expired.
-  const bool silent = operation == S3Operation::kHead;
+  const bool silent = operation == S3Operation::kHead || operation == S3Operation::kHeadVersion;
   switch (status) {
     case 301:
     case 302:
@@ -215,8 +215,8 @@ Failure OtherRegion(const S3Question& question, const ResponseHead& head, const 
                                             question.origin.region));
 }
 
-// Who asks for an older version takes kDenied for a right that is missing. Keys that have expired
-// and clocks that are wrong say nothing about the version.
+// Who reads an older version takes kDenied for a right that is missing. Keys that have expired and
+// clocks that are wrong say nothing about the version. A HEAD does not say which of these it is.
 Code RefusalOf(S3Operation operation) {
   const bool is_old = operation == S3Operation::kGetVersion || operation == S3Operation::kVersions;
   return is_old ? Code::kUnavailable : Code::kDenied;
@@ -236,6 +236,8 @@ std::string_view S3OperationName(S3Operation operation) {
       return "GET_VERSION";
     case S3Operation::kVersions:
       return "VERSIONS";
+    case S3Operation::kHeadVersion:
+      return "HEAD_VERSION";
   }
   return "?";
 }
@@ -248,6 +250,7 @@ std::string_view S3ActionOf(S3Operation operation) {
     case S3Operation::kList:
       return "s3:ListBucket";
     case S3Operation::kGetVersion:
+    case S3Operation::kHeadVersion:
       return "s3:GetObjectVersion";
     case S3Operation::kVersions:
       return "s3:ListBucketVersions";

@@ -237,7 +237,8 @@ Task<Result<VersionPage>> MemoryObjectStore::ListVersions(VersionsRequest, Deadl
   co_return Fail(Code::kInvalid, "this store keeps no versions");
 }
 
-Task<Result<ObjectHead>> MemoryObjectStore::Head(LinkOrigin, std::string key, Deadline) {
+Task<Result<ObjectHead>> MemoryObjectStore::Head(HeadRequest request, Deadline) {
+  const std::string key = std::move(request.key);
   co_await Yield();
   const bool interrupted = co_await Hang(hang_after_heads_, heads_);
   if (interrupted) co_return Fail(Code::kUnavailable, "the store was interrupted");
