@@ -29,12 +29,15 @@ namespace {
 
 constexpr std::string_view kProgram = kNodeProgram.name;
 
-S3Options S3OptionsOf(const S3Config& config, const std::string& ca_bundle) {
+S3Options S3OptionsOf(const S3Config& config, const AwsEnvironment& environment) {
   S3Options options;
   options.http.max_connections = config.max_connections;
   options.http.first_byte_timeout = config.first_byte_timeout;
   options.http.stall_timeout = config.stall_timeout;
-  options.http.ca_bundle = ca_bundle;
+  options.http.ca_bundle = CaBundleOf(config.ca_bundle, environment);
+  options.ca_bundle_of = [given = config.ca_bundle, environment](const std::string& profile) {
+    return CaBundleOf(given, environment, profile);
+  };
   options.http.user_agent = std::string("forebay/") + std::string(Version());
   return options;
 }
@@ -93,8 +96,7 @@ class NodeDaemon final : public Daemon {
         sources_(std::move(sources)),
         services_(services),
         environment_(AwsEnvironment::OfProcess()),
-        ca_bundle_(CaBundleOf(s3.ca_bundle, environment_)),
-        s3_(S3OptionsOf(s3, ca_bundle_), DefaultCredentialChain(environment_, ca_bundle_)) {}
+        s3_(S3OptionsOf(s3, environment_), DefaultCredentialChain(environment_, s3.ca_bundle)) {}
 
   Status Start() override {
     if (config_.cpu_limit != 0 && !KeepToCpus(config_.cpu_limit))
@@ -169,7 +171,6 @@ class NodeDaemon final : public Daemon {
   const ConfigSources sources_;
   ProgramServices& services_;
   const AwsEnvironment environment_;
-  const std::string ca_bundle_;
   std::shared_ptr<Trust> proof_;
   S3Client s3_;
   std::unique_ptr<Node> node_;

@@ -1,10 +1,10 @@
 #include "cachenode/old_versions.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <boost/asio/this_coro.hpp>
 #include <utility>
+
+#include "common/s3/version_search.h"
 
 namespace forebay {
 namespace {
@@ -12,12 +12,12 @@ namespace {
 /// Why there is no answer. S3 that is away has not said that the version is gone.
 Error WhyUnknown(Error error) {
   switch (error.code) {
+    case Code::kStale:
     case Code::kUnavailable:
     case Code::kOverloaded:
     case Code::kTimeout:
       return error;
     case Code::kNotFound:
-    case Code::kStale:
     case Code::kDenied:
     case Code::kInvalid:
     case Code::kCorrupt:
@@ -99,35 +99,15 @@ Task<OldVersions::Answer> OldVersions::Await(std::shared_ptr<Lookup> lookup, Dea
 }
 
 Task<OldVersions::Answer> OldVersions::Look(const Question& question, Deadline deadline) {
-  std::string continuation;
-  for (int page = 0; page < kMostPages; ++page) {
-    if (question.before_request) {
-      Status may = co_await question.before_request(deadline);
-      if (!may) co_return Fail(std::move(may.error()));
-    }
-    VersionsRequest request;
-    request.origin = question.origin;
-    request.key = question.object.key;
-    request.continuation = std::move(continuation);
-    request.before_retry = question.before_request;
-    request.on_throttled = question.on_throttled;
-    Result<VersionPage> got = co_await store_.ListVersions(std::move(request), deadline);
-    if (!got) co_return Fail(WhyUnknown(std::move(got.error())));
-    for (KeptVersion& version : got->versions) {
-      if (version.etag == question.object.etag && version.size == question.size)
-        co_return std::move(version.id);
-    }
-    if (got->next.empty()) {
-      co_return Fail(Code::kStale,
-                     fmt::format("S3 keeps no version of it with ETag {}: a bucket keeps what is "
-                                 "overwritten or deleted while versioning is on, as long as its "
-                                 "life cycle rules say",
-                                 question.object.etag));
-    }
-    continuation = std::move(got->next);
-  }
-  co_return Fail(Code::kStale, fmt::format("ETag {} is not among its {} newest pages of versions",
-                                           question.object.etag, kMostPages));
+  VersionQuestion asked{.origin = question.origin,
+                        .key = question.object.key,
+                        .etag = question.object.etag,
+                        .size = question.size,
+                        .before_request = question.before_request,
+                        .on_throttled = question.on_throttled};
+  Answer found = co_await FindVersion(store_, std::move(asked), deadline);
+  if (!found) co_return Fail(WhyUnknown(std::move(found.error())));
+  co_return found;
 }
 
 }  // namespace forebay

@@ -30,8 +30,6 @@ class OldVersions {
 
   /// Objects that are remembered; the one that was asked for longest ago gives way.
   static constexpr std::size_t kMost = 4096;
-  /// Of a thousand versions each: an object that was overwritten more often is not worth more.
-  static constexpr int kMostPages = 10;
   /// That there is none is believed so long: rights may be given meanwhile.
   static constexpr std::chrono::seconds kAskAgain{60};
 

@@ -174,8 +174,8 @@ Task<void> Explainer::AskNodes(std::vector<BlockId> blocks, Roster roster, Deadl
 }
 
 Task<void> Explainer::AskS3(LinkOrigin origin, Deadline deadline, proto::ExplainReply& reply) {
-  std::string key = reply.key();
-  const Result<ObjectHead> head = co_await store_.Head(std::move(origin), std::move(key), deadline);
+  HeadRequest asked{.origin = std::move(origin), .key = reply.key()};
+  const Result<ObjectHead> head = co_await store_.Head(std::move(asked), deadline);
   proto::ObjectNow& now = *reply.mutable_now();
   Now state = Now::kAsListed;
   if (head) {

@@ -58,7 +58,8 @@ Task<Result<std::string>> Linker::FetchManifest(LinkOrigin origin, S3Location at
                                                 Deadline deadline) {
   origin.bucket = at.bucket;
   origin.prefix.clear();
-  Result<ObjectHead> head = co_await parts_.store.Head(origin, at.prefix, deadline);
+  HeadRequest asked{.origin = origin, .key = at.prefix};
+  Result<ObjectHead> head = co_await parts_.store.Head(std::move(asked), deadline);
   if (!head) co_return Fail(head.error());
   if (head->size > kMaxManifestBytes) {
     co_return Fail(Code::kInvalid, "it is larger than 256 MiB: link its prefix, or split it");
@@ -98,10 +99,10 @@ Task<Result<LinkManifest>> Linker::ReadManifest(ManifestSource source, LinkOrigi
 Task<Status> Linker::LookForManifest(ManifestSource source, LinkOrigin origin, Deadline deadline) {
   Result<S3Location> at = ParseS3Location(source.location);
   if (!at) co_return Fail(at.error());
-  LinkOrigin there = origin;
-  there.bucket = at->bucket;
-  there.prefix.clear();
-  Result<ObjectHead> head = co_await parts_.store.Head(std::move(there), at->prefix, deadline);
+  HeadRequest asked{.origin = origin, .key = at->prefix};
+  asked.origin.bucket = at->bucket;
+  asked.origin.prefix.clear();
+  Result<ObjectHead> head = co_await parts_.store.Head(std::move(asked), deadline);
   if (head) co_return Status();
   if (IsS3Away(head.error())) co_return Fail(head.error());
   co_return Fail(ManifestElsewhere(source, origin, head.error()));

@@ -68,7 +68,7 @@ Task<Status> PosixAsker::Ask(std::size_t place) {
   const ListedObject& object = objects_[place];
   answers_[place].object = PosixSpool::IdOf(object);
   std::function<Task<Result<ObjectHead>>(Deadline)> ask = [this, &object](Deadline deadline) {
-    return store_.Head(origin_, object.key, deadline);
+    return store_.Head({.origin = origin_, .key = object.key}, deadline);
   };
   Task<Result<ObjectHead>> asked = AskS3<ObjectHead>(options_.wait, ended_, std::move(ask));
   Result<ObjectHead> head = co_await std::move(asked);

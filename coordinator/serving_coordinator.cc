@@ -11,13 +11,17 @@
 namespace forebay {
 namespace {
 
-S3Options S3OptionsOf(const S3Config& config, const std::string& ca_bundle, OwnRequests& requests) {
+S3Options S3OptionsOf(const S3Config& config, const AwsEnvironment& environment,
+                      OwnRequests& requests) {
   S3Options options;
   options.governor = &requests;
   options.http.max_connections = config.max_connections;
   options.http.first_byte_timeout = config.first_byte_timeout;
   options.http.stall_timeout = config.stall_timeout;
-  options.http.ca_bundle = ca_bundle;
+  options.http.ca_bundle = CaBundleOf(config.ca_bundle, environment);
+  options.ca_bundle_of = [given = config.ca_bundle, environment](const std::string& profile) {
+    return CaBundleOf(given, environment, profile);
+  };
   options.http.user_agent = std::string("forebay/") + std::string(Version());
   return options;
 }
@@ -26,8 +30,8 @@ S3Options S3OptionsOf(const S3Config& config, const std::string& ca_bundle, OwnR
 
 ServingCoordinator::ServingCoordinator(const S3Config& s3)
     : environment_(AwsEnvironment::OfProcess()),
-      ca_bundle_(CaBundleOf(s3.ca_bundle, environment_)),
-      s3_(S3OptionsOf(s3, ca_bundle_, requests_),
+      ca_bundle_(s3.ca_bundle),
+      s3_(S3OptionsOf(s3, environment_, requests_),
           DefaultCredentialChain(environment_, ca_bundle_)) {}
 
 CoordinatorOrigin ServingCoordinator::Origin() {

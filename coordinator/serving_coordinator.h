@@ -35,7 +35,7 @@ class ServingCoordinator {
   CoordinatorOrigin Origin();
 
   const AwsEnvironment environment_;
-  const std::string ca_bundle_;
+  const std::string ca_bundle_;  // "" = as the environment and the profiles say
   OwnRequests requests_;
   S3Client s3_;
   std::unique_ptr<Coordinator> coordinator_;

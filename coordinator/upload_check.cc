@@ -9,6 +9,7 @@
 
 #include "common/base/executors.h"
 #include "common/model/limits.h"
+#include "common/s3/version_search.h"
 #include "common/wire/messages.h"
 #include "proto/node.pb.h"
 
@@ -16,8 +17,28 @@ namespace forebay {
 namespace {
 
 constexpr std::size_t kBatchesAtOnce = 16;
+// Of all batches together, as those of PosixAsker: each is short and waits for S3 alone.
+constexpr std::size_t kHeadsAtOnce = 64;
 // As a verification of the census: no call to a node takes for ever.
 constexpr std::size_t kBlocksAtOnce = 64;
+// What cannot be had by asking again is as if it were not kept.
+Error AsStale(const Error& error) {
+  switch (error.code) {
+    case Code::kNotFound:
+    case Code::kDenied:
+    case Code::kInvalid:
+      return {Code::kStale, error.message};
+    case Code::kStale:
+    case Code::kUnavailable:
+    case Code::kOverloaded:
+    case Code::kTimeout:
+    case Code::kCorrupt:
+    case Code::kInternal:
+      break;
+  }
+  return error;
+}
+
 constexpr std::array kKinds = {CrcKind::kCrc32, CrcKind::kCrc32c, CrcKind::kCrc64Nvme};
 
 }  // namespace
@@ -95,33 +116,84 @@ Task<void> UploadCheck::CheckBatch(Batch batch) {
   changed_.NotifyAll();
 }
 
-/// What S3 has of each.
+/// What S3 has of each object of the batch.
 Task<void> UploadCheck::LookUp(Batch batch) {
-  for (Object& object : *batch) {
-    if (parts_.stopped()) co_return;
-    if (object.size == 0) {
-      ++counts_.verified;  // two empty objects do not differ
-      continue;
-    }
-    Result<ObjectHead> head =
-        co_await parts_.origin.Head(link_.origin, object.key, Deadline::After(parts_.patience));
-    // Of a frozen link the version that was listed is what is wanted, and what is cached is.
-    const bool is_gone = head ? head->etag != object.etag : head.error().code == Code::kNotFound;
-    if (is_gone && link_.refresh == RefreshPolicy::kImmutable) {
-      ++counts_.without;
-      continue;
-    }
-    if (!head) {
-      Fail(object, head.error().message);
-    } else if (head->etag != object.etag) {
-      Fail(object, "S3 has another version of it by now");
-    } else if (!head->checksum || !head->checksum->crc_kind()) {
-      ++counts_.without;
-    } else {
-      object.checksum = std::move(head->checksum);
-      object.crcs.resize(object.blocks.size());
-    }
+  const auto left = std::make_shared<std::size_t>(batch->size());
+  for (std::size_t i = 0; i < batch->size(); ++i)
+    unasked_.push_back({.batch = batch, .object = i, .left = left});
+  for (std::size_t i = 0; i < batch->size() && heads_in_flight_ < kHeadsAtOnce; ++i) {
+    ++heads_in_flight_;
+    Spawn(executor_, AskS3());
   }
+  for (;;) {
+    Notifier::Ticket ticket = changed_.Enlist(executor_);
+    if (*left == 0) co_return;
+    // Each call of the store has its own deadline; this one only renews the wait.
+    (void)co_await ticket.Wait(Deadline::After(std::chrono::seconds(1)));
+  }
+}
+
+/// One of those who ask: until there is nothing to ask for.
+Task<void> UploadCheck::AskS3() {
+  const std::shared_ptr<UploadCheck> self = shared_from_this();
+  while (!unasked_.empty()) {
+    const Unasked next = std::move(unasked_.front());
+    unasked_.pop_front();
+    co_await AskAbout(next.batch, next.object);
+    if (--*next.left == 0) changed_.NotifyAll();
+  }
+  --heads_in_flight_;
+}
+
+Task<void> UploadCheck::AskAbout(Batch batch, std::size_t place) {
+  Object& object = (*batch)[place];
+  if (parts_.stopped()) co_return;
+  if (object.size == 0) {
+    ++counts_.verified;  // two empty objects do not differ
+    co_return;
+  }
+  HeadRequest request{.origin = link_.origin, .key = object.key};
+  Result<ObjectHead> head =
+      co_await parts_.origin.Head(std::move(request), Deadline::After(parts_.patience));
+  // Of a frozen link the version that was listed is what is wanted, and what is cached is.
+  const bool is_gone = head ? head->etag != object.etag : head.error().code == Code::kNotFound;
+  const bool wants_old = is_gone && link_.refresh == RefreshPolicy::kImmutable;
+  if (wants_old) head = co_await HeadOfListed(batch, place);
+  if (wants_old && !head && head.error().code == Code::kStale) {
+    ++counts_.without;
+  } else if (!head) {
+    Fail(object, head.error().message);
+  } else if (head->etag != object.etag) {
+    Fail(object, "S3 has another version of it by now");
+  } else if (!head->checksum || !head->checksum->crc_kind()) {
+    ++counts_.without;
+  } else {
+    object.checksum = std::move(head->checksum);
+    object.crcs.resize(object.blocks.size());
+  }
+}
+
+/// Of the version that was listed, where the bucket keeps it (docs/adr/0038). kStale: it does not,
+/// or does not let us look.
+Task<Result<ObjectHead>> UploadCheck::HeadOfListed(Batch batch, std::size_t place) {
+  const Object& object = (*batch)[place];
+  if (versions_refused_) co_return forebay::Fail(*versions_refused_);
+  VersionQuestion question{
+      .origin = link_.origin, .key = object.key, .etag = object.etag, .size = object.size};
+  Result<std::string> version =
+      co_await FindVersion(parts_.origin, std::move(question), Deadline::After(parts_.patience));
+  if (!version) {
+    const Error why = AsStale(version.error());
+    // The right to list versions is one of the bucket: whoever lacks it is not asked to show it for
+    // each object.
+    if (why.code != version.error().code) versions_refused_ = why;
+    co_return forebay::Fail(why);
+  }
+  HeadRequest request{.origin = link_.origin, .key = object.key, .version = *std::move(version)};
+  Result<ObjectHead> head =
+      co_await parts_.origin.Head(std::move(request), Deadline::After(parts_.patience));
+  if (!head) co_return forebay::Fail(AsStale(head.error()));
+  co_return head;
 }
 
 /// The CRCs of all blocks whose object has one of this kind.

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -36,8 +37,8 @@ class UploadCheck : public std::enable_shared_from_this<UploadCheck> {
   struct Counts {
     std::uint64_t verified = 0;
     /// S3 has no checksum of the whole object that can be put together from blocks: none at all, a
-    /// composite one, or a SHA; or, of a frozen link, one of another version, for the object was
-    /// overwritten or deleted since.
+    /// composite one, or a SHA; or the object of a frozen link was overwritten or deleted since,
+    /// and S3 does not keep that version, or does not let us ask for it.
     std::uint64_t without = 0;
     std::uint64_t mismatched = 0;
     std::uint64_t not_cached = 0;  ///< Not all blocks are there any more.
@@ -69,10 +70,19 @@ class UploadCheck : public std::enable_shared_from_this<UploadCheck> {
     bool copies_differ = false;  // two nodes hold different bytes of one block
   };
   using Batch = std::shared_ptr<std::vector<Object>>;
+  // An object that S3 has not been asked about yet.
+  struct Unasked {
+    Batch batch;
+    std::size_t object = 0;
+    std::shared_ptr<std::size_t> left;  // of its batch
+  };
 
   Result<Batch> NextBatch();
   Task<void> CheckBatch(Batch batch);
   Task<void> LookUp(Batch batch);
+  Task<void> AskS3();
+  Task<void> AskAbout(Batch batch, std::size_t place);
+  Task<Result<ObjectHead>> HeadOfListed(Batch batch, std::size_t place);
   Task<Status> AskForCrcs(Batch batch, CrcKind kind);
   Task<void> Judge(Batch batch);
   Task<void> Evict(std::vector<BlockId> blocks);
@@ -84,7 +94,10 @@ class UploadCheck : public std::enable_shared_from_this<UploadCheck> {
   PreloadWalk walk_;            // only in NextBatch
   std::optional<Object> open_;  // only in NextBatch: its last block is still to come
   asio::any_io_executor executor_;
-  std::size_t in_flight_ = 0;
+  std::size_t in_flight_ = 0;  // batches
+  std::deque<Unasked> unasked_;
+  std::size_t heads_in_flight_ = 0;
+  std::optional<Error> versions_refused_;  // S3 does not list versions
   Counts counts_;
   std::vector<Failure> failures_;
   Notifier changed_;

@@ -46,6 +46,12 @@ Status MakeFolder(const std::string& path, mode_t mode) {
   return {};
 }
 
+/// The parent of "a/b/" is "a/b" to std::filesystem: the folder itself.
+std::string WithoutSlashesAtEnd(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
 }  // namespace
 
 Result<std::string> ReadWholeFile(const std::string& path) {
@@ -115,7 +121,8 @@ Status WriteFileAtomically(const std::string& path, std::string_view bytes) {
 
 Status MakeFoldersAbove(const std::string& path) {
   std::error_code error;
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  const std::filesystem::path whole = WithoutSlashesAtEnd(path);
+  const std::filesystem::path folder = whole.parent_path();
   if (folder.empty() || std::filesystem::is_directory(folder, error)) return {};
   Status made = MakeFoldersAbove(folder.string());
   if (made) made = MakeFolder(folder.string(), 0755);

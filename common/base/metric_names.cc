@@ -91,10 +91,10 @@ const CounterMetric kS3Requests{{
     .labels = {"op", "code"},
     .programs = "coordinator, node",
     .help =
-        "Calls to S3 that ended, by operation (GET, HEAD, LIST; VERSIONS and GET_VERSION for what "
-        "a "
-        "frozen link shows and the bucket keeps as an older version) and outcome: ok, or why it "
-        "failed (Denied, NotFound, Unavailable and so on). Retries are counted apart.",
+        "Calls to S3 that ended, by operation (GET, HEAD, LIST; VERSIONS, GET_VERSION and "
+        "HEAD_VERSION for what a frozen link shows and the bucket keeps as an older version) and "
+        "outcome: ok, or why it failed (Denied, NotFound, Unavailable and so on). Retries are "
+        "counted apart.",
 }};
 
 const CounterMetric kS3Retries{{

@@ -16,7 +16,9 @@ ConfigSection S3Section(S3Config& config) {
       .Add("ca_bundle", Path(config.ca_bundle, "FILE"),
            "The certificates that may vouch for an S3 endpoint, in PEM.")
       .Flag("--s3-ca-bundle")
-      .Default("AWS_CA_BUNDLE, else ca_bundle of this program's AWS profile, else the system's");
+      .Default(
+          "AWS_CA_BUNDLE, else ca_bundle of the link's AWS profile, else of this program's, else "
+          "the system's");
   section
       .Add("max_connections", Number(config.max_connections, 1, kMostConnections),
            "The most connections to S3 that this process has open at once. More requests wait. "

@@ -299,12 +299,15 @@ std::optional<std::string> ConfiguredEndpoint(const AwsEnvironment& environment,
   return endpoint;
 }
 
-std::string CaBundleOf(const std::string& given, const AwsEnvironment& environment) {
+std::string CaBundleOf(const std::string& given, const AwsEnvironment& environment,
+                       std::string_view profile) {
   if (!given.empty()) return given;
   std::optional<std::string> bundle = environment.Get("AWS_CA_BUNDLE");
   if (bundle) return *std::move(bundle);
-  const Result<AwsProfile> profile = LoadAwsProfile(environment, "");
-  return profile ? profile->Get("ca_bundle").value_or("") : "";
+  const Result<AwsProfile> named = LoadAwsProfile(environment, profile);
+  if (named) bundle = named->Get("ca_bundle");
+  if (bundle || profile.empty()) return bundle.value_or("");
+  return CaBundleOf({}, environment);
 }
 
 }  // namespace forebay

@@ -67,9 +67,10 @@ bool ConfiguredSwitch(const AwsEnvironment& environment, std::string_view variab
 std::optional<std::string> ConfiguredEndpoint(const AwsEnvironment& environment,
                                               const AwsProfile& profile, std::string_view service);
 
-/// The PEM file that vouches for servers: `given`, else AWS_CA_BUNDLE, else the ca_bundle of the
-/// profile of AWS_PROFILE or "default", else "" for the system's. A damaged profile counts as none:
-/// whoever needs it says so.
-std::string CaBundleOf(const std::string& given, const AwsEnvironment& environment);
+/// The PEM file that vouches for servers: `given`, else AWS_CA_BUNDLE, else the ca_bundle of
+/// `profile`, else that of the profile of AWS_PROFILE or "default", else "" for the system's.
+/// Damaged files count as none: whoever needs them says so. Blocks on the disk.
+std::string CaBundleOf(const std::string& given, const AwsEnvironment& environment,
+                       std::string_view profile = {});
 
 }  // namespace forebay

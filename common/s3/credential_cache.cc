@@ -171,9 +171,12 @@ Task<Result<CredentialCache::Ptr>> CredentialCache::Get(std::string profile, Dea
   Task<Result<Ptr>> answer = AwaitLook(std::move(profile), look, deadline);
   Result<Ptr> found = co_await std::move(answer);
   if (!found && good) {
-    co_return Fail(found.error().Within(
+    // Where there were good keys, whatever is wrong with their source may pass: it may be late, or
+    // in the middle of being written.
+    const Error error = found.error().Within(
         fmt::format("the keys in use (key id {} from {}) have expired and there are no newer ones",
-                    good->key_id, good->provider)));
+                    good->key_id, good->provider));
+    co_return Fail(Code::kUnavailable, error.message);
   }
   co_return found;
 }

@@ -46,7 +46,8 @@ class CredentialCache {
   /// Begins a new look at each profile in use: somebody says that they have changed.
   void Reload();
 
-  /// The chain's errors; kUnavailable when the chain does not answer in time.
+  /// The chain's errors; kUnavailable when the chain does not answer in time, and when it gives
+  /// nothing, for whatever reason, in the place of keys that have expired.
   Task<Result<Ptr>> Get(std::string profile, Deadline deadline);
 
   /// After S3 refused `used`: what others have found since, or what a new look finds. It may be the

@@ -174,9 +174,10 @@ TransportEnd::Kind KindOf(CURLcode code, CURL* easy) {
     case CURLE_SSL_CONNECT_ERROR:
       return TransportEnd::Kind::kNoConnection;
     case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_ISSUER_ERROR:
       return TransportEnd::Kind::kUntrusted;
+    case CURLE_SSL_CACERT_BADFILE:
+      return TransportEnd::Kind::kNoBundle;
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_NOT_BUILT_IN:
@@ -275,9 +276,9 @@ class Loop {
     }
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, exchange.headers);
     curl_easy_setopt(easy, CURLOPT_USERAGENT, options_.user_agent.c_str());
-    if (!options_.ca_bundle.empty()) {
-      curl_easy_setopt(easy, CURLOPT_CAINFO, options_.ca_bundle.c_str());
-    }
+    // A connection is used again only by requests with the same file: libcurl compares its name.
+    const std::string& bundle = request.ca_bundle.empty() ? options_.ca_bundle : request.ca_bundle;
+    if (!bundle.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, bundle.c_str());
     if (request.loopback) curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
     curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, request.fresh_connection ? 1L : 0L);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);

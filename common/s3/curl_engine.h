@@ -20,6 +20,7 @@ struct HttpRequest {
   std::vector<std::string> headers;  ///< "name: value"
   bool fresh_connection = false;     ///< After a connection failed: do not take a waiting one.
   bool loopback = false;             ///< Never through a proxy.
+  std::string ca_bundle;             ///< "" = CurlOptions::ca_bundle.
 };
 
 /// How a request ended.
@@ -30,6 +31,7 @@ struct TransportEnd {
     kNoName,        ///< The host's name was not resolved, or not in time.
     kNoConnection,  ///< No route, refused, no TLS, or all of that too slow.
     kUntrusted,     ///< The server's certificate is not accepted.
+    kNoBundle,      ///< The file of certificates that would vouch for it cannot be used.
     kNoFirstByte,   ///< Nothing came after the request was sent.
     kStalled,       ///< The body stopped.
     kBroken,        ///< The connection ended or said something that is no HTTP.
@@ -57,7 +59,7 @@ struct CurlOptions {
   Duration connect_timeout = std::chrono::seconds(5);     ///< Name, TCP and TLS together.
   Duration first_byte_timeout = std::chrono::seconds(5);  ///< From the request sent to its headers.
   Duration stall_timeout = std::chrono::seconds(5);       ///< See kStallBytes.
-  std::string ca_bundle;                                  ///< "" = the system's.
+  std::string ca_bundle;  ///< Of requests that name none; "" = the system's.
   std::string user_agent;
 };
 

@@ -108,6 +108,12 @@ struct VersionPage {
   std::string next;                   ///< "" = there are no more of this key.
 };
 
+struct HeadRequest {
+  LinkOrigin origin;
+  std::string key;           ///< Full key, raw bytes.
+  std::string version = {};  ///< As GetRequest's.
+};
+
 struct ObjectHead {
   std::uint64_t size = 0;
   std::string etag;
@@ -136,7 +142,7 @@ class ObjectStore {
   /// The versions of one key, up to a thousand. A bucket that never had versioning has the current
   /// one alone.
   virtual Task<Result<VersionPage>> ListVersions(VersionsRequest request, Deadline deadline) = 0;
-  virtual Task<Result<ObjectHead>> Head(LinkOrigin origin, std::string key, Deadline deadline) = 0;
+  virtual Task<Result<ObjectHead>> Head(HeadRequest request, Deadline deadline) = 0;
 };
 
 }  // namespace forebay

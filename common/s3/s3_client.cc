@@ -47,6 +47,7 @@ struct S3Client::Call {
 
   asio::any_io_executor executor = {};  // the caller's
   CredentialCache::Ptr credentials = nullptr;
+  std::string ca_bundle = {};
   std::optional<Failure> failure = std::nullopt;  // of the attempt before
   int bad_answers = 0;
   bool asked_for_newer_credentials = false;
@@ -117,6 +118,11 @@ class S3Client::Attempt final : public HttpListener {
   }
 
   bool Ended() const { return end_.has_value(); }
+  // For want of the right file of certificates. Only when it has ended.
+  bool FoundNoTrust() const {
+    return end_->kind == TransportEnd::Kind::kUntrusted ||
+           end_->kind == TransportEnd::Kind::kNoBundle;
+  }
 
   // Nothing when the reader has the whole, right answer. Only when it has ended.
   std::optional<Failure> Judge(const S3Question& question) {
@@ -146,12 +152,14 @@ S3Client::S3Client(S3Options options, CredentialChain chain)
     : options_(std::move(options)),
       credentials_(std::move(chain), options_.credentials_recheck),
       expired_(options_.credentials_recheck),
+      bundles_(options_.ca_bundle_of, options_.credentials_recheck),
       engine_(options_.http) {}
 
 S3Client::~S3Client() { Stop(); }
 
 void S3Client::Start() {
   credentials_.Start();
+  bundles_.Start();
   engine_.Start();
 }
 
@@ -159,6 +167,7 @@ void S3Client::Stop() {
   stopping_.store(true, std::memory_order_release);
   stopped_.NotifyAll();
   engine_.Stop();
+  bundles_.Stop();
   credentials_.Stop();
 }
 
@@ -183,13 +192,18 @@ Task<std::optional<Failure>> S3Client::TryOnce(Call& call, Deadline deadline) {
   http.fresh_connection = call.failure && (call.failure->reason == RetryReason::kNetwork ||
                                            call.failure->reason == RetryReason::kDns ||
                                            call.failure->reason == RetryReason::kTimeout);
+  http.ca_bundle = call.ca_bundle;
   if (call.stats != nullptr) ++call.stats->attempts;
   Attempt attempt(call.reader);
   Notifier::Ticket ticket = attempt.Enlist(call.executor);
   CurlEngine::Transfer transfer = engine_.Submit(std::move(http), attempt);
   co_await ticket.Wait(deadline);
   transfer.Detach();
-  if (attempt.Ended()) co_return attempt.Judge(call.Question());
+  if (attempt.Ended()) {
+    // Who corrects it wants the next call to see it.
+    if (attempt.FoundNoTrust()) bundles_.Forget(call.origin.profile);
+    co_return attempt.Judge(call.Question());
+  }
 
   Failure failure;
   if (!deadline.Expired()) {
@@ -271,6 +285,18 @@ Task<Status> S3Client::FindCredentials(Call& call, Deadline deadline) {
   }
 }
 
+Task<Status> S3Client::FindBundle(Call& call, Deadline deadline) {
+  if (call.request.scheme != "https") co_return Status{};
+  Task<Result<std::string>> look = bundles_.Of(call.origin.profile, deadline);
+  Result<std::string> bundle = co_await std::move(look);
+  if (!bundle) {
+    co_return Fail(bundle.error().Within(
+        fmt::format("s3://{} at {}", call.origin.bucket, call.origin.endpoint)));
+  }
+  call.ca_bundle = *std::move(bundle);
+  co_return Status{};
+}
+
 Task<Status> S3Client::MayAsk(Call& call, Deadline deadline) {
   Status may;
   if (call.governor != nullptr) {
@@ -309,6 +335,8 @@ Task<Status> S3Client::Run(Call& call, Deadline deadline) {
     Status found = co_await FindCredentials(call, deadline);
     if (!found) co_return found;
   }
+  Status found = co_await FindBundle(call, deadline);
+  if (!found) co_return found;
   for (;;) {
     Status asked = co_await Ask(call, deadline);
     if (!asked) co_return asked;
@@ -401,19 +429,21 @@ Task<Result<VersionPage>> S3Client::ListVersions(VersionsRequest request, Deadli
   co_return reader.Take();
 }
 
-Task<Result<ObjectHead>> S3Client::Head(LinkOrigin origin, std::string key, Deadline deadline) {
-  Result<S3Request> built = HeadObjectRequest(origin, key);
+Task<Result<ObjectHead>> S3Client::Head(HeadRequest request, Deadline deadline) {
+  Result<S3Request> built = HeadObjectRequest(request);
+  const S3Operation operation =
+      request.version.empty() ? S3Operation::kHead : S3Operation::kHeadVersion;
   HeadReader reader;
   Status status;
   if (built) {
-    RetrySchedule schedule(options_.retry, TokensOf(origin), deadline, UniformRandom);
-    Call call{S3Operation::kHead, origin, key, *built, reader, nullptr, schedule, {},
-              options_.governor};
+    RetrySchedule schedule(options_.retry, TokensOf(request.origin), deadline, UniformRandom);
+    Call call{operation, request.origin, request.key, *built,           reader,
+              nullptr,   schedule,       {},          options_.governor};
     status = co_await Run(call, deadline);
   } else {
     status = Fail(std::move(built.error()));
   }
-  CountEnd(S3Operation::kHead, status);
+  CountEnd(operation, status);
   if (!status) co_return Fail(std::move(status.error()));
   co_return reader.Take();
 }

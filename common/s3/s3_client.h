@@ -14,6 +14,7 @@
 #include "common/s3/curl_engine.h"
 #include "common/s3/expired_keys.h"
 #include "common/s3/object_store.h"
+#include "common/s3/profile_bundles.h"
 #include "common/s3/request_governor.h"
 #include "common/s3/retry.h"
 #include "common/s3/s3_failure.h"
@@ -30,6 +31,10 @@ struct S3Options {
   /// How old credentials may get before their source is looked at again. Files are small and local:
   /// ten seconds bound how long a rotated key is missed and cost nothing.
   Duration credentials_recheck = std::chrono::seconds(10);
+
+  /// Which file of certificates vouches for links of a profile (CaBundleOf). Null: http.ca_bundle
+  /// for all.
+  ProfileBundles::Look ca_bundle_of = nullptr;
 
   /// Of LISTs and HEADs. Null: nobody bounds them. Must outlive the client's calls.
   RequestGovernor* governor = nullptr;
@@ -71,7 +76,7 @@ class S3Client final : public ObjectStore {
   Task<Status> Get(GetRequest request, BodySink& sink, Deadline deadline) override;
   Task<Result<ListPage>> List(ListRequest request, Deadline deadline) override;
   Task<Result<VersionPage>> ListVersions(VersionsRequest request, Deadline deadline) override;
-  Task<Result<ObjectHead>> Head(LinkOrigin origin, std::string key, Deadline deadline) override;
+  Task<Result<ObjectHead>> Head(HeadRequest request, Deadline deadline) override;
 
   const S3Counters& counters() const { return counters_; }
 
@@ -89,6 +94,8 @@ class S3Client final : public ObjectStore {
   Task<std::optional<Failure>> TryOnce(Call& call, Deadline deadline);
   // Fills in call.credentials, as soon as there are some.
   Task<Status> FindCredentials(Call& call, Deadline deadline);
+  // Fills in call.ca_bundle, of a link with a profile.
+  Task<Status> FindBundle(Call& call, Deadline deadline);
   // kUnavailable when the client stops meanwhile, kTimeout when the call was cancelled.
   Task<Status> WaitFor(Call& call, Duration wait);
   // After S3 refused the keys: an error when there are no others.
@@ -103,6 +110,7 @@ class S3Client final : public ObjectStore {
   const S3Options options_;
   CredentialCache credentials_;
   ExpiredKeys expired_;
+  ProfileBundles bundles_;
   CurlEngine engine_;
   S3Counters counters_;
   std::atomic<bool> stopping_{false};

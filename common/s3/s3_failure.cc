@@ -67,7 +67,7 @@ constexpr auto kCodes = std::to_array<CodeKind>({
 
 AnswerKind KindOfStatus(S3Operation operation, int status) {
   // A HEAD's error has no body and so no code: 400 and 403 may then be a token that expired.
-  const bool silent = operation == S3Operation::kHead;
+  const bool silent = operation == S3Operation::kHead || operation == S3Operation::kHeadVersion;
   switch (status) {
     case 301:
     case 302:
@@ -115,6 +115,16 @@ AnswerKind KindOf(S3Operation operation, const ResponseHead& head, std::string_v
 std::string Where(const S3Question& question) {
   return fmt::format("{} of s3://{}/{} at {}", S3OperationName(question.operation),
                      question.origin.bucket, Printable(question.key), question.origin.endpoint);
+}
+
+// What says which file of certificates vouches for S3, first things first.
+std::string BundleSettings(const S3Question& question) {
+  const std::string& profile = question.origin.profile;
+  if (profile.empty()) return "--s3-ca-bundle or AWS_CA_BUNDLE";
+  return fmt::format(
+      "--s3-ca-bundle, AWS_CA_BUNDLE or ca_bundle of profile '{}' in the AWS files of this "
+      "program's user",
+      profile);
 }
 
 std::string Said(const ResponseHead& head, const S3ErrorBody& body) {
@@ -205,8 +215,8 @@ Failure OtherRegion(const S3Question& question, const ResponseHead& head, const 
                                             question.origin.region));
 }
 
-// Who asks for an older version takes kDenied for a right that is missing. Keys that have expired
-// and clocks that are wrong say nothing about the version.
+// Who reads an older version takes kDenied for a right that is missing. Keys that have expired and
+// clocks that are wrong say nothing about the version. A HEAD does not say which of these it is.
 Code RefusalOf(S3Operation operation) {
   const bool is_old = operation == S3Operation::kGetVersion || operation == S3Operation::kVersions;
   return is_old ? Code::kUnavailable : Code::kDenied;
@@ -226,6 +236,8 @@ std::string_view S3OperationName(S3Operation operation) {
       return "GET_VERSION";
     case S3Operation::kVersions:
       return "VERSIONS";
+    case S3Operation::kHeadVersion:
+      return "HEAD_VERSION";
   }
   return "?";
 }
@@ -238,6 +250,7 @@ std::string_view S3ActionOf(S3Operation operation) {
     case S3Operation::kList:
       return "s3:ListBucket";
     case S3Operation::kGetVersion:
+    case S3Operation::kHeadVersion:
       return "s3:GetObjectVersion";
     case S3Operation::kVersions:
       return "s3:ListBucketVersions";
@@ -342,11 +355,14 @@ Failure FailureOfTransport(const S3Question& question, const TransportEnd& end) 
     case TransportEnd::Kind::kBroken:
       return Retry(RetryReason::kNetwork, Code::kUnavailable, what);
     case TransportEnd::Kind::kUntrusted:
-      return GiveUp(
-          Code::kInvalid,
-          fmt::format(
-              "{}: its certificate is not trusted; give the right --s3-ca-bundle or AWS_CA_BUNDLE",
-              what));
+      return GiveUp(Code::kInvalid,
+                    fmt::format("{}: its certificate is not trusted; give the right {}", what,
+                                BundleSettings(question)));
+    case TransportEnd::Kind::kNoBundle:
+      return GiveUp(Code::kInvalid,
+                    fmt::format("{}: the file of certificates cannot be used; correct it, or give "
+                                "another one as {}",
+                                what, BundleSettings(question)));
     case TransportEnd::Kind::kUnusable:
       return GiveUp(Code::kInvalid, what);
     case TransportEnd::Kind::kStopped:

@@ -15,16 +15,17 @@
 
 namespace forebay {
 
-/// kGetVersion is a GET of a version by its id, kVersions a list of one key's versions: both need
-/// rights of their own.
+/// kGetVersion and kHeadVersion ask for a version by its id, kVersions is a list of one key's
+/// versions: they need rights of their own.
 enum class S3Operation : std::uint8_t {
   kGet = 0,
   kList = 1,
   kHead = 2,
   kGetVersion = 3,
-  kVersions = 4
+  kVersions = 4,
+  kHeadVersion = 5
 };
-inline constexpr std::size_t kS3Operations = 5;
+inline constexpr std::size_t kS3Operations = 6;
 std::string_view S3OperationName(S3Operation operation);  ///< "GET".
 /// The right that it needs, as AWS policies name it: "s3:GetObject". ops/iam-policy.json gives
 /// these and no others.

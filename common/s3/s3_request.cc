@@ -97,10 +97,12 @@ Result<S3Request> ListVersionsRequest(const VersionsRequest& request) {
   return built;
 }
 
-Result<S3Request> HeadObjectRequest(const LinkOrigin& origin, const std::string& key) {
-  if (key.empty()) return Fail(Code::kInvalid, "a HEAD needs a key");
-  Result<S3Request> built = Address(origin, "HEAD", key);
-  if (built) built->content.headers.push_back({"x-amz-checksum-mode", "ENABLED"});
+Result<S3Request> HeadObjectRequest(const HeadRequest& request) {
+  if (request.key.empty()) return Fail(Code::kInvalid, "a HEAD needs a key");
+  Result<S3Request> built = Address(request.origin, "HEAD", request.key);
+  if (!built) return built;
+  if (!request.version.empty()) built->content.query.push_back({"versionId", request.version});
+  built->content.headers.push_back({"x-amz-checksum-mode", "ENABLED"});
   return built;
 }
 

@@ -26,7 +26,7 @@ struct S3Request {
 Result<S3Request> GetObjectRequest(const GetRequest& request);
 Result<S3Request> ListObjectsRequest(const ListRequest& request);
 Result<S3Request> ListVersionsRequest(const VersionsRequest& request);
-Result<S3Request> HeadObjectRequest(const LinkOrigin& origin, const std::string& key);
+Result<S3Request> HeadObjectRequest(const HeadRequest& request);
 
 /// The request for one attempt, signed for `now`; anonymous when `credentials` is null.
 HttpRequest SignedRequest(const S3Request& request, const S3Credentials* credentials,

@@ -109,21 +109,35 @@ void MemoryObjectStore::Interrupt() {
     hang_after_.reset();
     hang_after_heads_.reset();
     hanging_ = false;
+    heads_hanging_ = 0;
     ++interrupts_;
   }
   interrupted_.NotifyAll();
 }
 
 bool MemoryObjectStore::WaitUntilHanging() const {
+  return WaitUntil([this] { return hanging_; });
+}
+
+bool MemoryObjectStore::WaitUntilHeadsHang(std::uint64_t count) const {
+  return WaitUntil([this, count] { return heads_hanging_ >= count; });
+}
+
+bool MemoryObjectStore::WaitUntil(const std::function<bool()>& holds) const {
   const Deadline deadline = Deadline::After(std::chrono::seconds(20));
   while (!deadline.Expired()) {
     {
       std::scoped_lock lock(mutex_);
-      if (hanging_) return true;
+      if (holds()) return true;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return false;
+}
+
+std::uint64_t MemoryObjectStore::most_heads_hanging() const {
+  std::scoped_lock lock(mutex_);
+  return most_heads_hanging_;
 }
 
 /// True when the call hung and was interrupted.
@@ -135,6 +149,7 @@ Task<bool> MemoryObjectStore::Hang(const std::optional<std::uint64_t>& after,
     if (!after || calls < *after) co_return false;
     hanging_ = true;
     before = interrupts_;
+    if (&calls == &heads_) most_heads_hanging_ = std::max(most_heads_hanging_, ++heads_hanging_);
   }
   asio::any_io_executor executor = co_await asio::this_coro::executor;
   for (;;) {
@@ -222,7 +237,8 @@ Task<Result<VersionPage>> MemoryObjectStore::ListVersions(VersionsRequest, Deadl
   co_return Fail(Code::kInvalid, "this store keeps no versions");
 }
 
-Task<Result<ObjectHead>> MemoryObjectStore::Head(LinkOrigin, std::string key, Deadline) {
+Task<Result<ObjectHead>> MemoryObjectStore::Head(HeadRequest request, Deadline) {
+  const std::string key = std::move(request.key);
   co_await Yield();
   const bool interrupted = co_await Hang(hang_after_heads_, heads_);
   if (interrupted) co_return Fail(Code::kUnavailable, "the store was interrupted");

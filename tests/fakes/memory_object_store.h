@@ -39,6 +39,8 @@ class MemoryObjectStore final : public ObjectStore {
   void HangAfterHeads(std::uint64_t heads);
   /// Ends hanging calls with kUnavailable; later ones are answered again.
   void Interrupt();
+  /// Waits until so many HEADs hang at the same time; false when they did not within 20 s.
+  bool WaitUntilHeadsHang(std::uint64_t count) const;
   /// Waits until a call hangs; false when none did within 20 s.
   bool WaitUntilHanging() const;
 
@@ -49,13 +51,17 @@ class MemoryObjectStore final : public ObjectStore {
 
   std::uint64_t lists() const;
   std::uint64_t heads() const;
+  /// The most HEADs that hung at the same time.
+  std::uint64_t most_heads_hanging() const;
 
   Task<Status> Get(GetRequest request, BodySink& sink, Deadline deadline) override;
   Task<Result<ListPage>> List(ListRequest request, Deadline deadline) override;
   Task<Result<VersionPage>> ListVersions(VersionsRequest request, Deadline deadline) override;
-  Task<Result<ObjectHead>> Head(LinkOrigin origin, std::string key, Deadline deadline) override;
+  Task<Result<ObjectHead>> Head(HeadRequest request, Deadline deadline) override;
 
  private:
+  // Looked at with the lock held.
+  bool WaitUntil(const std::function<bool()>& holds) const;
   Task<void> Yield();
   Task<bool> Hang(const std::optional<std::uint64_t>& after, const std::uint64_t& calls);
   Result<ListPage> Page(const ListRequest& request);
@@ -74,6 +80,8 @@ class MemoryObjectStore final : public ObjectStore {
   std::optional<std::uint64_t> hang_after_heads_;
   std::uint64_t interrupts_ = 0;
   bool hanging_ = false;
+  std::uint64_t heads_hanging_ = 0;
+  std::uint64_t most_heads_hanging_ = 0;
   Notifier interrupted_;
   std::uint64_t lists_ = 0;
   std::uint64_t heads_ = 0;

@@ -17,7 +17,7 @@ constexpr double kBurstSeconds = 0.1;
 std::string OpOf(const S3RequestSeen& request) {
   if (request.query.contains("versions")) return "VERSIONS";
   if (request.method == "GET" && request.key.empty()) return "LIST";
-  if (request.method == "GET" && request.query.contains("versionId")) return "GET_VERSION";
+  if (request.query.contains("versionId")) return request.method + "_VERSION";
   return request.method;
 }
 

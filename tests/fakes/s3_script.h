@@ -22,10 +22,10 @@ namespace forebay::fakes {
 ///               "every": 2, "skip": 0, "times": 100, "bytes": 1000, "ms": 50, "rate": 65536}],
 ///    "requests_per_s": 100, "key_ids": ["AKNEW"]}
 ///
-/// A rule looks at requests of `op` (GET, HEAD, LIST, GET_VERSION for a GET of a version by its id,
-/// VERSIONS for a list of versions; absent = all) whose key begins with `key` (of a rule for LIST
-/// the prefix that is listed), leaves the first `skip` of them alone and bends each `every`th one,
-/// `times` at most. The first rule that bends a request decides. `do`:
+/// A rule looks at requests of `op` (GET, HEAD, LIST, GET_VERSION and HEAD_VERSION for those of a
+/// version by its id, VERSIONS for a list of versions; absent = all) whose key begins with `key`
+/// (of a rule for LIST the prefix that is listed), leaves the first `skip` of them alone and bends
+/// each `every`th one, `times` at most. The first rule that bends a request decides. `do`:
 ///   status       `status` and `code`, as S3 writes an error
 ///   delay, slow  the answer comes after `ms`; its body at `rate` bytes a second
 ///   cut, stall, reset    the body ends, stops or breaks after `bytes`

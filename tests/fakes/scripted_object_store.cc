@@ -157,7 +157,7 @@ Task<Result<VersionPage>> ScriptedObjectStore::ListVersions(VersionsRequest requ
   co_return versions_ ? versions_(request) : VersionPage();
 }
 
-Task<Result<ObjectHead>> ScriptedObjectStore::Head(LinkOrigin, std::string, Deadline) {
+Task<Result<ObjectHead>> ScriptedObjectStore::Head(HeadRequest, Deadline) {
   co_return Fail(Code::kInvalid, "this store knows no HEAD");
 }
 

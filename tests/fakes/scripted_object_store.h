@@ -55,7 +55,7 @@ class ScriptedObjectStore final : public ObjectStore {
   Task<Status> Get(GetRequest request, BodySink& sink, Deadline deadline) override;
   Task<Result<ListPage>> List(ListRequest request, Deadline deadline) override;
   Task<Result<VersionPage>> ListVersions(VersionsRequest request, Deadline deadline) override;
-  Task<Result<ObjectHead>> Head(LinkOrigin origin, std::string key, Deadline deadline) override;
+  Task<Result<ObjectHead>> Head(HeadRequest request, Deadline deadline) override;
 
  private:
   Task<Status> Hold(Deadline deadline);

@@ -58,6 +58,57 @@ class S3Checksum(scripted_s3.ScriptedS3Test):
         text = self.cluster.cli("preload", "data", "--verify").stdout
         self.assertIn(f"{len(files)} objects are what was uploaded", text)
 
+    def frozen(self, *, versions=True):
+        """Files of a frozen link, all cached, of which two were overwritten and one deleted since; {name: body}."""
+        files = {name: os.urandom(700_000) for name in ("twice", "once", "gone", "same")}
+        for key, body in files.items():
+            self.s3.put(self.bucket, key, body, **crc64nvme(body))
+        if versions:
+            self.s3.keep_versions(self.bucket)
+        self.begin("--snapshot")
+        self.cluster.cli("preload", "data")
+        for key in ("twice", "twice", "once"):
+            newer = os.urandom(1000)
+            self.s3.put(self.bucket, key, newer, **crc64nvme(newer))
+        self.s3.delete(self.bucket, "gone")
+        self.s3.script()
+        return files
+
+    def test_what_was_overwritten_behind_a_frozen_link_is_compared_with_the_version_that_it_shows(self):
+        files = self.frozen()
+        self.assertEqual(self.verify()["task"]["verification"],
+                         {"verified": len(files), "without_checksum": 0, "mismatched": 0, "not_cached": 0})
+        self.assertEqual([self.s3.requests(op) for op in ("HEAD", "VERSIONS", "HEAD_VERSION")], [len(files), 3, 3])
+
+    def test_an_old_version_that_came_wrong_is_found(self):
+        body = os.urandom(700_000)
+        self.s3.put(self.bucket, "bad", body, **crc64nvme(body))
+        self.s3.keep_versions(self.bucket)
+        mount = self.begin("--snapshot")
+        self.s3.script({"do": "flip", "op": "GET", "key": "bad", "skip": 1, "times": 1, "bytes": 1000})
+        self.cluster.cli("preload", "data")
+        self.assert_all_made()
+        self.s3.put(self.bucket, "bad", b"newer")
+        result = self.cluster.cli("preload", "data", "--verify", check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("CRC64NVME", result.stderr)
+        self.assertEqual((mount / "bad").read_bytes(), body)
+
+    def not_compared(self, files):
+        task = self.verify()["task"]
+        self.assertEqual((task["state"], task["failed"]), ("done", 0))
+        self.assertEqual(task["verification"],
+                         {"verified": 1, "without_checksum": len(files) - 1, "mismatched": 0, "not_cached": 0})
+        self.assertEqual(self.s3.requests("HEAD_VERSION"), 0)
+
+    def test_in_a_bucket_without_versions_what_was_overwritten_is_not_compared(self):
+        self.not_compared(self.frozen(versions=False))
+
+    def test_without_the_right_to_list_versions_nothing_fails(self):
+        files = self.frozen()
+        self.s3.script({"do": "status", "status": 403, "code": "AccessDenied", "op": "VERSIONS"})
+        self.not_compared(files)
+
     def test_a_block_that_came_wrong_is_found_and_fetched_again(self):
         body, good = os.urandom(700_000), os.urandom(700_000)
         self.s3.put(self.bucket, "bad", body, **crc64nvme(body))

@@ -160,16 +160,34 @@ class S3Endpoint(scripted_s3.ScriptedS3Test):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.certificate, cls.key = cls.home / "ca.pem", cls.home / "key.pem"
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                        "-days", "1", "-subj", "/CN=forebay-test", "-addext",
-                        f"subjectAltName=DNS:{HOST},IP:127.0.0.1", "-keyout", cls.key, "-out", cls.certificate],
-                       check=True, capture_output=True)
+        cls.certificate, cls.key = cls.authority("ca")
 
-    def front(self):
-        front = TlsFront(self.certificate, self.key, int(self.s3.endpoint.rsplit(":", 1)[1]))
+    @classmethod
+    def authority(cls, name):
+        """A certificate that vouches for itself, and its key."""
+        certificate, key = cls.home / f"{name}.pem", cls.home / f"{name}-key.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                        "-days", "1", "-subj", f"/CN=forebay-test-{name}", "-addext",
+                        f"subjectAltName=DNS:{HOST},IP:127.0.0.1", "-keyout", key, "-out", certificate],
+                       check=True, capture_output=True)
+        return certificate, key
+
+    def front(self, certificate=None, key=None):
+        front = TlsFront(certificate or self.certificate, key or self.key, int(self.s3.endpoint.rsplit(":", 1)[1]))
         self.addCleanup(front.stop)
         return front
+
+    def profiles(self, **profiles):
+        """The servers' AWS files have these and no others: {profile: (front, ca_bundle)}."""
+        for name in (*scripted_s3.KEYS, "AWS_ENDPOINT_URL"):
+            self.cluster.server_env.pop(name, None)
+        config = self.folder / "aws-config"
+        (self.folder / "aws-config.new").write_text("".join(
+            f"[profile {name}]\naws_access_key_id = AKTEST\naws_secret_access_key = none-looks\n"
+            f"endpoint_url = https://127.0.0.1:{front.port}\nca_bundle = {bundle}\n"
+            for name, (front, bundle) in profiles.items()))
+        os.replace(self.folder / "aws-config.new", config)
+        self.cluster.server_env.update(AWS_CONFIG_FILE=str(config))
 
     def objects(self):
         files = {f"d/{i}": os.urandom(1000 + i) for i in range(20)}
@@ -210,6 +228,34 @@ class S3Endpoint(scripted_s3.ScriptedS3Test):
         refused = self.cluster.cli("link", f"s3://{self.bucket}/d/", check=False)
         self.assertIn("certificate is not trusted", refused.stderr)
         self.assertEqual(self.s3.counts()["requests"], {})
+
+    def test_each_link_trusts_the_ca_bundle_of_its_profile(self):
+        files = self.objects()
+        other, other_key = self.authority("other")
+        here, there = self.front(), self.front(other, other_key)
+        stores = {"here": (here, self.certificate), "there": (there, other)}
+        # The first store again, and what its links must not do: trust what another link trusts, though a connection
+        # that this one made stands.
+        wrong = {"crossed": (here, other), "lost": (here, self.folder / "no-such.pem")}
+        self.profiles(**stores, **wrong)
+        self.start()
+        for name in stores:
+            self.link(name, "d/", "--profile", name)
+            self.assertEqual(read_all(self.cluster.mount(name, f"m-{name}")), sum(map(len, files.values())))
+        self.assertGreater(min(here.served, there.served), 0)
+
+        def refused(profile):
+            said = self.cluster.cli("link", f"s3://{self.bucket}/d/", "--as", "no", "--profile", profile, check=False)
+            self.assertNotEqual(said.returncode, 0)
+            self.assertIn(f"ca_bundle of profile '{profile}'", said.stderr)
+            return said.stderr
+
+        self.assertIn("certificate is not trusted", refused("crossed"))
+        self.assertIn(str(self.folder / "no-such.pem"), refused("lost"))
+        # Who corrects the file need not wait.
+        self.profiles(**stores, crossed=(here, self.certificate))
+        self.link("mended", "d/", "--profile", "crossed")
+        self.assertEqual(read_all(self.cluster.mount("mended", "m-mended")), sum(map(len, files.values())))
 
     def test_a_proxy_leads_to_s3_and_learns_no_signature(self):
         files, front = self.objects(), self.front()

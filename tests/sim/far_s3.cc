@@ -67,7 +67,7 @@ Task<Result<VersionPage>> NodesS3::ListVersions(VersionsRequest, Deadline) {
   co_return Fail(Code::kInvalid, "this store keeps no versions");
 }
 
-Task<Result<ObjectHead>> NodesS3::Head(LinkOrigin, std::string, Deadline) {
+Task<Result<ObjectHead>> NodesS3::Head(HeadRequest, Deadline) {
   co_return Fail(Code::kInvalid, "nodes do not ask for heads");
 }
 

@@ -59,7 +59,7 @@ class NodesS3 final : public ObjectStore {
   // Nodes neither list nor ask for heads.
   Task<Result<ListPage>> List(ListRequest request, Deadline deadline) override;
   Task<Result<VersionPage>> ListVersions(VersionsRequest request, Deadline deadline) override;
-  Task<Result<ObjectHead>> Head(LinkOrigin origin, std::string key, Deadline deadline) override;
+  Task<Result<ObjectHead>> Head(HeadRequest request, Deadline deadline) override;
 
  private:
   FarS3& s3_;

@@ -78,11 +78,12 @@ class InstanceRole final : public CredentialProvider {
 
 CredentialChain DefaultCredentialChain(const AwsEnvironment& environment,
                                        const std::string& ca_bundle) {
+  const std::string own = CaBundleOf(ca_bundle, environment);
   CredentialChain::Providers providers;
   providers.push_back(std::make_unique<EnvironmentCredentials>(environment));
   providers.push_back(std::make_unique<ProfileCredentials>(environment, ca_bundle));
-  providers.push_back(std::make_unique<WebIdentity>(environment, ca_bundle));
-  providers.push_back(std::make_unique<ContainerEndpoint>(environment, ca_bundle));
+  providers.push_back(std::make_unique<WebIdentity>(environment, own));
+  providers.push_back(std::make_unique<ContainerEndpoint>(environment, own));
   providers.push_back(std::make_unique<InstanceRole>(environment));
   return CredentialChain(std::move(providers));
 }

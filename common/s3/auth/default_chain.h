@@ -10,7 +10,7 @@ namespace forebay {
 /// The places that S3 credentials come from, in order: the environment; the shared config and
 /// credentials files (ProfileCredentials); web identity (AWS_WEB_IDENTITY_TOKEN_FILE with
 /// AWS_ROLE_ARN); the container's endpoint; instance metadata. A link that names a profile gets
-/// that profile's alone. `ca_bundle` vouches for those that are asked over https.
+/// that profile's alone. `ca_bundle`, as CaBundleOf's `given`, is for those asked over https.
 CredentialChain DefaultCredentialChain(const AwsEnvironment& environment,
                                        const std::string& ca_bundle);
 

@@ -112,7 +112,10 @@ CredentialAnswer ProfileCredentials::OfRole(const AwsProfile& profile, Trail tra
     return Broken(fmt::format("the roles of profile '{}' come from more than {} others",
                               trail.front(), kMaxTrail));
   }
-  const StsPlace place = StsPlaceOf(environment_, profile, ca_bundle_);
+  // As AWS's own tools: that of the profile which was asked for, not of those that it leads to.
+  const std::string& asked_for = trail.empty() ? profile.name : trail.front();
+  const StsPlace place =
+      StsPlaceOf(environment_, profile, CaBundleOf(ca_bundle_, environment_, asked_for));
   if (const std::optional<std::string> token = profile.Get("web_identity_token_file")) {
     return AssumeRoleWithWebIdentity(place, RoleOf(profile), *token, std::move(stop));
   }
@@ -139,7 +142,8 @@ CredentialAnswer ProfileCredentials::SourceOf(const AwsProfile& profile, Trail t
   if (*place == "Environment") {
     answer = EnvironmentCredentials(environment_).Load("", std::move(stop));
   } else if (*place == "EcsContainer") {
-    answer = AskContainerEndpoint(environment_, ca_bundle_, std::move(stop));
+    answer =
+        AskContainerEndpoint(environment_, CaBundleOf(ca_bundle_, environment_), std::move(stop));
   } else if (*place == "Ec2InstanceMetadata") {
     answer = metadata_.Credentials(std::move(stop));
   } else {

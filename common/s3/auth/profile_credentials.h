@@ -15,6 +15,7 @@ namespace forebay {
 /// credential_process prints; in this order. Single sign-on and MFA need a person and are refused.
 class ProfileCredentials final : public CredentialProvider {
  public:
+  /// `ca_bundle` as CaBundleOf's `given`.
   ProfileCredentials(AwsEnvironment environment, std::string ca_bundle)
       : environment_(std::move(environment)),
         ca_bundle_(std::move(ca_bundle)),

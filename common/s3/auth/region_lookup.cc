@@ -29,8 +29,10 @@ RegionSources NetworkRegionSources(const AwsEnvironment& environment,
                                    const std::string& ca_bundle) {
   const InstanceMetadata metadata(environment);
   return {.instance = [metadata] { return metadata.Region({}); },
-          .bucket = [ca_bundle](
-                        const LinkOrigin& origin) { return BucketRegion(origin, ca_bundle, {}); }};
+          .bucket =
+              [environment, ca_bundle](const LinkOrigin& origin) {
+                return BucketRegion(origin, CaBundleOf(ca_bundle, environment, origin.profile), {});
+              }};
 }
 
 }  // namespace forebay

@@ -15,7 +15,8 @@ namespace forebay {
 std::optional<std::string> BucketRegion(const LinkOrigin& origin, const std::string& ca_bundle,
                                         std::stop_token stop);
 
-/// For CompleteOrigin: the instance metadata and the bucket itself.
+/// For CompleteOrigin: the instance metadata and the bucket itself. `ca_bundle` as CaBundleOf's
+/// `given`.
 RegionSources NetworkRegionSources(const AwsEnvironment& environment, const std::string& ca_bundle);
 
 }  // namespace forebay

@@ -267,6 +267,20 @@ TEST_F(PreloadTest, WhatWasOverwrittenBehindAFrozenLinkIsNotComparedAndHasNotFai
   EXPECT_EQ(task.verification().without_checksum(), kObjects) << "this store says none";
 }
 
+TEST_F(PreloadTest, AVerificationHasSixtyFourHeadsUnderWayAndNoMore) {
+  ASSERT_EQ(Run(Of("data")).state(), kDone);
+  store.HangAfterHeads(0);
+  proto::PreloadRequest verify = Of("data");
+  verify.set_verify(true);
+  const std::string id = Start(verify);
+  EXPECT_TRUE(store.WaitUntilHeadsHang(64));
+  store.Interrupt();  // these fail, and all others are answered
+  const proto::TaskState task = WaitForTask(id);
+  EXPECT_EQ(store.most_heads_hanging(), 64u);
+  EXPECT_EQ(task.failed(), 64u);
+  EXPECT_EQ(task.verification().without_checksum(), kObjects - 64);
+}
+
 TEST_F(PreloadTest, AListIsPartOfItsTaskAndGoesWithIt) {
   Close();
   proto::PreloadRequest request = Of("data/train");

@@ -7,7 +7,9 @@
 namespace forebay {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using namespace std::chrono_literals;
 
 // A variable of this process, which libcurl reads itself, for the length of a test.
@@ -90,6 +92,24 @@ TEST_F(S3ClientNetworkTest, ABundleThatCannotBeReadIsNamed) {
   const std::string said = Refused("https" + server_.endpoint().substr(4), options);
   EXPECT_THAT(said, HasSubstr("/no/such/ca.pem"));
   EXPECT_THAT(said, HasSubstr("--s3-ca-bundle"));
+}
+
+TEST_F(S3ClientNetworkTest, TheBundleOfALinksProfileIsTakenAndNamed) {
+  S3Options options = FastOptions();
+  options.ca_bundle_of = [](const std::string& profile) { return "/no/such/" + profile + ".pem"; };
+  Restart(std::move(options));
+  ListRequest request = Listing("");
+  request.origin.endpoint = "https" + server_.endpoint().substr(4);
+  request.origin.profile = "lab";
+  request.origin.sign = false;  // also where no keys are looked for
+  const Result<ListPage> page = List(request, 2s);
+  ASSERT_FALSE(page);
+  EXPECT_EQ(page.error().code, Code::kInvalid);
+  EXPECT_THAT(page.error().message,
+              AllOf(HasSubstr("/no/such/lab.pem"), HasSubstr("ca_bundle of profile 'lab'"),
+                    HasSubstr("the file of certificates cannot be used; correct it")));
+  request.origin.profile = "";
+  EXPECT_THAT(List(request, 2s).error().message, Not(HasSubstr("/no/such/")));
 }
 
 }  // namespace

@@ -48,6 +48,22 @@ TEST_F(S3ClientVersionsTest, AnOverwrittenAndDeletedObjectIsReadByItsVersion) {
   EXPECT_EQ(Get(old, sink).error().code, Code::kNotFound);
 }
 
+TEST_F(S3ClientVersionsTest, AHeadOfAVersionSaysThatOnesChecksum) {
+  const GetRequest old = Stored("k", "the old bytes", 0, 13);
+  server_.KeepVersions("data");
+  server_.Put("data", "k", "new");
+  HeadRequest request{.origin = Origin(), .key = "k", .version = "null"};
+  const Result<ObjectHead> head = Head(request);
+  ASSERT_TRUE(head) << head.error().message;
+  EXPECT_EQ(head->etag, old.etag);
+  EXPECT_EQ(head->size, 13U);
+  EXPECT_EQ(server_.requests().back().Header("x-amz-checksum-mode"), "ENABLED");
+  request.version = "none";
+  EXPECT_EQ(Head(request).error().code, Code::kNotFound);
+  EXPECT_EQ(Failed(S3Operation::kHeadVersion, Code::kNotFound), 1U);
+  EXPECT_EQ(Failed(S3Operation::kHead, Code::kNotFound), 0U);
+}
+
 TEST_F(S3ClientVersionsTest, AThousandVersionsAreAPage) {
   server_.Put("data", "k", "x");
   server_.KeepVersions("data");

@@ -105,7 +105,10 @@ class S3ClientTest : public testing::Test {
     return fakes::RunTask(Client().List(request, Deadline::After(patience)));
   }
   Result<ObjectHead> Head(const std::string& key) {
-    return fakes::RunTask(Client().Head(Origin(), key, Deadline::After(std::chrono::seconds(20))));
+    return Head(HeadRequest{.origin = Origin(), .key = key});
+  }
+  Result<ObjectHead> Head(const HeadRequest& request) {
+    return fakes::RunTask(Client().Head(request, Deadline::After(std::chrono::seconds(20))));
   }
   std::uint64_t Retries(RetryReason reason) {
     return Client().counters().retries[static_cast<std::size_t>(reason)].load();

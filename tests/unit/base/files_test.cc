@@ -53,5 +53,19 @@ TEST(Files, FoldersAreForTheirOwnerAloneAndThoseAboveThemForAllToPass) {
   EXPECT_FALSE(MakePrivateFolder(dir / "file/below"));
 }
 
+TEST(Files, ASlashAtTheEndOfAFoldersNameChangesNothing) {
+  const fakes::TempDir dir;
+  ASSERT_TRUE(MakePrivateFolder(dir / "a/b/"));
+  ASSERT_TRUE(MakePrivateFolder(dir / "c/d//"));
+  ASSERT_TRUE(MakeFoldersAbove(dir / "e/f/"));
+  EXPECT_EQ(ModeOf(dir / "a/b"), 0700u);
+  EXPECT_EQ(ModeOf(dir / "a"), 0755u);
+  EXPECT_EQ(ModeOf(dir / "c/d"), 0700u);
+  EXPECT_EQ(ModeOf(dir / "e"), 0755u);
+  EXPECT_FALSE(std::filesystem::exists(dir / "e/f"));
+  EXPECT_TRUE(MakePrivateFolder("/"));
+  EXPECT_TRUE(MakeFoldersAbove("/"));
+}
+
 }  // namespace
 }  // namespace forebay

@@ -9,6 +9,7 @@
 #include <future>
 
 #include "cachenode/origin.h"
+#include "common/s3/version_search.h"
 #include "tests/fakes/run_task.h"
 #include "tests/fakes/sample_link.h"
 #include "tests/fakes/scripted_object_store.h"
@@ -154,7 +155,7 @@ TEST_F(OldVersionsTest, EndlessPagesAreNotFollowedForEver) {
     return VersionPage{.versions = {}, .next = std::to_string(++page)};
   });
   ExpectStale("newest pages of versions");
-  EXPECT_EQ(page, OldVersions::kMostPages);
+  EXPECT_EQ(page, kMostHistoryPages);
 }
 
 TEST_F(OldVersionsTest, AMissingRightIsNoOtherErrorThanStale) {

@@ -115,6 +115,20 @@ TEST_F(AwsSettings, TheCaBundleIsTheGivenOneElseTheEnvironmentsElseTheProfiles) 
   EXPECT_EQ(CaBundleOf("", Files("", "")), "");
 }
 
+TEST_F(AwsSettings, TheCaBundleOfALinksProfileComesBeforeTheProgramsOwn) {
+  AwsEnvironment environment = Files(
+      "", "[default]\nca_bundle = /own.pem\n[profile lab]\nca_bundle = /lab.pem\n[profile x]\n");
+  EXPECT_EQ(CaBundleOf("", environment, "lab"), "/lab.pem");
+  EXPECT_EQ(CaBundleOf("", environment, "x"), "/own.pem");
+  EXPECT_EQ(CaBundleOf("", environment, "missing"), "/own.pem");
+  EXPECT_EQ(CaBundleOf("/given.pem", environment, "lab"), "/given.pem");
+  AwsEnvironment::Variables variables = environment.variables();
+  variables["AWS_PROFILE"] = "lab";
+  EXPECT_EQ(CaBundleOf("", AwsEnvironment(variables), "x"), "/lab.pem");
+  variables["AWS_CA_BUNDLE"] = "/environment.pem";
+  EXPECT_EQ(CaBundleOf("", AwsEnvironment(variables), "lab"), "/environment.pem");
+}
+
 TEST_F(AwsSettings, TheStampChangesWithEitherFile) {
   const AwsEnvironment environment = Files("[a]\n", "[b]\n");
   const std::string first = SharedFilesStamp(environment);

@@ -101,6 +101,7 @@ TEST_F(CredentialCacheTest, AStoppedCacheAnswers) {
 struct Issuer {
   std::atomic<int> looks{0};
   std::atomic<bool> away{false};
+  std::atomic<bool> broken{false};
   std::atomic<int> life_s{3600};
   std::atomic<int> version{0};  // of its files
 };
@@ -115,6 +116,7 @@ class IssuedKeys final : public CredentialProvider {
       while (!stop.stop_requested()) std::this_thread::yield();
     }
     if (issuer_.away) return Away("it is out to lunch");
+    if (issuer_.broken) return Broken("it refuses its own source");
     const auto now = std::chrono::floor<std::chrono::seconds>(SystemClock::now());
     return S3Credentials{.key_id = "AK" + std::to_string(look),
                          .secret_key = Secret("s"),
@@ -189,6 +191,25 @@ TEST_F(IssuedKeysTest, TheOldOnesAreUsedUntilTheyExpire) {
   issuer_.away = false;
   issuer_.life_s = 3600;
   EXPECT_THAT(Get(), HasSubstr("AK"));
+}
+
+TEST_F(IssuedKeysTest, ExpiredKeysOfABrokenSourceMayStillBeReplaced) {
+  issuer_.life_s = 1;
+  EXPECT_EQ(Get(), "AK1");
+  issuer_.broken = true;
+  Result<CredentialCache::Ptr> found = RunTask(cache_.Get("", soon_));
+  while (found && !soon_.Expired()) found = RunTask(cache_.Get("", soon_));
+  ASSERT_FALSE(found.has_value());
+  EXPECT_EQ(found.error().code, Code::kUnavailable) << found.error().message;
+  EXPECT_THAT(found.error().message, HasSubstr("key id AK1 from the issuer) have expired"));
+  EXPECT_THAT(found.error().message, HasSubstr("refuses its own source"));
+  issuer_.broken = false;
+  EXPECT_TRUE(RunTask(cache_.Get("", soon_)).has_value());
+}
+
+TEST_F(IssuedKeysTest, ASourceThatNeverGaveAnyAndIsBrokenIsDenied) {
+  issuer_.broken = true;
+  EXPECT_EQ(RunTask(cache_.Get("", soon_)).error().code, Code::kDenied);
 }
 
 TEST_F(IssuedKeysTest, SomebodyAwayIsUnavailableAndNotDenied) {

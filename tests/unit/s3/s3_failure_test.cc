@@ -137,6 +137,11 @@ TEST_F(S3FailureTest, ARefusedVersionNamesTheRightThatIsMissing) {
                                         HasSubstr("that they allow s3:ListBucketVersions")));
   const Failure get = Answer(S3Operation::kGetVersion, 403, "AccessDenied");
   EXPECT_THAT(get.error.message, HasSubstr("that they allow s3:GetObjectVersion"));
+  // The answer to a HEAD has no room for the reason.
+  const Failure head = Answer(S3Operation::kHeadVersion, 403, "");
+  Expect(head, Code::kDenied, NextStep::kNewCredentials);
+  EXPECT_THAT(head.error.message, AllOf(HasSubstr("HEAD_VERSION of s3://data/"),
+                                        HasSubstr("not allow s3:GetObjectVersion")));
   Expect(Answer(S3Operation::kGetVersion, 404, "NoSuchVersion"), Code::kNotFound,
          NextStep::kGiveUp);
 }
@@ -233,6 +238,7 @@ TEST_F(S3FailureTest, EveryBrokenTransportHasItsNextStep) {
   EXPECT_EQ(of(Kind::kNoName).reason, RetryReason::kDns);
   EXPECT_THAT(of(Kind::kNoName).error.message, HasSubstr("the name service of this machine"));
   Expect(of(Kind::kUntrusted), Code::kInvalid, NextStep::kGiveUp);
+  Expect(of(Kind::kNoBundle), Code::kInvalid, NextStep::kGiveUp);
   Expect(of(Kind::kUnusable), Code::kInvalid, NextStep::kGiveUp);
   Expect(of(Kind::kStopped), Code::kUnavailable, NextStep::kGiveUp);
   Expect(of(Kind::kQueueFull), Code::kOverloaded, NextStep::kGiveUp);

@@ -117,7 +117,7 @@ TEST(S3Request, AListOfVersionsGoesOnWithinItsKey) {
 TEST(S3Request, AnEndpointMayHaveAPath) {
   LinkOrigin origin = PathStyle();
   origin.endpoint = "https://store.example/storage/v1";
-  const Result<S3Request> head = HeadObjectRequest(origin, "k");
+  const Result<S3Request> head = HeadObjectRequest({.origin = origin, .key = "k"});
   EXPECT_EQ(Sent(head).url, "https://store.example/storage/v1/data/k");
   EXPECT_TRUE(Sent(head).head_only);
 }

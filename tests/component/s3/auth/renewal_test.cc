@@ -30,7 +30,14 @@ class RenewalTest : public S3ClientTest {
         answer.status = 500;
         return answer;
       }
-      const auto expires = std::chrono::system_clock::now() + life_;
+      if (late_refusals_ > 0) {
+        if (std::chrono::system_clock::now() >= expiry_.load()) --late_refusals_;
+        answer.status = 403;
+        return answer;
+      }
+      const auto expires =
+          std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now() + life_);
+      expiry_ = expires;
       answer.body =
           fmt::format(R"({{"AccessKeyId":"AK{}","SecretAccessKey":"hunter2","Token":"hunter2",)"
                       R"("Expiration":"{:%Y-%m-%dT%H:%M:%S}Z"}})",
@@ -59,6 +66,8 @@ class RenewalTest : public S3ClientTest {
   std::atomic<int> issued_{0};
   std::atomic<int> away_{0};
   std::atomic<bool> was_away_{false};
+  std::atomic<int> late_refusals_{0};  // so many after the last keys expired, and all before
+  std::atomic<std::chrono::sys_seconds> expiry_{};
   std::chrono::seconds life_ = 1h;
   ScriptedS3 container_;  // last: its threads use the others
 };
@@ -129,6 +138,21 @@ TEST_F(RenewalTest, ReadersWaitForWhoeverHandsOutKeys) {
   ASSERT_TRUE(status) << status.error().message;
   EXPECT_EQ(container_.requests().size(), 4U);
   EXPECT_EQ(stats_.attempts, 1U) << "S3 was asked without keys";
+}
+
+TEST_F(RenewalTest, ReadersWaitForASourceThatIsRefusedWhenItsKeysHaveExpired) {
+  life_ = 2s;
+  TextSink sink;
+  const GetRequest request = Stored("k", "0123456789", 0, 10);
+  ASSERT_TRUE(Get(request, sink));
+  life_ = 1h;
+  late_refusals_ = 3;
+  const Deadline soon = Deadline::After(20s);
+  while (issued_ < 2 && !soon.Expired()) {
+    const Status status = Get(request, sink);
+    ASSERT_TRUE(status) << status.error().message;
+  }
+  EXPECT_EQ(issued_, 2);
 }
 
 TEST_F(RenewalTest, ALongCallGoesOnWithTheKeysThatReplaceItsFirst) {
