@@ -257,8 +257,8 @@ std::optional<Link> LinkRegistry::Locked(const Uuid& id) const {
   return std::nullopt;
 }
 
-Status LinkRegistry::Store(const Link& link, const std::optional<proto::TaskState>& task) {
-  StateBatch batch;
+Status LinkRegistry::Store(const Link& link, const std::optional<proto::TaskState>& task,
+                           StateBatch batch) {
   batch.Put(LinkKey(link.spec.id), Encode(link));
   if (task) {
     TaskBook::Put(batch, *task);
@@ -390,9 +390,19 @@ Status LinkRegistry::Relist(const Uuid& id) {
   if (link->spec.refresh != RefreshPolicy::kImmutable) link->generation.reset();
   link->previous.reset();
   link->refresh_path.clear();
+  const std::optional<proto::TaskState> before = tasks_.Find(link->task_id);
   const proto::TaskState task = TaskBook::Begin("link", link->spec.name);
   link->task_id = task.id();
-  return Store(*link, task);
+  if (!before) return Store(*link, task);
+  // Whoever waits for it would wait for ever.
+  const proto::TaskState ended = TaskBook::Cancelled(
+      *before, fmt::format("the listing that it built on was lost: task {} lists all of '{}' again",
+                           task.id(), link->spec.name));
+  StateBatch also;
+  TaskBook::Put(also, ended);
+  const Status stored = Store(*link, task, std::move(also));
+  if (stored) tasks_.Commit(ended);
+  return stored;
 }
 
 Status LinkRegistry::Decide(const Uuid& id,

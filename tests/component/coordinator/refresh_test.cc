@@ -244,6 +244,22 @@ TEST_F(RefreshTest, ALostListingThatIsMadeAgainCannotBeCancelled) {
   EXPECT_EQ(WaitForTask(task).state(), kTaskDone);
 }
 
+TEST_F(RefreshTest, OneThatAStopInterruptsEndsWhereTheGenerationIsLostMeanwhile) {
+  store.Put("data/val/new", 1);
+  store.HangAfter(0);
+  const auto begun = Start("data/val");
+  ASSERT_TRUE(begun.has_value() && begun->started());
+  ASSERT_TRUE(store.WaitUntilHanging());
+  StopCoordinator();
+  std::filesystem::remove_all(dir / "state" / "snapshots");
+  StartCoordinator();
+  const proto::TaskState task = WaitForTask(begun->task_id());
+  EXPECT_EQ(task.state(), kTaskCancelled);
+  EXPECT_NE(task.error().find("was lost"), std::string::npos) << task.error();
+  EXPECT_EQ(WaitForTask(Tasks().back().id()).state(), kTaskDone);
+  EXPECT_EQ(NamesIn("data/val"), (std::vector<std::string>{"a", "deep", "new"}));
+}
+
 /// The restored state, or the replaced disk, of a coordinator whose S3 keys are not right yet.
 TEST_F(RefreshTest, ALostListingThatS3RefusesLeavesTheLinkUntilItIsAskedAgain) {
   const proto::LinkState was = *GetLink("data");
