@@ -10,6 +10,7 @@
 
 #include "common/model/link_set.h"
 #include "common/wire/messages.h"
+#include "coordinator/frozen_links.h"
 #include "coordinator/records.h"
 #include "coordinator/target.h"
 
@@ -319,11 +320,13 @@ Status LinkRegistry::Confirm(const Uuid& id, std::int64_t begun_unix_s) {
   std::optional<Link> link = FindById(id);
   if (!link) return Fail(Code::kNotFound, "the link was removed while it was listed");
   if (link->refresh_path.empty()) link->checked_unix_s = begun_unix_s;
+  const bool found_again = IsListingLost(*link);  // nothing was listed
   link->refresh_path.clear();
   link->refresh_error.clear();
   std::optional<proto::TaskState> task = tasks_.Find(std::exchange(link->task_id, ""));
   if (task) {
-    task->set_total(task->done());
+    if (found_again) task->set_bytes(link->generation->bytes());
+    task->set_total(found_again ? link->generation->objects() : task->done());
     *task = TaskBook::Ended(*task, "");
   }
   return Store(*link, task);
