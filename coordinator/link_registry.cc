@@ -10,6 +10,7 @@
 
 #include "common/model/link_set.h"
 #include "common/wire/messages.h"
+#include "coordinator/frozen_links.h"
 #include "coordinator/records.h"
 #include "coordinator/target.h"
 
@@ -257,8 +258,8 @@ std::optional<Link> LinkRegistry::Locked(const Uuid& id) const {
   return std::nullopt;
 }
 
-Status LinkRegistry::Store(const Link& link, const std::optional<proto::TaskState>& task) {
-  StateBatch batch;
+Status LinkRegistry::Store(const Link& link, const std::optional<proto::TaskState>& task,
+                           StateBatch batch) {
   batch.Put(LinkKey(link.spec.id), Encode(link));
   if (task) {
     TaskBook::Put(batch, *task);
@@ -319,11 +320,13 @@ Status LinkRegistry::Confirm(const Uuid& id, std::int64_t begun_unix_s) {
   std::optional<Link> link = FindById(id);
   if (!link) return Fail(Code::kNotFound, "the link was removed while it was listed");
   if (link->refresh_path.empty()) link->checked_unix_s = begun_unix_s;
+  const bool found_again = IsListingLost(*link);  // nothing was listed
   link->refresh_path.clear();
   link->refresh_error.clear();
   std::optional<proto::TaskState> task = tasks_.Find(std::exchange(link->task_id, ""));
   if (task) {
-    task->set_total(task->done());
+    if (found_again) task->set_bytes(link->generation->bytes());
+    task->set_total(found_again ? link->generation->objects() : task->done());
     *task = TaskBook::Ended(*task, "");
   }
   return Store(*link, task);
@@ -390,9 +393,19 @@ Status LinkRegistry::Relist(const Uuid& id) {
   if (link->spec.refresh != RefreshPolicy::kImmutable) link->generation.reset();
   link->previous.reset();
   link->refresh_path.clear();
+  const std::optional<proto::TaskState> before = tasks_.Find(link->task_id);
   const proto::TaskState task = TaskBook::Begin("link", link->spec.name);
   link->task_id = task.id();
-  return Store(*link, task);
+  if (!before) return Store(*link, task);
+  // Whoever waits for it would wait for ever.
+  const proto::TaskState ended = TaskBook::Cancelled(
+      *before, fmt::format("the listing that it built on was lost: task {} lists all of '{}' again",
+                           task.id(), link->spec.name));
+  StateBatch also;
+  TaskBook::Put(also, ended);
+  const Status stored = Store(*link, task, std::move(also));
+  if (stored) tasks_.Commit(ended);
+  return stored;
 }
 
 Status LinkRegistry::Decide(const Uuid& id,

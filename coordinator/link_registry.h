@@ -96,8 +96,9 @@ class LinkRegistry {
   /// The refresh was cancelled for `reason`: everything stays as it is, and its task ends.
   Status CancelRefresh(const Uuid& id, const std::string& reason);
 
-  /// The current generation's file is gone or damaged: the link lists again, under a new task. An
-  /// immutable link keeps its generation, which says what may be published (frozen_links.h).
+  /// The current generation's file is gone or damaged: the link lists again, under a new task; one
+  /// that it had ends as cancelled. An immutable link keeps its generation, which says what may be
+  /// published (frozen_links.h).
   Status Relist(const Uuid& id);
 
   /// Changes what is decided about a link (pins, quota), with `also` in the same batch. `change`
@@ -119,8 +120,9 @@ class LinkRegistry {
 
  private:
   Status Persist(StateBatch batch);
-  /// Writes `link` and, with it, its task as it is now; then shows both.
-  Status Store(const Link& link, const std::optional<proto::TaskState>& task);
+  /// Writes `link` and, with it, its task as it is now and what `batch` has; then shows both.
+  Status Store(const Link& link, const std::optional<proto::TaskState>& task,
+               StateBatch batch = {});
   std::optional<Link> Locked(const Uuid& id) const;
   /// kInvalid where a set, or a link, has the name.
   Status CheckNoSet(std::string_view name) const;

@@ -55,7 +55,7 @@ Task<Result<proto::LinkReply>> Linker::StartLink(proto::LinkRequest request) {
     co_return answer;
   }
   // The caller may go away while the link is stored: its listing must begin all the same.
-  auto add = [this, wanted = std::move(*spec)] {
+  auto add = [this, wanted = *spec] {
     Result<LinkRegistry::Added> added = parts_.links.Add(wanted);
     if (added && added->is_new) {
       asio::post(context_, [this, link = added->link] { Begin(link); });
@@ -64,9 +64,11 @@ Task<Result<proto::LinkReply>> Linker::StartLink(proto::LinkRequest request) {
   };
   Result<LinkRegistry::Added> added = co_await parts_.offload.Run(std::move(add));
   if (!added) co_return Fail(added.error());
+  Result<std::string> task = co_await TaskOf(std::move(*added));
+  if (!task) co_return Fail(task.error());
   proto::LinkReply reply;
-  reply.set_name(added->link.spec.name);
-  reply.set_task_id(added->link.task_id);
+  reply.set_name(spec->name);
+  reply.set_task_id(*std::move(task));
   co_return reply;
 }
 

@@ -65,7 +65,8 @@ class Linker {
 
   /// kLink, of a link or a set. Fails at once, and changes nothing, where the request is wrong or
   /// S3 does not answer it within 10 s (no such bucket, refused credentials, unreachable, nothing
-  /// under the prefix).
+  /// under the prefix). Of a link that is there, whose listing was lost and could not be made
+  /// again, tries that anew.
   Task<Result<proto::LinkReply>> StartLink(proto::LinkRequest request);
 
   /// kRefresh: lists `path` of a link again, or all of it (""). Answers what runs already instead.
@@ -161,6 +162,7 @@ class Linker {
   Task<void> VerifyFiles(std::vector<Link> links);
   Task<Status> GoOn(Link link);
   Task<void> VerifyAndGoOn(Link link);
+  Task<Result<std::string>> TaskOf(LinkRegistry::Added added);
   Task<Result<proto::RefreshReply>> TryAgain(Link link);
   Task<void> FindAgain(Link link);
   Task<void> Forget(Uuid link);

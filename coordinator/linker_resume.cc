@@ -153,6 +153,17 @@ Task<void> Linker::VerifyFiles(std::vector<Link> links) {
   ended_.NotifyAll();
 }
 
+/// The task that `forebay link` waits for; "" where the link is there. One whose listing was lost,
+/// and could not be made again, is not: it is listed anew.
+Task<Result<std::string>> Linker::TaskOf(LinkRegistry::Added added) {
+  const Link& link = added.link;
+  const bool lost = link.HasLostGeneration() || IsListingLost(link);
+  if (added.is_new || !lost || !link.task_id.empty()) co_return link.task_id;
+  Result<proto::RefreshReply> begun = co_await StartRefresh(link.spec, "", RefreshCause::kAsked);
+  if (!begun) co_return Fail(begun.error());
+  co_return begun->task_id();
+}
+
 /// The listing of the frozen `link` is lost: looks for it again, under a task.
 Task<Result<proto::RefreshReply>> Linker::TryAgain(Link link) {
   auto begin = [this, id = link.spec.id] {

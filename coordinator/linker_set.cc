@@ -69,7 +69,11 @@ Task<Result<proto::LinkReply>> Linker::StartSet(proto::LinkRequest request) {
   Result<std::vector<LinkRegistry::Added>> added = co_await parts_.offload.Run(std::move(add));
   if (!added) co_return Fail(added.error());
   std::vector<std::string> tasks;
-  for (const LinkRegistry::Added& each : *added) tasks.push_back(each.link.task_id);
+  for (LinkRegistry::Added& each : *added) {
+    Result<std::string> task = co_await TaskOf(std::move(each));
+    if (!task) co_return Fail(task.error());
+    tasks.push_back(*std::move(task));
+  }
   reply.set_task_id(JoinTaskIds(tasks));
   co_return reply;
 }

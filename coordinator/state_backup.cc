@@ -101,6 +101,8 @@ Result<std::string> Raised(const proto::StateBackup::Row& row, std::uint64_t lea
   if (!link.ParseFromString(row.value())) {
     return Fail(Code::kInvalid, "the backup's record '" + row.key() + "' is damaged");
   }
+  // Also of one without a generation: it may have been listed and mounted since the backup, so that
+  // it counts as lost, and stays where S3 refuses it.
   link.set_next_generation(std::max(link.next_generation() + 1, least));
   return link.SerializeAsString();
 }

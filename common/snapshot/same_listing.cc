@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 #include "common/model/key_rules.h"
 #include "common/snapshot/carry.h"
@@ -44,14 +45,27 @@ SameListing::SameListing(const Snapshot& previous, std::string_view part) : prev
   files_left_ = files.value_or(0);
 }
 
-/// By their places as well: of the same lines in another order something has changed.
-bool SameListing::HasLines(const SnapshotRow& row, std::span<const AttributeLine> lines) const {
+bool SameListing::HasLines(const SnapshotRow& row, std::span<const AttributeLine> lines) {
   if (!previous_.has_lines()) return lines.empty();
-  return std::ranges::equal(previous_.LinesOf(row), lines,
-                            [](const AttributeLine& a, const AttributeLine& b) {
-                              return a.place == b.place && a.json == b.json;
-                            });
+  const std::vector<AttributeLine> then = previous_.LinesOf(row);
+  if (!std::ranges::equal(then, lines, {}, &AttributeLine::json, &AttributeLine::json)) {
+    return false;
+  }
+  for (std::size_t i = 0; i < then.size(); ++i) {
+    lines_.push_back({.now = lines[i].place, .row = row.index, .then = then[i].place});
+  }
+  return true;
 }
+
+/// Of the same lines in another order something has changed. Their places are in the file then and
+/// in the manifest now: only their order can be compared, which a builder makes of place and row.
+bool SameListing::HaveLinesTheirOrder() {
+  std::ranges::sort(lines_, {},
+                    [](const Line& line) { return std::tuple(line.now, line.row, line.then); });
+  return std::ranges::is_sorted(lines_, {}, &Line::then);
+}
+
+bool SameListing::IsSame() { return possible_ && files_left_ == 0 && HaveLinesTheirOrder(); }
 
 bool SameListing::Take(const ListedKey& object) {
   if (!possible_) return false;

@@ -219,6 +219,26 @@ TEST_F(FrozenTest, WhatIsPutBackInS3IsShownAgainWhenAsked) {
   ExpectSame();
 }
 
+TEST_F(FrozenTest, ALinkThatIsMadeAgainIsLookedForAgain) {
+  const std::filesystem::path file = FileOf("frozen");
+  std::filesystem::copy_file(file, dir / "saved");
+  ChangeS3();
+  LoseAll();
+  ExpectRefused();
+  proto::LinkRequest request = LinkRequestFor("frozen", "data/");
+  request.set_refresh(static_cast<std::uint32_t>(RefreshPolicy::kImmutable));
+  std::filesystem::create_directories(file.parent_path());
+  std::filesystem::copy_file(dir / "saved", file);
+  const auto again = admin.Ask<proto::LinkReply>(address(), Method::kLink, request);
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  ASSERT_NE(again->task_id(), "");
+  const proto::TaskState task = WaitForTask(again->task_id());
+  EXPECT_EQ(task.state(), kTaskDone) << task.error();
+  EXPECT_EQ(task.total(), was_.objects());
+  EXPECT_EQ(task.bytes(), was_.bytes());
+  EXPECT_THAT(Alerts(), IsEmpty());
+}
+
 TEST_F(FrozenTest, TheFileItselfIsTakenBack) {
   const std::filesystem::path file = FileOf("frozen");
   std::filesystem::copy_file(file, dir / "saved");

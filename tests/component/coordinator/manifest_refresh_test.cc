@@ -114,6 +114,12 @@ class ManifestRefreshTest : public ClusterTest {
     }));
     return lines;
   }
+  /// A second generation that is built meets a folder in the place of its file.
+  void BlockBuilds() {
+    const Uuid id = UuidFromBytes(GetLink("named")->spec().id());
+    const auto file = dir / state_name / "snapshots" / id.ToString() / "2.fbs.tmp";
+    std::filesystem::create_directories(file);
+  }
   std::uint64_t Generation() { return GetLink("named")->generation().generation(); }
 
   std::vector<std::string> names_;
@@ -142,12 +148,15 @@ TEST_F(ManifestRefreshTest, OfOneKeyItIsLookedUpAlone) {
   EXPECT_EQ(GetLink("named")->generation().deltas_size(), 1) << "mounts get the difference";
 }
 
-TEST_F(ManifestRefreshTest, WhereNothingHasChangedTheGenerationStays) {
+TEST_F(ManifestRefreshTest, WhereNothingHasChangedTheGenerationStaysAndNothingIsBuilt) {
   for (const std::string attribute : {"", "cat"}) {
-    PutManifest(names_, attribute);
+    PutManifest({names_.rbegin(), names_.rend()}, attribute);
     ASSERT_EQ(Link().state(), kTaskDone);
-    for (const std::string target : {"named/c1/104", "named/c1", "named"})
-      EXPECT_EQ(Refresh(target).state(), kTaskDone) << target;
+    for (const std::string target : {"named/c1/104", "named/c1", "named"}) {
+      BlockBuilds();
+      const proto::TaskState task = Refresh(target);
+      EXPECT_EQ(task.state(), kTaskDone) << target << ": " << task.error();
+    }
     EXPECT_EQ(Generation(), 1U);
     proto::UnlinkRequest request;
     request.set_name("named");

@@ -244,6 +244,55 @@ TEST_F(RefreshTest, ALostListingThatIsMadeAgainCannotBeCancelled) {
   EXPECT_EQ(WaitForTask(task).state(), kTaskDone);
 }
 
+TEST_F(RefreshTest, OneThatAStopInterruptsEndsWhereTheGenerationIsLostMeanwhile) {
+  store.Put("data/val/new", 1);
+  store.HangAfter(0);
+  const auto begun = Start("data/val");
+  ASSERT_TRUE(begun.has_value() && begun->started());
+  ASSERT_TRUE(store.WaitUntilHanging());
+  StopCoordinator();
+  std::filesystem::remove_all(dir / "state" / "snapshots");
+  StartCoordinator();
+  const proto::TaskState task = WaitForTask(begun->task_id());
+  EXPECT_EQ(task.state(), kTaskCancelled);
+  EXPECT_NE(task.error().find("was lost"), std::string::npos) << task.error();
+  EXPECT_EQ(WaitForTask(Tasks().back().id()).state(), kTaskDone);
+  EXPECT_EQ(NamesIn("data/val"), (std::vector<std::string>{"a", "deep", "new"}));
+}
+
+TEST_F(RefreshTest, ALinkThatIsMadeAgainIsListedWhereItsListingIsLostAndFailed) {
+  proto::LinkRequest set;
+  set.set_name("set");
+  set.set_refresh(static_cast<std::uint32_t>(RefreshPolicy::kOnDemand));
+  for (const std::string part : {"train", "val"}) {
+    proto::LinkPart& wanted = *set.add_parts();
+    wanted.set_name(part);
+    wanted.set_bucket("bucket");
+    wanted.set_prefix("data/" + part + "/");
+  }
+  const auto ask = [this](const proto::LinkRequest& request) {
+    const auto linked = admin.Ask<proto::LinkReply>(address(), Method::kLink, request);
+    EXPECT_TRUE(linked.has_value()) << linked.error().message;
+    return linked ? linked->task_id() : "";
+  };
+  ASSERT_EQ(WaitForTask(ask(set)).state(), kTaskDone);
+  EXPECT_EQ(ask(set), "") << "it is there";
+  StopCoordinator();
+  std::filesystem::remove_all(dir / "state" / "snapshots");
+  Fault(Error{Code::kDenied, "S3 refuses"});
+  StartCoordinator();
+  for (const proto::TaskState& task : Tasks()) WaitForTask(task.id());
+  Fault(std::nullopt);
+  for (const proto::LinkRequest& request : {LinkRequestFor("data", "data/"), set}) {
+    const std::string task = ask(request);
+    ASSERT_NE(task, "") << request.name();
+    EXPECT_EQ(WaitForTask(task).state(), kTaskDone) << request.name();
+    EXPECT_EQ(ask(request), "") << "it is there again";
+  }
+  EXPECT_EQ(NamesIn("data"), (std::vector<std::string>{"train", "val"}));
+  EXPECT_EQ(NamesIn("set/val"), (std::vector<std::string>{"a", "deep"}));
+}
+
 /// The restored state, or the replaced disk, of a coordinator whose S3 keys are not right yet.
 TEST_F(RefreshTest, ALostListingThatS3RefusesLeavesTheLinkUntilItIsAskedAgain) {
   const proto::LinkState was = *GetLink("data");

@@ -147,6 +147,26 @@ TEST_F(LinkRegistryTest, ALostListingIsMadeAgainUnderTheNextNumber) {
   EXPECT_NE(link.task_id, "");
 }
 
+TEST_F(LinkRegistryTest, ARefreshWhoseGenerationIsLostEndsWhereAllIsListedAgain) {
+  const Uuid id = links.Add(TestLink("a", "bucket", "p/"))->link.spec.id;
+  ASSERT_TRUE(links.Publish(id, Generation(1), {}).has_value());
+  const std::string task = links.BeginRefresh(id, "", RefreshCause::kAsked)->link.task_id;
+  store.fail_writes = true;
+  EXPECT_FALSE(links.Relist(id).has_value());
+  EXPECT_EQ(tasks.Find(task)->ended_unix_s(), 0) << "not before it is stored";
+  store.fail_writes = false;
+  ASSERT_TRUE(links.Relist(id).has_value());
+  const std::string again = links.FindById(id)->task_id;
+  EXPECT_NE(again, task);
+  TaskBook stored;
+  ASSERT_TRUE(stored.Load(store).has_value());
+  for (const TaskBook* const book : {&tasks, &stored}) {
+    EXPECT_EQ(book->Find(task)->state(), static_cast<std::uint32_t>(TaskPhase::kCancelled));
+    EXPECT_NE(book->Find(task)->error().find("was lost: task " + again), std::string::npos);
+    EXPECT_EQ(book->Find(again)->state(), static_cast<std::uint32_t>(TaskPhase::kRunning));
+  }
+}
+
 TEST_F(LinkRegistryTest, AnImmutableLinkKeepsWhatItShowsUntilTheSameIsPublished) {
   LinkSpec spec = TestLink("a", "bucket", "p/");
   spec.refresh = RefreshPolicy::kImmutable;

@@ -149,5 +149,56 @@ TEST(SameListing, LinesOfAManifestAreComparedAndThoseOfTheGenerationItselfAreThe
   EXPECT_FALSE(IsSame(*without, other));
 }
 
+// A manifest says its lines' numbers, a snapshot where it keeps them.
+TEST(SameListing, LinesOfAManifestAreTheSameByTheirTextsAndOrderWhateverTheirNumbers) {
+  const TempDir dir;
+  auto objects = kFiles;
+  objects[0].lines = {{.place = 8, .json = "{\"a\": 1}"}, {.place = 11, .json = "{\"a\": 1}"}};
+  objects[2].lines = {{.place = 9, .json = "{\"a\": 1}"}};
+  objects[3].lines = {{.place = 2, .json = "{}"}};
+  const auto all = Build(TestOptions(), objects, dir.Path("s"));
+  EXPECT_TRUE(IsSame(*all, objects));
+  auto other = objects;
+  for (TestObject& object : other) {
+    for (AttributeLine& line : object.lines) line.place *= 3;
+  }
+  EXPECT_TRUE(IsSame(*all, other)) << "blank lines between them";
+  std::swap(other[0].lines[0].place, other[2].lines[0].place);
+  EXPECT_FALSE(IsSame(*all, other)) << "in another order";
+}
+
+// What it says of lines is what a comparison of what is built says, and not less often.
+TEST(SameListing, OfRandomManifestsItSaysWhatABuiltSnapshotSays) {
+  std::mt19937_64 random(TestSeed());
+  int same = 0;
+  for (int round = 0; round < 300; ++round) {
+    const TempDir dir;
+    std::vector<std::uint64_t> places(6);
+    for (std::size_t i = 0; i < places.size(); ++i) places[i] = 5 * (i + 1);
+    std::ranges::shuffle(places, random);
+    std::vector<TestObject> before = kFiles;
+    for (const std::uint64_t place : places) {
+      std::vector<AttributeLine>& lines = before[random() % before.size()].lines;
+      lines.push_back({.place = place, .json = random() % 2 == 0 ? "{}" : "{\"a\": 1}"});
+      std::ranges::sort(lines, {}, &AttributeLine::place);
+    }
+    std::vector<TestObject> after = before;
+    for (TestObject& object : after) {
+      // Far enough to come before or behind another one, now and then.
+      for (AttributeLine& line : object.lines) line.place += random() % 7;
+      std::ranges::sort(object.lines, {}, &AttributeLine::place);
+    }
+    const auto then = Build(TestOptions(), before, dir.Path("1"));
+    SnapshotOptions options = TestOptions();
+    options.id.generation += 1;
+    options.previous = then;
+    const auto now = Build(options, after, dir.Path("2"));
+    EXPECT_EQ(IsSame(*then, after), Compare(*then, *now)->same) << "round " << round;
+    same += IsSame(*then, after) ? 1 : 0;
+  }
+  EXPECT_GT(same, 0);
+  EXPECT_LT(same, 300);
+}
+
 }  // namespace
 }  // namespace forebay
