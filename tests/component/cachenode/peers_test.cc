@@ -125,14 +125,17 @@ TEST_F(PeersTest, CopiesComeAtTheirRateAndNoFaster) {
   coordinator_->SetLinks({link_});
   StartNode();
   std::vector<proto::FillBlocksRequest> requests;
+  requests.reserve(kRequests);
   int skip = 0;
   for (int i = 0; i < kRequests; ++i) {
     std::vector<proto::ReadBlockRequest> reads;
+    reads.reserve(kOfEach);
     for (int k = 0; k < kOfEach; ++k) reads.push_back(OwnedBy({"n1", "self", "n2"}, skip++));
     requests.push_back(CopiesOf(reads));
   }
   const TimePoint begin = Clock::now();
   std::vector<std::future<int>> copies;
+  copies.reserve(requests.size());
   for (const proto::FillBlocksRequest& request : requests) {
     copies.push_back(std::async(std::launch::async, [this, &request] {
       Caller peer(proto::ROLE_NODE);

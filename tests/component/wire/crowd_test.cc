@@ -99,7 +99,9 @@ TEST_F(Crowd, ThoseWhoSayNothingKeepOutNoMemberHoweverManyThereAre) {
   server_options_.max_connections = kMost;
   Serve(EchoCall);
   std::vector<RawPeer> members;
+  members.reserve(kMost);
   std::vector<RawPeer> silent;
+  silent.reserve(std::size_t{kMost} * kMost);
   std::uint64_t accepted = 0;
   const auto all_accepted = [&] { return server_->counters().accepted.load() == accepted; };
   for (std::uint8_t i = 1; i <= kMost; ++i) {
