@@ -231,7 +231,12 @@ Status LinkMount::Serve() {
                                                   ended_ = true;
                                                   on_ended_();
                                                 }));
-    const Status started = workers_.back()->Start();
+  }
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    workers_[i]->SetNext(*workers_[(i + 1) % workers_.size()]);
+  }
+  for (const auto& worker : workers_) {
+    const Status started = worker->Start();
     if (!started) return started;
   }
   return {};

@@ -1,19 +1,17 @@
 #pragma once
 
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "common/base/asio.h"
-#include "common/base/exclusive_wait.h"
 #include "common/base/result.h"
 #include "common/wire/client_pool.h"
 #include "fuse-client/block_client.h"
 #include "fuse-client/file_places.h"
 #include "fuse-client/file_reader.h"
 #include "fuse-client/fuse_ops.h"
+#include "fuse-client/intake.h"
 #include "fuse-client/order/order_runner.h"
 
 namespace forebay {
@@ -52,6 +50,9 @@ class Worker {
   Worker(asio::io_context& context, ClientPool& pool, SlotArena& slots, WorkerShares shares,
          WorkerStats& stats, const WorkerOptions& options, std::function<void()> on_ended);
 
+  /// Who takes requests while this one cannot; all workers of a link are a ring. Before they start.
+  void SetNext(const Worker& next) { intake_->SetNext(next.intake_); }
+
   /// Any thread, before or after the context runs. kInternal: no descriptor left.
   Status Start();
 
@@ -59,18 +60,17 @@ class Worker {
   void FetchAhead(AheadFile file, AheadDone done);
 
   /// On the worker's own thread: takes no more requests; what is under way goes on.
-  void StopTaking();
+  void StopTaking() { intake_->Stop(); }
   /// On the worker's own thread: takes no more requests and lets what is under way fail soon.
   void BeginStop();
   /// On the worker's own thread: nothing is under way any more, and after BeginStop nothing ever
   /// will be.
   bool Idle() const {
-    return !receiving_ && server_.in_flight() == 0 && blocks_.in_flight() == 0 && ahead_ == 0 &&
-           reader_.asking() == 0;
+    return !intake_->running() && server_.in_flight() == 0 && blocks_.in_flight() == 0 &&
+           ahead_ == 0 && reader_.asking() == 0;
   }
 
  private:
-  Task<void> Receive();
   Task<void> RunAhead(AheadFile file, AheadDone done);
 
   asio::io_context& context_;
@@ -80,11 +80,8 @@ class Worker {
   FileReader reader_;
   FilePlaces places_;
   FuseServer server_;
-  // One of all threads that wait is woken by a request.
-  std::optional<ExclusiveWait> exclusive_;
-  std::shared_ptr<asio::posix::stream_descriptor> descriptor_;
-  std::function<void()> on_ended_;
-  bool receiving_ = false;
+  // Shared with the neighbour that hands on to it, and with its coroutine.
+  const std::shared_ptr<Intake> intake_;
   std::size_t ahead_ = 0;  // files on their way that nobody has asked for yet
 };
 
