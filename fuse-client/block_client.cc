@@ -216,6 +216,7 @@ Task<Result<Cells>> BlockClient::AskForCells(Question* question, Route route, Ra
   Result<RpcReply> reply = co_await parts_.pool.Call(
       *route.address, Method::kReadBlock, question->message, question->deadline, &race->call);
   if (!reply) co_return Fail(reply.error().Within("node " + route.node->id));
+  question->came += reply->payload.bytes.size();
   proto::ReadBlockReply answer;
   const Status parsed = ParseMessage(reply->message, answer);
   if (!parsed) co_return Fail(parsed.error().Within("answer of " + route.node->id));
@@ -248,8 +249,9 @@ Task<Result<Cells>> BlockClient::AskInRace(Question* question, Route route) {
   const TimePoint now = Clock::now();
   const Duration took = now - race.asked;
   if (race.won) {
-    // What it would have taken is not known; it is more than this.
+    // What it would have taken is not known; it is more than this. Nor is what it has sent by now.
     parts_.pace.Note(route.node->id, took, now);
+    question->came = BytesOf(question->request);
     co_return std::move(*race.won);
   }
   if (!cells && cells.error().code == Code::kDenied && !race.call.was_sent()) {
@@ -270,20 +272,24 @@ bool BlockClient::IsPaced(const Route& route) const {
          !route.address->starts_with(kUnixPrefix);
 }
 
+// What came is paid for, also what was wrong or too late for a reader; what did not, in the end
+// not: a node that is overloaded, or not there, is asked again soon.
 Task<Result<Cells>> BlockClient::AskOnce(Question* question, Route route) {
-  if (IsPaced(route)) {
+  const std::uint64_t paid = IsPaced(route) ? BytesOf(question->request) : 0;
+  if (paid != 0) {
     const TimePoint came = Clock::now();
-    const Status may =
-        co_await options_.bandwidth->Pass(BytesOf(question->request), question->deadline);
+    const Status may = co_await options_.bandwidth->Pass(paid, question->deadline);
     if (!may) co_return Fail(may.error());
     question->began += Clock::now() - came;  // of which no node is to blame
   }
+  question->came = 0;
   route.Describe(question->message);
   const Duration waited =
       question->message.passed_over() ? Clock::now() - question->began : Duration();
   question->message.set_waited_ms(static_cast<std::uint32_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(waited).count()));
   Result<Cells> cells = co_await AskInRace(question, route);
+  if (paid > question->came) options_.bandwidth->GiveBack(paid - question->came);
   if (!cells && cells.error().code == Code::kUnavailable) NoteSilent(route, cells.error());
   co_return cells;
 }

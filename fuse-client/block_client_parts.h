@@ -24,8 +24,9 @@ struct BlockClient::Question {
   TimePoint began = Clock::now();
   /// No owner is to send us on any more: one that did had a next owner that could not answer.
   bool stays = false;
-  bool sent_on = false;  ///< By the owner that was asked last.
-  bool refused = false;  ///< It takes no connection of ours, and says so.
+  bool sent_on = false;    ///< By the owner that was asked last.
+  bool refused = false;    ///< It takes no connection of ours, and says so.
+  std::uint64_t came = 0;  ///< Bytes of its answer, right or wrong.
 };
 
 /// A node to ask, and how to reach it; both in the directory that the round holds.

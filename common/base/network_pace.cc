@@ -46,6 +46,8 @@ void NetworkPace::Add(double bytes) {
 
 void NetworkPace::Charge(std::uint64_t bytes) { Add(static_cast<double>(bytes)); }
 
+void NetworkPace::GiveBack(std::uint64_t bytes) { Add(-static_cast<double>(bytes)); }
+
 double NetworkPace::waited_seconds() const {
   return static_cast<double>(waited_nanoseconds_.load(std::memory_order_relaxed)) / 1e9;
 }

@@ -28,6 +28,9 @@ class NetworkPace {
   /// `bytes` go that were not known before: who comes next waits for them.
   void Charge(std::uint64_t bytes);
 
+  /// Of those who passed for more than then went; who comes next need not wait for them.
+  void GiveBack(std::uint64_t bytes);
+
   /// Summed over those who passed.
   double waited_seconds() const;
 

@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fuse-client/block_client.h"
@@ -33,6 +37,46 @@ TEST_F(BoundedMountTest, WhatComesOverTheNetworkWaitsForItsTurn) {
       << late.error().message;
   EXPECT_EQ(owner->reads(), 1u);
   EXPECT_EQ(Stats().owner_switches, 0u) << "no node is to blame";
+}
+
+TEST_F(BoundedMountTest, WhatDoesNotComeIsNotPaidFor) {
+  const BlockRequest request = RequestFor({0, 65'536});
+  const std::vector<FakeNode*> owners = OwnersOf(request);
+  owners[0]->Stop();
+  // It has too much to do at first, and then sends its readers on.
+  int asked = 0;
+  owners[1]->OnRead([&asked](const proto::ReadBlockRequest&) -> FakeNode::Answer {
+    if (++asked <= 3) return {Fail(Code::kOverloaded, "says the script")};
+    proto::ReadBlockReply on;
+    on.set_go_on(true);
+    RpcReply reply;
+    reply.message = on.SerializeAsString();
+    return {std::move(reply)};
+  });
+  ExpectRight(request, Read(request));
+  EXPECT_EQ(owners[1]->reads(), 4u);
+  EXPECT_EQ(owners[2]->reads(), 1u);
+  const Result<Cells> late = Read(request, milliseconds(100));
+  ASSERT_FALSE(late) << "what came is paid for";
+  EXPECT_NE(late.error().message.find("max_bandwidth"), std::string::npos) << late.error().message;
+}
+
+TEST_F(BoundedMountTest, WhatCameAndWasWrongIsPaidFor) {
+  const BlockRequest request = RequestFor({0, 65'536});
+  FakeNode* owner = OwnersOf(request)[0];
+  owner->OnRead([](const proto::ReadBlockRequest& asked) -> FakeNode::Answer {
+    RpcReply reply = FakeNode::RightAnswer(asked);
+    auto flipped = std::make_shared<Buffer>(reply.payload.bytes.size());
+    std::copy(reply.payload.bytes.begin(), reply.payload.bytes.end(), flipped->data());
+    flipped->data()[7] ^= std::byte{1};
+    reply.payload = Slice::Of(std::move(flipped));
+    return {std::move(reply)};
+  });
+  const Result<Cells> cells = Read(request, milliseconds(100));
+  ASSERT_FALSE(cells);
+  EXPECT_NE(cells.error().message.find("max_bandwidth"), std::string::npos)
+      << cells.error().message;
+  EXPECT_EQ(owner->reads(), 1u);
 }
 
 TEST_F(BoundedMountTest, WhatANodeOfThisMachineHasIsNotCounted) {

@@ -87,5 +87,14 @@ TEST_F(NetworkPaceTest, WhatWasNotKnownBeforeIsPaidForAfterwards) {
   EXPECT_FALSE(answer.passed->has_value());
 }
 
+TEST_F(NetworkPaceTest, WhatDidNotGoIsGivenBack) {
+  pace_.Charge(2 * kHourOfBytes);
+  pace_.GiveBack(2 * kHourOfBytes);
+  Answer& answer = answers_[0];
+  Ask(answer, std::chrono::minutes(1));
+  ASSERT_TRUE(answer.passed);
+  EXPECT_TRUE(answer.passed->has_value());
+}
+
 }  // namespace
 }  // namespace forebay
