@@ -320,7 +320,7 @@ void OnOpen(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info* file) {
 }
 void OnRelease(fuse_req_t request, fuse_ino_t, struct fuse_file_info* file) {
   if (Server().copies != nullptr) Server().copies->Close(file->fh);
-  fuse_reply_err(request, 0);
+  ReplyError(request, FuseOp::kRelease, 0);
 }
 void OnOpendir(fuse_req_t request, fuse_ino_t, struct fuse_file_info* file) {
   const FuseSession& session = *Server().session;

@@ -59,6 +59,8 @@ std::string_view FuseOpName(FuseOp op) {
       return "forget";
     case FuseOp::kOpen:
       return "open";
+    case FuseOp::kRelease:
+      return "release";
     case FuseOp::kOpendir:
       return "opendir";
     case FuseOp::kFlush:

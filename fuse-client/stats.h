@@ -29,11 +29,12 @@ enum class FuseOp : std::uint8_t {
   kListxattr,
   kForget,
   kOpen,
+  kRelease,  ///< Of an opened file; one for each kOpen, after its last close.
   kOpendir,
   kFlush,
   kWrite,  ///< Everything that would change something.
 };
-inline constexpr std::size_t kFuseOps = 13;
+inline constexpr std::size_t kFuseOps = 14;
 std::string_view FuseOpName(FuseOp op);
 
 /// What came of a read of which a node of this machine said, now or before, where its bytes lie

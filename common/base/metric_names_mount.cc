@@ -33,7 +33,9 @@ const CounterMetric kFuseOps{{
     .unit = "1",
     .labels = {"op", "errno"},
     .programs = "mount",
-    .help = "Requests of the kernel that were answered, by operation and result (OK, ENOENT, …).",
+    .help =
+        "Requests of the kernel that were answered, by operation (lookup, read; in mode large also "
+        "open and release, one each for a file that is opened) and result (OK, ENOENT, …).",
 }};
 
 const CounterMetric kEio{{

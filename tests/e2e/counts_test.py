@@ -3,6 +3,7 @@
 however slow; ops/bench prints them beside the times."""
 
 import concurrent.futures
+import json
 import os
 import random
 
@@ -18,6 +19,15 @@ NOT_OF_READING = ("forget", "statfs")
 
 def sizes_of(files):
     return [len(body) for body in files.values()]
+
+
+def read_at_once(path):
+    """As a loader does that knows how large a shard is at most: no read finds the end."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(fd, BLOCK)
+    finally:
+        os.close(fd)
 
 
 def read_whole(path):
@@ -102,6 +112,24 @@ class Messages(Counts):
         used = self.used("m", lambda: self.read(paths, read_like_pil))
         self.assertTrue(FILES <= used["read"] <= FILES + LOST, used)
         self.assertLessEqual(sum(used.values()), FILES + 2 * LOST + 4, used)
+
+    def test_in_large_mode_a_file_is_opened_read_and_released(self):
+        paths = self.walked("--mode", "large")
+        if not json.loads((self.mount / ".forebay/config").read_text())["direct_reads"]:
+            self.skipTest("this kernel cannot map what is read past the page cache: mode large is as small")
+
+        def all_released():
+            ops = self.fuse_ops("m")
+            return ops["open"] == ops["release"]
+
+        def read():
+            self.read(paths, read_at_once)
+            eventually(all_released, "the kernel tells of the last close")
+
+        eventually(all_released, "what was read to look at the mount is closed")
+        used = self.used("m", read)
+        self.assertEqual({op: used.pop(op) for op in ("open", "read", "release")}, dict.fromkeys(("open", "read", "release"), FILES))
+        self.assertLessEqual(sum(used.values()), LOST, used)
 
     def test_one_of_many_threads_is_woken_for_a_read(self):
         paths = self.walked("--threads", "16")
