@@ -5,16 +5,25 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "common/base/files.h"
 #include "common/base/wall_clock.h"
+#include "common/model/block_id.h"
 #include "fuse-client/errno_map.h"
 
 namespace forebay {
 
+namespace fs = std::filesystem;
+
 namespace {
+
+constexpr std::string_view kErrorsPrefix = "errors-";
+constexpr std::chrono::hours kErrorsKept{30 * 24};
 
 // Paths are raw bytes; a line of this file must stay a line.
 std::string Quoted(std::string_view path) {
@@ -92,6 +101,8 @@ Status ErrorLog::Save() {
     file = file_;
     text = Lines();
   }
+  const Status folder = MakePrivateFolder(fs::path(file).parent_path().string());
+  if (!folder) return folder;
   return WriteFileAtomically(file, text);
 }
 
@@ -118,6 +129,28 @@ std::string ErrorLog::Render() const {
 std::size_t ErrorLog::size() const {
   std::scoped_lock lock(mutex_);
   return entries_.size();
+}
+
+std::string ErrorFileOf(const std::string& folder, const std::string& mountpoint) {
+  const std::uint64_t hash = CellChecksum(mountpoint.data(), mountpoint.size());
+  return fmt::format("{}/{}{:016x}", folder, kErrorsPrefix, hash);
+}
+
+bool IsErrorFile(const std::string& path) {
+  return fs::path(path).filename().string().starts_with(kErrorsPrefix);
+}
+
+bool RemoveOldErrors(const std::string& folder, const std::string& mine) {
+  bool removed = false;
+  std::error_code error;
+  const auto now = fs::file_time_type::clock::now();
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    if (!IsErrorFile(entry.path().string()) || entry.path() == mine) continue;
+    std::error_code gone;
+    const auto written = entry.last_write_time(gone);
+    if (!gone && now - written > kErrorsKept) removed |= fs::remove(entry.path(), gone);
+  }
+  return removed;
 }
 
 }  // namespace forebay

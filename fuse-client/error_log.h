@@ -24,7 +24,8 @@ class ErrorLog {
   /// What is in `file`, from an earlier run, is shown before what is added. `on_change` is called
   /// by Add, on its thread, when there is something that Save has not written, once until it has.
   void KeepIn(std::string file, std::function<void()> on_change);
-  /// Writes the file, unless it holds all; blocks. kInternal: no room.
+  /// Writes the file, unless it holds all, and makes its folder anew where it has gone; blocks.
+  /// kInternal: no room.
   Status Save();
 
   /// One line each, oldest first: time, errno, path (quoted), times seen, cause and what to do.
@@ -50,5 +51,13 @@ class ErrorLog {
   std::deque<std::string> earlier_;  // lines of earlier runs, each with its end
   std::deque<Entry> entries_;
 };
+
+/// The file of a mount point, beside the listing of the link that it shows: several mounts of a
+/// link share that folder.
+std::string ErrorFileOf(const std::string& folder, const std::string& mountpoint);
+bool IsErrorFile(const std::string& path);
+/// Those in `folder` that nobody has written for a month, but `mine`: mount points that are no
+/// longer used. True: there was one.
+bool RemoveOldErrors(const std::string& folder, const std::string& mine);
 
 }  // namespace forebay

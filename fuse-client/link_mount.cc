@@ -6,14 +6,11 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
-#include <filesystem>
 #include <future>
 #include <numeric>
 #include <optional>
-#include <system_error>
 #include <utility>
 
-#include "common/model/block_id.h"
 #include "common/snapshot/changes.h"
 #include "common/wire/messages.h"
 #include "fuse-client/fuse_mount.h"
@@ -22,8 +19,6 @@
 #include "fuse-client/shard_view.h"
 
 namespace forebay {
-
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -34,9 +29,6 @@ constexpr unsigned kReadAheadKb = 1024;
 /// kernels.
 constexpr unsigned kLargeReadAheadKb = 4096;
 
-const std::string kErrorsPrefix = "errors-";
-constexpr std::chrono::hours kErrorsKept{30 * 24};
-
 /// Errors come in bursts, and each writing is a whole file.
 constexpr Duration kSaveErrorsAfter = std::chrono::seconds(1);
 
@@ -45,16 +37,6 @@ Task<void> SaveSoon(std::shared_ptr<ErrorLog> errors) {
   const Status saved = errors->Save();
   if (!saved) {
     spdlog::warn("{}; .forebay/errors will not outlive this process", saved.error().message);
-  }
-}
-
-void RemoveOldErrors(const std::string& folder, const std::string& mine) {
-  std::error_code error;
-  const auto now = fs::file_time_type::clock::now();
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    const bool errors = entry.path().filename().string().starts_with(kErrorsPrefix);
-    if (!errors || entry.path() == mine) continue;
-    if (now - entry.last_write_time(error) > kErrorsKept) fs::remove(entry.path(), error);
   }
 }
 
@@ -92,13 +74,9 @@ MountedNamespace LinkMount::Now() const {
   return namespace_;
 }
 
-// Each mount point has a file of its own beside the link's listing: several mounts of a link share
-// that folder. Those of mount points that are no longer used go after a month.
 void LinkMount::KeepErrors() {
   const std::string folder = FolderOf(namespace_);
-  const std::string& place = place_.mountpoint;
-  const std::uint64_t hash = CellChecksum(place.data(), place.size());
-  const std::string file = folder + "/" + kErrorsPrefix + fmt::format("{:016x}", hash);
+  const std::string file = ErrorFileOf(folder, place_.mountpoint);
   RemoveOldErrors(folder, file);
   errors_->KeepIn(file, [errors = std::weak_ptr(errors_), control = &shares_.control] {
     if (auto kept = errors.lock()) Spawn(*control, SaveSoon(std::move(kept)));

@@ -15,6 +15,7 @@
 #include "common/wire/client_pool.h"
 #include "common/wire/coordinators.h"
 #include "common/wire/messages.h"
+#include "fuse-client/error_log.h"
 
 namespace forebay {
 
@@ -66,6 +67,21 @@ std::optional<proto::GetLinksReply> ReplyKeptIn(const std::string& folder) {
   return reply;
 }
 
+/// All but what mounts that go on showing the link have said in `.forebay/errors`: they keep it
+/// there. The link.pb goes last: by it the folder is found again after an error.
+std::error_code RemoveListing(const std::string& folder) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const bool last = entry.path().filename() == "link.pb";
+    if (!last && !IsErrorFile(entry.path().string())) fs::remove_all(entry.path(), error);
+    if (error) return error;
+  }
+  if (!error) fs::remove(folder + "/link.pb", error);
+  std::error_code not_empty;
+  if (!error) fs::remove(folder, not_empty);
+  return error;
+}
+
 /// Links that had the name of `found` and were removed: nobody mounts them any more, and a mount
 /// that goes on showing one holds its file. `said`: of the coordinator that names it; one with an
 /// old copy of its state may name a link that was removed.
@@ -74,12 +90,15 @@ void RemoveEarlierLinks(const MountedNamespace& found, const Fence& said) {
   for (const fs::directory_entry& entry : fs::directory_iterator(found.cluster_dir, error)) {
     const std::string folder = entry.path().string();
     const std::optional<proto::GetLinksReply> kept = ReplyKeptIn(folder);
-    if (!kept || kept->links(0).spec().name() != found.link.spec().name()) continue;
+    if (!kept) {
+      std::error_code not_empty;
+      if (RemoveOldErrors(folder, "")) fs::remove(folder, not_empty);
+      continue;
+    }
+    if (kept->links(0).spec().name() != found.link.spec().name()) continue;
     if (kept->links(0).spec().id() == found.link.spec().id()) continue;
     if (!Believes(FromProto(kept->fence()), said)) continue;
-    std::error_code failed;
-    fs::remove_all(folder, failed);
-    if (failed) continue;
+    if (RemoveListing(folder)) continue;
     spdlog::info("the listing of an earlier link \"{}\" is removed: {}", found.link.spec().name(),
                  folder);
   }

@@ -73,7 +73,8 @@ bool TellsWhatHasGone(const Fence& shown, const KnownLinks& said);
 ///     <cluster>/ring.bin              RingView's
 ///     <cluster>/<link>/link.pb        GetLinksReply with this link, of the generation beside it
 ///     <cluster>/<link>/<n>.fbs        the snapshot of generation n
-///     <cluster>/<link>/errors-<hash>  ErrorLog's, of the mount point with this hash
+///     <cluster>/<link>/errors-<hash>  ErrorLog's, of the mount point with this hash; these alone
+///                                     stay, for a month, when another link has the name
 ///
 /// Every file is committed by rename, the snapshot before the link.pb that names it. Runs on the
 /// context of `pool`.

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "common/base/files.h"
+#include "fuse-client/error_log.h"
 #include "tests/component/fuse-client/client_fixture.h"
 #include "tests/fakes/fake_coordinator.h"
 #include "tests/fakes/sample_link.h"
@@ -160,6 +161,25 @@ TEST_F(NamespaceTest, WithoutACoordinatorWhatWasMountedLastIsMounted) {
   const auto found = Obtain();
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_EQ(found->snapshot->id().link, last);
+}
+
+// A mount of the one before goes on, and writes what it says in .forebay/errors there.
+TEST_F(NamespaceTest, TheErrorsOfAnEarlierLinkStayForAMonth) {
+  const auto first = Obtain();
+  ASSERT_TRUE(first);
+  const std::string folder = FolderOf(*first);
+  const std::string errors = ErrorFileOf(folder, "/mnt");
+  ASSERT_TRUE(WriteFileAtomically(errors, "a line\n"));
+  link_ = std::make_unique<SampleLink>("imagenet", std::map<std::string, std::uint64_t>{{"a", 1}});
+  Publish(1);
+  ASSERT_TRUE(Obtain());
+  EXPECT_EQ(FilesWith(".fbs").size(), 1u);
+  EXPECT_FALSE(std::filesystem::exists(folder + "/link.pb"));
+  EXPECT_EQ(ReadWholeFile(errors).value_or(""), "a line\n");
+  std::filesystem::last_write_time(
+      errors, std::filesystem::file_time_type::clock::now() - std::chrono::hours(31 * 24));
+  ASSERT_TRUE(Obtain());
+  EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
 TEST_F(NamespaceTest, WithoutACoordinatorADamagedCopyIsNotMounted) {

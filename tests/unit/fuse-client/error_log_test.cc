@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "common/base/files.h"
 #include "tests/fakes/temp_dir.h"
 
 namespace forebay {
@@ -62,6 +63,17 @@ TEST(ErrorLog, IsKeptOverARestartAndStaysBounded) {
   const std::string text = log.Render();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
   EXPECT_EQ(text.find("first"), std::string::npos);
+}
+
+// The folder of a link that was made anew goes with its listing, while a mount still shows it.
+TEST(ErrorLog, MakesItsFolderAnewWhereItHasGone) {
+  const fakes::TempDir dir;
+  const std::string file = dir / "link/errors";
+  ErrorLog log;
+  log.KeepIn(file, [] {});
+  log.Add("a", {Code::kTimeout, "x"});
+  ASSERT_TRUE(log.Save());
+  EXPECT_EQ(ReadWholeFile(file).value_or(""), log.Render());
 }
 
 TEST(ErrorLog, WithoutRoomForItsFileItGoesOn) {
