@@ -24,7 +24,7 @@ inline constexpr const char* kKey = "train/shard-0.tar";
 class BlockClientTest : public ClientFixture {
  protected:
   explicit BlockClientTest(Duration silence = std::chrono::milliseconds(300),
-                           std::uint64_t max_bandwidth = 0)
+                           std::uint64_t max_bandwidth = 0, PassedSegments* segments = nullptr)
       : ClientFixture(silence), bandwidth_(max_bandwidth, "max_bandwidth of this mount") {
     for (const char* id : {"n1", "n2", "n3"}) {
       nodes_[id] = std::make_unique<fakes::FakeNode>(id, kTestSecret);
@@ -40,9 +40,10 @@ class BlockClientTest : public ClientFixture {
     options.pauses.overloaded = std::chrono::milliseconds(2);
     options.pauses.longest = std::chrono::milliseconds(20);
     options.pauses.probe = {std::chrono::milliseconds(20), std::chrono::milliseconds(50)};
-    client_ = std::make_unique<BlockClient>(
-        BlockClient::Parts{threads_.At(0), *pool_, ring_, *refresher_, health_, pace_, stats_},
-        options);
+    client_ =
+        std::make_unique<BlockClient>(BlockClient::Parts{threads_.At(0), *pool_, ring_, *refresher_,
+                                                         health_, pace_, stats_, segments},
+                                      options);
   }
 
   ~BlockClientTest() override {
