@@ -8,47 +8,19 @@ import pathlib
 import random
 import re
 import signal
-import statistics
 import subprocess
 import threading
 import time
 
-from e2e import E2eTest, drop_page_cache, eventually, main
-from hog import Hog
+from e2e import drop_page_cache, eventually, main
+from guest import LIMIT, MIB, NODE_MEMORY, Guest
 from mount_state import worker_of
 
-MIB = 1 << 20
-LIMIT = 16 * MIB
 READERS = 48
-# Beside a training process that wants everything.
-NODE_MEMORY, RATE = 64 * MIB, 64 * MIB
-ROUNDS, WINDOW_SECONDS = 3, 5
-# Each asks for a MiB: were all of them on their way at once, it would be more than twice the limits of node and mount.
-LOADER_THREADS = 192
+RATE = 64 * MIB
 
 
-def resident_most(pid):
-    text = pathlib.Path(f"/proc/{pid}/status").read_text()
-    return int(re.search(r"VmHWM:\s+(\d+) kB", text)[1]) << 10
-
-
-def cpu_seconds(*pids):
-    """Of all their threads, also of those that have ended."""
-    total = 0
-    for pid in pids:
-        user, system = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
-        total += int(user) + int(system)
-    return total / os.sysconf("SC_CLK_TCK")
-
-
-def cpus_of(pid):
-    """Where its threads ran last."""
-    return {int((task / "stat").read_text().rsplit(")", 1)[1].split()[36]) for task in pathlib.Path(f"/proc/{pid}/task").iterdir()}
-
-
-class Guest(E2eTest):
-    NODES = ("n1",)
-
+class GuestTest(Guest):
     def memory(self):
         return json.loads((self.mount / ".forebay/stats").read_text())["memory"]
 
@@ -126,19 +98,6 @@ class Guest(E2eTest):
         with open(self.mount / name, "rb", buffering=0) as file:
             self.bytes[name, half] = os.pread(file.fileno(), MIB, half * MIB)
 
-    def sent_by(self, node):
-        """{(port of the other end): bytes} that left through the port where the node answers, by the kernel's count."""
-        port = node.addresses["listen"].rsplit(":", 1)[1]
-        text = subprocess.run(["ss", "-tinH", "state", "established", f"sport = :{port}"], capture_output=True, text=True,
-                              check=True).stdout
-        sent = {}
-        # A line of addresses, and one of facts below it.
-        for addresses, facts in re.findall(r"^(\S.*)\n\s+(.*)$", text, re.MULTILINE):
-            count = re.search(r"\bbytes_sent:(\d+)", facts)
-            if count:
-                sent[int(addresses.split()[3].rsplit(":", 1)[1])] = int(count[1])
-        return sent
-
     @staticmethod
     def ports_of(pid):
         text = subprocess.run(["ss", "-tnpH", "state", "established"], capture_output=True, text=True, check=True).stdout
@@ -191,93 +150,28 @@ class Guest(E2eTest):
         # What gathers in 250 ms may leave at once, and the last answer is paid for by whoever comes next.
         self.assertLessEqual(total, rate * (seconds + 0.25) + 2 * MIB)
 
-    def beside_hogs(self, what, node_options, limit, rate):
-        """A process for each CPU that burns it, one that streams memory, and a loader that reads as fast as it can. `limit`: CPUs
-        of the node; `rate`: bytes a second; None: unbounded."""
-        files = {f"f{i:02d}": random.Random(i).randbytes(8 * MIB) for i in range(24)}
-        self.put(files)
-        self.start(node_options=node_options)
-        self.link()
-        self.mount = self.cluster.mount("data", "m", "--mode", "large", "--memory-limit", "16MiB", "--local-reads", "network")
-        node, mount = self.cluster.nodes["n1"].pid, self.cluster.mounts["m"].pid
-        worker = worker_of(mount)
-        usable = os.sched_getaffinity(0)
-        hogs = [Hog("burn", self.folder / f"burn{cpu}") for cpu in sorted(usable)]
-        hogs.append(Hog("stream", self.folder / "stream"))
-        for hog in hogs:
-            self.addCleanup(hog.stop)
-        eventually(lambda: all(hog.done() > 0 for hog in hogs), "the hogs work")
-        # A first epoch, out of S3.
-        for pid in (node, worker):
-            pathlib.Path(f"/proc/{pid}/clear_refs").write_text("5")
-        before = {pid: resident_most(pid) for pid in (node, worker)}
-        for name, data in files.items():
-            self.assertEqual((self.mount / name).read_bytes(), data)
-        loader = Hog("read", self.folder / "read", self.mount, LOADER_THREADS)
-        self.addCleanup(loader.stop)
-        eventually(lambda: loader.done() > 0, "the loader reads")
-        loader.send(signal.SIGSTOP)
-        rows = []
-        for number in range(ROUNDS):
-            row = {}
-            for busy in ((False, True), (True, False))[number % 2]:
-                row[busy] = self.window(busy, hogs, loader, node, (mount, worker))
-            rows.append(row)
-            seen = row[True]
-            self.assertGreater(seen["read"], 0)
-            if limit:
-                # A count of CPU time; the clock that counts it ticks a hundred times a second.
-                self.assertLessEqual(seen["node"], limit * seen["seconds"] + 0.05)
-                self.assertLessEqual(len(cpus_of(node)), limit)
-            if rate:
-                # What gathers in 250 ms may leave at once, and the last answer is paid for by whoever comes next.
-                self.assertLessEqual(seen["sent"], rate * (seen["seconds"] + 0.25) + 2 * MIB)
-        grown = {pid: resident_most(pid) - before[pid] for pid in (node, worker)}
-
-        def of(key, busy=True):
-            return statistics.median(row[busy][key] / row[busy]["seconds"] for row in rows)
-
-        lost = {key: statistics.median(1 - row[True][key] / row[True]["seconds"] / (row[False][key] / row[False]["seconds"])
-                                       for row in rows) for key in ("burnt", "streamed")}
-        print(f"{what}: {of('read'):.0f} MiB/s read, {of('sent') / MIB:.0f} MiB/s left the node; CPU s/s: node {of('node'):.2f}, mount "
-              f"{of('mount'):.2f}, loader {of('loader'):.2f}; memory grew by {grown[node] / MIB:.0f} MiB (node), "
-              f"{grown[worker] / MIB:.0f} MiB (mount); lost of the hogs' work: CPU {lost['burnt']:.0%}, memory {lost['streamed']:.0%} "
-              f"(by itself {of('burnt', False):.0f} and {of('streamed', False):.0f} MiB/s)", flush=True)
-        return grown[node], grown[worker]
-
-    def window(self, busy, hogs, loader, node, mount):
-        """What everybody did in some seconds, with the loader or without."""
-        if busy:
-            loader.send(signal.SIGCONT)
-
-        def counted():
-            *burners, streamer = hogs
-            return {"seconds": time.monotonic(), "burnt": sum(hog.done() for hog in burners), "streamed": streamer.done(),
-                    "read": loader.done(), "sent": sum(self.sent_by(self.cluster.nodes["n1"]).values()),
-                    "node": cpu_seconds(node), "mount": cpu_seconds(*mount), "loader": cpu_seconds(loader.process.pid)}
-
-        before = counted()
-        time.sleep(WINDOW_SECONDS)  # what is measured: how much is done meanwhile
-        after = counted()
-        loader.send(signal.SIGSTOP)
-        return {key: value - before[key] for key, value in after.items()}
-
-    def test_beside_a_process_that_wants_everything_it_keeps_to_its_bounds(self):
+    def test_beside_a_process_that_wants_everything_a_node_keeps_to_its_bounds(self):
         node, mount = self.beside_hogs(
-            "--cpu-limit 1 --memory-limit 64MiB --max-bandwidth 64MiB",
-            ("--cpu-limit", "1", "--memory-limit", f"{NODE_MEMORY}", "--max-bandwidth", f"{RATE}"), 1, RATE)
+            "node --cpu-limit 1 --memory-limit 64MiB --max-bandwidth 64MiB",
+            ("--cpu-limit", "1", "--memory-limit", f"{NODE_MEMORY}", "--max-bandwidth", f"{RATE}"), node=(1, RATE))
         # As above: the limit, and as much again for what is not data on its way.
         self.assertLess(node, 2 * NODE_MEMORY)
         self.assertLess(mount, 2 * LIMIT)
 
+    def test_beside_a_process_that_wants_everything_a_mount_keeps_to_its_bounds(self):
+        _, mount = self.beside_hogs("mount --cpu-limit 1 --max-bandwidth 64MiB", (),
+                                    ("--cpu-limit", "1", "--max-bandwidth", f"{RATE}"), mount=(1, RATE))
+        self.assertLess(mount, 2 * LIMIT)
+
     def test_beside_a_process_that_wants_everything_with_a_bound_of_cpus_alone(self):
-        node, mount = self.beside_hogs("--cpu-limit 1 --memory-limit 64MiB", ("--cpu-limit", "1", "--memory-limit", f"{NODE_MEMORY}"), 1, None)
+        node, mount = self.beside_hogs("node --cpu-limit 1 --memory-limit 64MiB",
+                                       ("--cpu-limit", "1", "--memory-limit", f"{NODE_MEMORY}"), node=(1, None))
         self.assertLess(node, 2 * NODE_MEMORY)
         self.assertLess(mount, 2 * LIMIT)
 
     def test_beside_a_process_that_wants_everything_without_bounds(self):
         """Judged by nothing but the mount's memory: what the bounds are worth."""
-        self.assertLess(self.beside_hogs("without bounds", (), None, None)[1], 2 * LIMIT)
+        self.assertLess(self.beside_hogs("without bounds", ())[1], 2 * LIMIT)
 
 
 if __name__ == "__main__":
