@@ -2,6 +2,7 @@
 """The ways to mount: a directory of a link, every link, and mount(8) with its fstab."""
 
 import contextlib
+import hashlib
 import json
 import os
 import pathlib
@@ -11,11 +12,21 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
 from e2e import OWN_CRASHES, PROGRAMS, E2eTest, eventually, is_dead, main
 from mount_state import masks_of, mounts_below, worker_of
+
+
+# Privately and writable: what is changed in memory is the reader's own.
+MAPPED_PRIVATELY = """import hashlib, mmap, sys
+with open(sys.argv[1], "rb") as file:
+    mapped = mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
+print(hashlib.sha256(mapped).hexdigest())
+mapped[:5] = b"xxxxx"
+"""
 
 
 def in_namespaces(*commands, env):
@@ -248,22 +259,48 @@ class EveryLink(MountTest):
         self.assertEqual(len(mounts_below(mount)), 4)
         self.assertEqual((mount / "x/one").read_bytes(), b"1")
 
-    def test_a_user_who_is_not_root_mounts_all_links(self):
-        self.three_links()
+    def as_nobody(self, place):
+        """A folder of a user who is not root with an empty folder `place`; the words before his commands; the command that gives him
+        /dev/fuse, and his fuse.conf; the environment."""
         user = pwd.getpwnam("nobody")
-        home = self.home / "user"
+        home = self.home / "user" / place
         shutil.copytree(self.folder / "run", home / "run", ignore=shutil.ignore_patterns("*.sock"))
-        (home / "all").mkdir()
+        (home / place).mkdir()
+        (home / "fuse.conf").touch()
         os.chmod(self.home, 0o755)
         for path in [home, *home.rglob("*")]:
             os.chown(path, user.pw_uid, user.pw_gid)
-        as_user = f"setpriv --reuid={user.pw_uid} --regid={user.pw_gid} --clear-groups"
         # Everybody may open /dev/fuse where udev made it; here that is so for this test alone.
         prepare = (f"mknod {home}/fuse c 10 229; chmod 666 {home}/fuse && mount --bind {home}/fuse /dev/fuse && "
                    f"mount --bind {home}/fuse.conf /etc/fuse.conf || exit 99")
+        return (home, f"setpriv --reuid={user.pw_uid} --regid={user.pw_gid} --clear-groups", prepare,
+                {**self.cluster.client_env, "FOREBAY_RUNTIME_DIR": str(home / "run")})
+
+    def test_a_user_who_is_not_root_reads_and_maps_shards(self):
+        shard = random.Random(5).randbytes((3 << 20) + 77)
+        self.put({"shard": shard})
+        self.start()
+        self.link()
+        home, as_user, prepare, env = self.as_nobody("shards")
+        place = home / "shards"
+        done = in_namespaces(
+            prepare, f"{as_user} {PROGRAMS}/forebay-mount data {place} --mode large --coordinator {self.cluster.address} "
+            f"--state-dir {home}/state --log-file {home}/log; echo $?",
+            f"{as_user} sha256sum {place}/shard", f"{as_user} {sys.executable} -c '{MAPPED_PRIVATELY}' {place}/shard",
+            f"{as_user} cat {place}/.forebay/config; echo; {as_user} cat {place}/.forebay/errors",
+            f"{as_user} fusermount3 -u {place}; echo $?", env=env)
+        log = (home / "log").read_text() if (home / "log").exists() else ""
+        self.assertEqual(done.returncode, 0, (done, log))
+        _, started, read, mapped, *config, ended = done.stdout.splitlines()  # the first: it is ready
+        wanted = hashlib.sha256(shard).hexdigest()
+        self.assertEqual((started, read.split()[0], mapped, ended), ("0", wanted, wanted, "0"), (done, log))
+        self.assertEqual(json.loads("".join(config))["mode"], "large")
+
+    def test_a_user_who_is_not_root_mounts_all_links(self):
+        self.three_links()
+        home, as_user, prepare, env = self.as_nobody("all")
         mount = (f"{as_user} {PROGRAMS}/forebay-mount / {home}/all --coordinator {self.cluster.address} "
                  f"--state-dir {home}/state --log-file {home}/log")
-        env = {**self.cluster.client_env, "FOREBAY_RUNTIME_DIR": str(home / "run")}
         (home / "fuse.conf").write_text("# nothing\n")
         refused = in_namespaces(prepare, mount, f"grep -c {home}/all /proc/self/mountinfo", env=env)
         self.assertEqual(refused.stdout, "0\n")
