@@ -51,8 +51,13 @@ class IntakeTest : public ::testing::Test {
     for (std::size_t i = 0; i < kThreads; ++i) {
       OnThread(i, [intake = threads_[i].intake] { intake->Stop(); });
     }
-    for (const Thread& thread : threads_) {
-      EXPECT_TRUE(Eventually([&] { return !thread.intake->running(); }));
+    for (std::size_t i = 0; i < kThreads; ++i) {
+      bool running = true;
+      const auto look = [&] { running = threads_[i].intake->running(); };
+      EXPECT_TRUE(Eventually([&] {
+        OnThread(i, look);
+        return !running;
+      }));
     }
     pool_.Stop();
     ::close(queue_);
