@@ -245,6 +245,13 @@ class DeployPage(VerifiedTest):
         self.assertIn(f'\nadvertise = "{address}:7441"\n', self.on("cache-2", "cat /etc/forebay/forebay.toml"))
         self.assertFalse((self.hosts["gpu-1"].root / "usr/sbin/forebay-node").exists(), "a machine that trains has no server")
 
+        self.change_the_authority()
+        nodes = self.on("cache-1", "forebay nodes")
+        self.assertEqual(len(re.findall(r"\bup\b", nodes)), len(CACHES), "who administers has renewed, too")
+        drop_page_cache()
+        self.epoch("under another authority")()
+        self.assertEqual(self.fetched(), FILES)
+
         self.replay("Several coordinators")
         eventually(self.leader, "a coordinator leads")
         links = lambda name: self.hosts[name].run("forebay links", check=False).stdout  # noqa: E731
@@ -264,6 +271,13 @@ class DeployPage(VerifiedTest):
         drop_page_cache()
         finish()
         self.assertEqual(self.fetched(), FILES, "nothing is fetched again")
+
+    def change_the_authority(self):
+        """By three steps: with the second one everybody who runs renews."""
+        for step in ("believed beside", "the new authority issues", "believed no more"):
+            def taken():
+                return self.hosts["cache-1"].run("forebay init --rotate-ca", check=False).stdout
+            self.assertIn(step, eventually(taken, f"the step of --rotate-ca after which {step}", 60))
 
     def assert_secrets_are_where_they_belong(self):
         for name in MACHINES[1:]:
