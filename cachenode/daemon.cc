@@ -71,7 +71,7 @@ NodeOptions NodeOptionsOf(const NodeConfig& config, const S3Config& s3) {
 struct OwnConfig {
   NodeConfig node = {};
   S3Config s3 = {};
-  TrustConfig trust = {};
+  TrustConfig trust = {.dir = DefaultNodeTrustDir()};
   LogConfig log = {};
   std::vector<ConfigSection> sections = {
       NodeSection(node), S3Section(s3),

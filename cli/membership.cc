@@ -37,8 +37,9 @@ namespace {
 constexpr std::chrono::seconds kJoinWithin{10};
 // While others ask to join, too.
 constexpr std::chrono::milliseconds kJoinPause{300};
-// Of the packages' coordinator and node (ops/debian/postinst).
-constexpr const char* kServicesUser = "forebay";
+// Of the packages' services (ops/debian/postinst).
+constexpr const char* kCoordinatorUser = "forebay";
+constexpr const char* kNodeUser = "forebay-node";
 constexpr std::size_t kUserRoom = 16384;  // as UserName
 
 Task<Result<RpcReply>> AskToJoin(ClientPool* pool, std::string address, proto::JoinRequest request,
@@ -76,6 +77,20 @@ Result<RpcReply> RunJoin(const std::string& address, const proto::JoinRequest& r
   loop.restart();
   loop.poll();
   return std::move(*answer);
+}
+
+struct UserIds {
+  uid_t user;
+  gid_t group;
+};
+
+std::optional<UserIds> FindUser(const char* name) {
+  std::string room(kUserRoom, '\0');
+  passwd entry{};
+  passwd* found = nullptr;
+  if (::getpwnam_r(name, &entry, room.data(), room.size(), &found) != 0 || found == nullptr)
+    return std::nullopt;
+  return UserIds{.user = found->pw_uid, .group = found->pw_gid};
 }
 
 /// Of all programs, where the folder is not the one that they look into by themselves.
@@ -147,19 +162,24 @@ Result<MemberProof> Join(const std::string& address, const JoinToken& token,
                      .self = std::move(*self)};
 }
 
+std::string TrustDirOf(proto::Role role, const std::string& trust_dir) {
+  const bool is_apart = role == proto::ROLE_NODE && trust_dir == kDefaultTrustDir &&
+                        ::geteuid() == 0 && FindUser(kNodeUser);
+  return is_apart ? kNodeTrustDir : trust_dir;
+}
+
 Status GiveToServices(const std::string& trust_dir) {
+  const bool is_nodes = trust_dir == kNodeTrustDir;
   struct stat folder{};
-  const bool is_roots = ::geteuid() == 0 && trust_dir == kDefaultTrustDir &&
+  const bool is_roots = ::geteuid() == 0 && (is_nodes || trust_dir == kDefaultTrustDir) &&
                         ::stat(trust_dir.c_str(), &folder) == 0 && folder.st_uid == 0;
   if (!is_roots) return {};
-  std::string room(kUserRoom, '\0');
-  passwd entry{};
-  passwd* services = nullptr;
-  if (::getpwnam_r(kServicesUser, &entry, room.data(), room.size(), &services) != 0) return {};
-  if (services == nullptr) return {};
-  const auto give = [services](const std::filesystem::path& path) -> Status {
-    if (::lchown(path.c_str(), services->pw_uid, services->pw_gid) == 0) return {};
-    return Fail(Code::kInternal, "giving " + path.string() + " to the user forebay: " +
+  const char* name = is_nodes ? kNodeUser : kCoordinatorUser;
+  const std::optional<UserIds> owner = FindUser(name);
+  if (!owner) return {};
+  const auto give = [&](const std::filesystem::path& path) -> Status {
+    if (::lchown(path.c_str(), owner->user, owner->group) == 0) return {};
+    return Fail(Code::kInternal, "giving " + path.string() + " to the user " + name + ": " +
                                      std::generic_category().message(errno));
   };
   std::error_code error;

@@ -32,7 +32,12 @@ std::string AsOthersReach(const std::string& address);
 Result<MemberProof> Join(const std::string& address, const JoinToken& token,
                          const std::string& role, const std::string& id);
 
-/// Where the folder is that of the packages' services, root's so far, and their user is on this
+/// Where what this machine is as `role` belongs: `trust_dir`, but of a node the packages' folder
+/// for it, where `trust_dir` is their other one, this is root, and the node's user is on this
+/// machine.
+std::string TrustDirOf(proto::Role role, const std::string& trust_dir);
+
+/// Where the folder is one of the packages' services, root's so far, and its user is on this
 /// machine: all that is in it belongs to that user from now on, who renews it. kInternal.
 Status GiveToServices(const std::string& trust_dir);
 

@@ -14,6 +14,7 @@
 #include "cli/user_name.h"
 #include "common/base/version.h"
 #include "common/base/wall_clock.h"
+#include "common/config/trust_config.h"
 #include "common/trust/renewal.h"
 #include "common/wire/coordinators.h"
 #include "common/wire/handshake.h"
@@ -55,6 +56,8 @@ std::expected<void, Failure> RpcSession::MakePool() {
   Result<std::shared_ptr<Trust>> trust =
       Trust::Open(TrustFolder(options_.trust_dir), proto::ROLE_ADMIN);
   if (!trust) return std::unexpected(Failure(trust.error()));
+  const Status alone = *trust ? Status() : ExpectNoCluster(options_.trust_dir);
+  if (!alone) return std::unexpected(Failure(alone.error()));
   ClientPoolOptions options;
   trust_ = *trust;
   options.credentials.trust = trust_;

@@ -27,6 +27,7 @@ install(FILES ${manual}/man8/forebay-coordinator.8 ${manual}/man8/forebay-node.8
         DESTINATION ${CMAKE_INSTALL_MANDIR}/man8 COMPONENT server)
 install(FILES ops/systemd/forebay-coordinator.service ops/systemd/forebay-node.service
         DESTINATION lib/systemd/system COMPONENT server)
+install(PROGRAMS ops/systemd/share-secret DESTINATION lib/forebay COMPONENT server)
 install(FILES ops/iam-policy.json DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT server)
 
 install(TARGETS forebay-mount RUNTIME DESTINATION ${CMAKE_INSTALL_SBINDIR} COMPONENT client)

@@ -105,6 +105,8 @@ class CoordinatorDaemon final : public Daemon {
     Result<std::shared_ptr<Trust>> trust =
         Trust::Open(TrustFolder(trust_.dir), proto::ROLE_COORDINATOR);
     if (!trust) return Fail(trust.error());
+    const Status alone = *trust ? Status() : ExpectNoCluster(trust_.dir);
+    if (!alone) return alone;
     proof_ = *trust;
     options.state_dir = config_.state_dir;
     options.listen = config_.listen;

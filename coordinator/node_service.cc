@@ -141,16 +141,24 @@ void NodeService::AddDenied(TimePoint now, std::int64_t now_unix_s,
 
 void NodeService::AddOutdated(TimePoint now, std::int64_t now_unix_s,
                               std::vector<proto::Alert>& alerts) const {
+  if (!has_heard_of_newer_) return;
   const auto [first, count, ago] = StillSaid(newer_, now);
-  if (first == nullptr) return;
   proto::Alert alert;
   alert.set_name("coordinator_outdated");
-  alert.set_since_unix_s(now_unix_s - ago.count());
-  alert.set_message(
-      fmt::format("{} of the nodes, {} first, do not follow this coordinator: it has fencing epoch "
-                  "{}, and they "
-                  "have heard of {}",
-                  count, first->first, fence_.epoch, first->second.epoch));
+  if (first != nullptr) {
+    alert.set_since_unix_s(now_unix_s - ago.count());
+    alert.set_message(
+        fmt::format("{} of the nodes, {} first, do not follow this coordinator: it has fencing "
+                    "epoch {}, and they have heard of {}",
+                    count, first->first, fence_.epoch, first->second.epoch));
+  } else {
+    // Who was told once speaks under its old claim until a restore, also while nobody objects.
+    alert.set_message(
+        fmt::format("nodes have heard of a newer coordinator, and do not follow this coordinator "
+                    "wherever they know of that one: it keeps fencing epoch {} until a backup is "
+                    "restored",
+                    fence_.epoch));
+  }
   alert.set_action(
       "stop this coordinator where another one of this cluster runs; where its state is an old "
       "copy, stop it and use `forebay restore` with a backup");

@@ -24,11 +24,13 @@ namespace forebay {
 /// links they serve.
 class NodeService {
  public:
-  NodeService(Uuid cluster, Fence fence, ClusterMembers& membership, LinkRegistry& links,
-              ClusterStats& stats, FillBudget& budget, RequestBudgets& requests,
-              ChangedFiles& changed)
+  /// `is_outdated`: nodes have said before this start that there is a newer coordinator.
+  NodeService(Uuid cluster, Fence fence, bool is_outdated, ClusterMembers& membership,
+              LinkRegistry& links, ClusterStats& stats, FillBudget& budget,
+              RequestBudgets& requests, ChangedFiles& changed)
       : cluster_(cluster),
         fence_(fence),
+        has_heard_of_newer_(is_outdated),
         membership_(membership),
         links_(links),
         stats_(stats),
@@ -69,13 +71,13 @@ class NodeService {
 
   const Uuid cluster_;
   const Fence fence_;
+  bool has_heard_of_newer_;
   ClusterMembers& membership_;
   LinkRegistry& links_;
   ClusterStats& stats_;
   FillBudget& budget_;
   RequestBudgets& requests_;
   ChangedFiles& changed_;
-  bool has_heard_of_newer_ = false;
   std::map<std::string, Newer> newer_;          // by node id
   std::map<std::string, Denied> denied_;        // by node id
   std::map<std::string, std::string> refused_;  // why, by node id: it asks every second, said once

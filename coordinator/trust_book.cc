@@ -39,8 +39,10 @@ proto::Alert CertificateAlert(const std::string& who, std::int64_t since, std::i
   proto::Alert alert;
   alert.set_name(failure.empty() ? "certificate_ends" : "certificate_not_renewed");
   alert.set_since_unix_s(since);
-  alert.set_message(fmt::format("the certificate of {} ends at {}{}{}", who, DescribeTime(ends),
-                                failure.empty() ? "" : " and is not renewed: ", failure));
+  const std::string when = ends == 0 ? "" : " ends at " + DescribeTime(ends);
+  const std::string why = failure.empty() ? "" : " is not renewed: " + failure;
+  alert.set_message(fmt::format("the certificate of {}{}{}{}", who, when,
+                                when.empty() || why.empty() ? "" : " and", why));
   alert.set_action(
       "look at that program's log; its trust folder must belong to its user, and the coordinator "
       "must hold ca.key. `forebay join` with a new token always helps");
@@ -119,6 +121,20 @@ Status TrustBook::RenewOwn(const Issuer& issuer, proto::Role role, std::int64_t 
   return {};
 }
 
+/// A coordinator goes on without it, and so its failure is one of its own.
+void TrustBook::KeepAdmin(const Issuer& issuer, std::int64_t now_unix_s) {
+  const Result<Certificate> certificate = own_->folder()->LoadCertificate(proto::ROLE_ADMIN);
+  const bool is_there = certificate || certificate.error().code != Code::kNotFound;
+  const Status kept = is_there ? RenewOwn(issuer, proto::ROLE_ADMIN, now_unix_s) : Status();
+  const std::string why = kept ? std::string() : kept.error().message;
+  const std::scoped_lock lock(mutex_);
+  if (!why.empty() && why != admin_.failure)
+    spdlog::error("the administrator's certificate beside the coordinator's is not kept: {}", why);
+  if (why.empty() || admin_.failure.empty()) admin_.failing_since = now_unix_s;
+  admin_.failure = why;
+  admin_.ends_unix_s = certificate ? certificate->ends_unix_s() : 0;
+}
+
 Status TrustBook::KeepFiles(std::int64_t now_unix_s) {
   Result<Issuer> next = LoadIssuer();
   if (!next) return Fail(next.error());
@@ -128,9 +144,8 @@ Status TrustBook::KeepFiles(std::int64_t now_unix_s) {
     issuer_ = *next;
   }
   if (next->authority) own_->standing().NoteCoordinator(now_unix_s);
-  Status kept = RenewOwn(*next, proto::ROLE_COORDINATOR, now_unix_s);
-  if (kept && next->authority && own_->folder()->Load(proto::ROLE_ADMIN))
-    kept = RenewOwn(*next, proto::ROLE_ADMIN, now_unix_s);
+  const Status kept = RenewOwn(*next, proto::ROLE_COORDINATOR, now_unix_s);
+  KeepAdmin(*next, now_unix_s);
   // Also what `forebay init` has written.
   const Result<MemberProof> own = own_->folder()->Load(proto::ROLE_COORDINATOR);
   const bool newer = own && own->certificate.ends_unix_s() != own_->ends_unix_s();
@@ -279,6 +294,10 @@ std::vector<proto::Alert> TrustBook::Alerts(std::int64_t now_unix_s) const {
   if (!failure.empty())
     alerts.push_back(CertificateAlert("the coordinator", 0, own_->ends_unix_s(), failure));
   const std::scoped_lock lock(mutex_);
+  if (!admin_.failure.empty()) {
+    alerts.push_back(CertificateAlert("the administrator on the coordinator's machine",
+                                      admin_.failing_since, admin_.ends_unix_s, admin_.failure));
+  }
   for (const auto& [name, seen] : seen_) {
     const proto::MemberState& state = seen.state;
     const bool here = now_unix_s - state.seen_unix_s() < kHereSeconds;

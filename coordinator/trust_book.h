@@ -63,10 +63,17 @@ class TrustBook {
     std::int64_t issued_unix_s = 0;
     std::int64_t failing_since = 0;
   };
+  /// The administrator's certificate beside the coordinator's.
+  struct Beside {
+    std::string failure;  ///< Why it is not renewed; "" = it is, or there is none.
+    std::int64_t failing_since = 0;
+    std::int64_t ends_unix_s = 0;  ///< 0 = not known.
+  };
 
   Result<Issuer> LoadIssuer() const;
   Status RenewOwn(const Issuer& issuer, proto::Role role, std::int64_t now_unix_s) const;
   Status KeepFiles(std::int64_t now_unix_s);
+  void KeepAdmin(const Issuer& issuer, std::int64_t now_unix_s);
   Result<Certificate> Issue(const proto::RenewRequest& request, const PeerIdentity& peer,
                             std::int64_t now_unix_s) const;
   void Note(const proto::RenewRequest& request, const PeerIdentity& peer,
@@ -81,6 +88,7 @@ class TrustBook {
   mutable std::mutex mutex_;
   Issuer issuer_;              // guarded by mutex_
   std::map<Name, Seen> seen_;  // guarded by mutex_
+  Beside admin_;               // guarded by mutex_
 };
 
 }  // namespace forebay

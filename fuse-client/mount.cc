@@ -21,6 +21,7 @@
 #include "common/base/machine_id.h"
 #include "common/base/version.h"
 #include "common/base/wall_clock.h"
+#include "common/config/trust_config.h"
 #include "common/model/link_set.h"
 #include "common/wire/messages.h"
 #include "common/wire/rpc_metrics.h"
@@ -177,6 +178,8 @@ Status MountDaemon::Prepare() {
   if (!secret) return Fail(secret.error());
   Result<std::shared_ptr<Trust>> trust = Trust::Open(TrustFolder(trust_dir_), proto::ROLE_CLIENT);
   if (!trust) return Fail(trust.error());
+  const Status alone = *trust ? Status() : ExpectNoCluster(trust_dir_);
+  if (!alone) return alone;
   trust_ = *trust;
   credentials_.trust = trust_;
   credentials_.role = proto::ROLE_CLIENT;

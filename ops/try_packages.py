@@ -5,9 +5,9 @@
 
 PACKAGES is a folder with forebay_*.deb, forebay-cli_*.deb and forebay-client_*.deb, built on the same release of Debian: packages name the
 libraries of the one that they are built on. It installs them, makes a cluster of one machine with certificates, starts the
-services, mounts a link as a service, reads it under restarts, SIGKILLs and an upgrade, removes and purges all, and looks at
-what is left. Needs root, mmdebstrap and systemd-container; about three minutes, two of which make the Debian (--root keeps
-it in a file and takes it from there the next time). Nothing of this machine is changed."""
+services, mounts a link as a service, changes the authority, reads the mount under restarts, SIGKILLs and an upgrade, removes
+and purges all, and looks at what is left. Needs root, mmdebstrap and systemd-container; about five minutes, two of which make
+the Debian (--root keeps it in a file and takes it from there the next time). Nothing of this machine is changed."""
 
 import argparse
 import hashlib
@@ -215,6 +215,24 @@ def install(machine, listeners):
         print("   " + machine.run(f"systemd-analyze security --no-pager --offline=yes {unit} | tail -n 1"), flush=True)
 
 
+def check_keys(machine):
+    """The service of a node sees its own alone."""
+    keys = machine.run("find /etc/forebay -name '*.key'")
+    seen = machine.run(f"nsenter --mount --target $(systemctl show -P MainPID forebay-node) setpriv --reuid forebay-node --regid "
+                       f"forebay-node --clear-groups sh -c 'for key; do [ ! -r $key ] || echo $key; done' - {' '.join(keys.split())}")
+    check(seen.split(), ["/etc/forebay/node-trust/node.key"], f"which of {keys.split()} the service of a node sees")
+
+
+def change_authority(machine):
+    step("another authority")
+    for said in ("believed beside", "the new authority issues", "believed no more"):
+        eventually(lambda said=said: said in machine.run("forebay init --rotate-ca 2>&1 || true"), said, 90)
+        check_keys(machine)
+    if not re.search(r"\bup\b", machine.run("forebay nodes")):
+        fail("the node is not up under another authority")
+    machine.run("cat /mnt/imagenet/* > /dev/null")
+
+
 def make_cluster(machine, s3):
     step("init, join, link, mount")
     shipped = (machine.root / "etc/forebay/forebay.toml").read_text().splitlines()
@@ -227,9 +245,7 @@ def make_cluster(machine, s3):
     machine.run(f"forebay join cache-1:7440 --token {token} --id cache-1")
     machine.run("systemctl enable --now forebay-node")
     eventually(lambda: re.search(r"\bup\b", machine.run("forebay nodes")), "the node is up")
-    seen = machine.run("nsenter --mount --target $(systemctl show -P MainPID forebay-node) setpriv --reuid forebay --regid forebay "
-                       "--clear-groups sh -c 'for key in /etc/forebay/trust/*.key; do if [ -r $key ]; then echo $key; fi; done'")
-    check(seen.split(), ["/etc/forebay/trust/node.key"], "private keys that the service of a node sees")
+    check_keys(machine)
     machine.run("forebay link s3://bucket/train/ --as imagenet --wait")
     token = re.search(r"--token (\S+)", machine.run("forebay token create --role client"))[1]
     machine.run(f"forebay join cache-1:7440 --token {token} --id cache-1")
@@ -285,7 +301,7 @@ def remove(machine, files, listeners):
     if not (trust / "ca.key").exists():
         fail("the removal took the key of the authority")
     machine.run("dpkg -P forebay")
-    check(sorted(path.name for path in trust.glob("*.key")), ["client.key"], "private keys after the purge")
+    check(sorted(path.name for path in trust.parent.rglob("*.key")), ["client.key"], "private keys after the purge")
     machine.run(f"systemctl restart {MOUNT}")
     check(machine.run("ls /mnt/imagenet | wc -l"), str(FILES), "files in a mount that was restarted without any server")
 
@@ -331,6 +347,7 @@ def main():
             shutil.copy(package, root / "root")
         install(machine, listeners)
         make_cluster(machine, s3)
+        change_authority(machine)
         restart(machine)
         remove(machine, files, listeners)
         step("nothing is left")

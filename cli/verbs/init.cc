@@ -62,6 +62,12 @@ class InitVerb final : public Verb {
       return UsageError(trust_dir_ +
                         " is not empty, and holds no cluster: name another --trust-dir");
     }
+    // An authority of its own would make no member of it.
+    const std::string of_node = TrustDirOf(proto::ROLE_NODE, trust_dir_);
+    if (of_node != trust_dir_ && std::filesystem::exists(of_node, unseen)) {
+      return UsageError("this machine is a node of a cluster: remove " + of_node +
+                        " to leave that, or name another --trust-dir");
+    }
     const TrustFolder draft(trust_dir_ + ".new");
     Result<Secret> token = Make(draft);
     if (token) token = MoveIntoPlace(draft, std::move(*token));

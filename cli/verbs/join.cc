@@ -43,18 +43,21 @@ class JoinVerb final : public Verb {
   Outcome Run(VerbContext& context) override {
     Status checked = Check(context.console);
     if (!checked) return std::unexpected(Failure(checked.error()));
-    const TrustFolder folder(trust_dir_);
-    Status fits = CheckSameCluster(folder);
-    if (!fits) return std::unexpected(Failure(fits.error()));
+    // Which role it is may be the token's secret so far.
+    for (const std::string& each : {trust_dir_, TrustDirOf(proto::ROLE_NODE, trust_dir_)}) {
+      const Status fits = CheckSameCluster(TrustFolder(each));
+      if (!fits) return std::unexpected(Failure(fits.error()));
+    }
     Result<MemberProof> member =
         Join(address_, joined_with_, role_, id_.empty() ? HostAsId() : id_);
     if (!member) return std::unexpected(Failure(member.error().Within("joining " + address_)));
-    Status saved = folder.Save(*member);
-    if (saved) saved = GiveToServices(trust_dir_);
+    const std::string trust_dir = TrustDirOf(member->self.role, trust_dir_);
+    Status saved = TrustFolder(trust_dir).Save(*member);
+    if (saved) saved = GiveToServices(trust_dir);
     if (!saved) return std::unexpected(Failure(saved.error()));
     const CompletedConfig config = Configure(
         context.console, trust_dir_, Wanted(context.console, member->self.role), "forebay join");
-    Print(context.console, *member, config);
+    Print(context.console, *member, trust_dir, config);
     return Exit::kDone;
   }
 
@@ -120,7 +123,7 @@ class JoinVerb final : public Verb {
                                     "nothing was changed");
   }
 
-  void Print(const Console& console, const MemberProof& member,
+  void Print(const Console& console, const MemberProof& member, const std::string& trust_dir,
              const CompletedConfig& config) const {
     if (console.json()) {
       boost::json::object document = NewDocument();
@@ -128,7 +131,7 @@ class JoinVerb final : public Verb {
       document["role"] = RoleWord(member.self.role);
       document["id"] = member.self.id;
       document["ends"] = Rfc3339(member.certificate.ends_unix_s());
-      document["trust_dir"] = ValidUtf8(trust_dir_);
+      document["trust_dir"] = ValidUtf8(trust_dir);
       document["config"] = ConfigMember(config);
       PrintDocument(console, document);
       return;

@@ -32,6 +32,19 @@ std::vector<std::string> Exposed(const TrustConfig& config,
 
 }  // namespace
 
+std::string DefaultNodeTrustDir() {
+  std::error_code unseen;
+  return std::filesystem::exists(kNodeTrustDir, unseen) ? kNodeTrustDir : kDefaultTrustDir;
+}
+
+Status ExpectNoCluster(const std::string& dir) {
+  if (dir != kDefaultTrustDir || DefaultNodeTrustDir() == kDefaultTrustDir) return {};
+  return Fail(Code::kInvalid,
+              std::string("the node of this machine belongs to a cluster (") + kNodeTrustDir +
+                  "), and there is no certificate for this program in " + dir +
+                  ": get one with 'forebay join HOST:PORT --token T' and a token for its role");
+}
+
 ConfigSection TrustSection(TrustConfig& config, std::vector<ListenOption> listens,
                            const std::string* metrics) {
   ConfigSection section("trust", "Whom the programs believe, and what they risk.");
@@ -40,7 +53,8 @@ ConfigSection TrustSection(TrustConfig& config, std::vector<ListenOption> listen
            "The certificates of this machine, as `forebay init` and `forebay join` write them. "
            "Where there are some, all TCP connections are encrypted, both ends prove who they "
            "are, and nobody else is let in; docs/SECURITY.md says who may do what. SIGHUP reads "
-           "them again.")
+           "them again. A node of the Debian packages has a folder of its own: unless this is set, "
+           "forebay-node takes /etc/forebay/node-trust where there is one.")
       .Flag("--trust-dir");
   section
       .Add("insecure_plain_tcp", Switch(config.insecure_plain_tcp),

@@ -4,12 +4,23 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/result.h"
+
 namespace forebay {
 
 struct ConfigSection;
 
 /// Also of the forebay command.
 inline constexpr const char* kDefaultTrustDir = "/etc/forebay/trust";
+/// Of the packages' node, whose user owns it (docs/adr/0050).
+inline constexpr const char* kNodeTrustDir = "/etc/forebay/node-trust";
+
+/// What forebay-node looks into by itself: kNodeTrustDir where that is there.
+std::string DefaultNodeTrustDir();
+
+/// Of a program that has found no certificates in `dir`. kInvalid: that is kDefaultTrustDir, and
+/// the node of this machine has some: who belongs to a cluster does not go on without.
+Status ExpectNoCluster(const std::string& dir);
 
 /// Whom a program believes, [trust] in the file. What each means is in TrustSection
 /// (trust_config.cc) and docs/CONFIGURATION.md; the whole of it is in docs/SECURITY.md.

@@ -83,21 +83,28 @@ Result<PrivateKey> TrustFolder::LoadKey(const std::string& file) const {
   return key;
 }
 
+Result<Certificate> TrustFolder::LoadCertificate(proto::Role role) const {
+  const std::string file = At(std::string(RoleWord(role)) + ".pem");
+  Result<std::string> text = ReadWholeFile(file);
+  if (!text) return Fail(text.error());
+  Result<Certificate> certificate = Certificate::FromPem(*text);
+  if (!certificate) return Fail(certificate.error().Within(file));
+  return certificate;
+}
+
 Result<MemberProof> TrustFolder::Load(proto::Role role) const {
   Result<std::vector<Certificate>> authorities = LoadAuthorities();
   if (!authorities) return Fail(authorities.error());
   const std::string word(RoleWord(role));
   const std::string file = At(word + ".pem");
-  Result<std::string> text = ReadWholeFile(file);
-  if (!text && text.error().code == Code::kNotFound) {
+  Result<Certificate> certificate = LoadCertificate(role);
+  if (!certificate && certificate.error().code == Code::kNotFound) {
     return Fail(Code::kInvalid, "this machine belongs to a cluster, and has no certificate of a " +
                                     word + " (" + file +
                                     "): get one with 'forebay join HOST:PORT --token T' and a "
                                     "token for that role");
   }
-  if (!text) return Fail(text.error());
-  Result<Certificate> certificate = Certificate::FromPem(*text);
-  if (!certificate) return Fail(certificate.error().Within(file));
+  if (!certificate) return Fail(certificate.error());
   const std::string key_file = At(word + ".key");
   Result<Secret> pair = ReadPrivateFile(key_file);
   if (!pair) return Fail(pair.error());

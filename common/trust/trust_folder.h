@@ -61,6 +61,8 @@ class TrustFolder {
   /// kInvalid: there is no certificate for `role`, or the files do not fit together; kDenied: they
   /// are readable by others, or not by this user. Sentences say what to do.
   Result<MemberProof> Load(proto::Role role) const;
+  /// ROLE.pem alone, whatever its key. kNotFound: there is none.
+  Result<Certificate> LoadCertificate(proto::Role role) const;
   /// At any moment Load takes what was there or what is new, also after a power cut. What root
   /// writes belongs to the folder's owner.
   Status Save(const MemberProof& member) const;

@@ -131,14 +131,54 @@ class Packages(unittest.TestCase):
         self.assertEqual(self.said_by(scripts / "postrm", "remove"), ["systemctl daemon-reload"])
         self.assertIn("rm -rf /var/lib/forebay/mount /etc/forebay/mounts", self.said_by(scripts / "postrm", "purge"))
 
+    def upgraded(self, owner, *certificates):
+        """What the postinst calls on a machine whose node runs, with `owner` for its files and these in the trust folder; and
+        the machine's folder."""
+        place, tools = self.folder / f"upgraded.{owner}", self.folder / "upgrading"
+        for name in ("run/systemd/system", "etc/forebay/trust", "var/cache/forebay", "var/lib/forebay/node"):
+            (place / name).mkdir(parents=True)
+        for name in certificates:
+            (place / "etc/forebay/trust" / name).write_text(name)
+        (place / "etc/forebay/aws-credentials").touch()
+        tools.mkdir(exist_ok=True)
+        said = place / "said"
+        for tool, does in (("adduser", ""), ("chown", ""), ("systemctl", ""), ("stat", f"[ $1 != -c ] || echo {owner}")):
+            (tools / tool).write_text(f'#!/bin/sh\necho {tool} "$@" >> {said}\n{does}\n')
+            (tools / tool).chmod(0o755)
+        script = (self.scripts_of("forebay") / "postinst").read_text()
+        moved = place / "postinst"
+        moved.write_text(re.sub(r"(?<![\w/])(/var|/run|/etc)/", rf"{place}\1/", script))
+        run("/bin/sh", moved, "configure", "0.0.1", env={"PATH": f"{tools}:/bin:/usr/bin"})
+        return [line.replace(str(place), "") for line in said.read_text().splitlines()], place
+
+    def test_an_upgrade_gives_the_node_what_was_both_services_while_it_stands_still(self):
+        said, place = self.upgraded("forebay", "ca.pem", "revoked", "node.pem", "node.key", "client.key")
+        last = ["chown -hR forebay-node:forebay-node /etc/forebay/node-trust.draft",
+                "chown -hR forebay-node:forebay-node /var/cache/forebay",
+                "chown -hR forebay-node:forebay-node /var/lib/forebay/node",
+                "systemctl try-restart forebay-coordinator.service", "systemctl start forebay-node.service"]
+        self.assertEqual([line for line in said if line.startswith(("chown", "systemctl"))],
+                         ["systemctl daemon-reload", "systemctl --quiet is-active forebay-node.service",
+                          "systemctl stop forebay-node.service", *last])
+        held = {path.name: sorted(file.name for file in path.iterdir()) for path in (place / "etc/forebay").glob("*trust*")}
+        self.assertEqual(held, {"trust": ["ca.pem", "client.key", "revoked"],
+                                "node-trust": ["ca.pem", "node.key", "node.pem", "revoked"]})
+
+    def test_an_upgrade_of_services_that_are_apart_stops_nobody(self):
+        said, place = self.upgraded("forebay-node", "ca.pem", "coordinator.key")
+        self.assertEqual([line for line in said if line.startswith(("chown", "systemctl"))],
+                         ["systemctl daemon-reload", "systemctl try-restart forebay-coordinator.service forebay-node.service"])
+        self.assertFalse((place / "etc/forebay/node-trust").exists())
+
     def test_a_purge_takes_the_key_of_the_authority_and_a_removal_does_not(self):
         tools, said = self.folder / "tools", self.folder / "said"
         tools.mkdir()
         for tool in ("rm", "rmdir", "systemctl"):
             (tools / tool).write_text(f'#!/bin/sh\necho {tool} "$@" >> {said}\n')
             (tools / tool).chmod(0o755)
-        of_servers = ("/etc/forebay/trust", "/var/lib/forebay", "/var/cache/forebay")
-        for package, paths in (("forebay", of_servers), ("forebay-cli", of_servers[:1])):
+        trust = ("/etc/forebay/trust", "/etc/forebay/node-trust")
+        of_servers = (*trust, "/var/lib/forebay", "/var/cache/forebay", "/run/forebay", "/run/forebay-node")
+        for package, paths in (("forebay", of_servers), ("forebay-cli", trust)):
             for action, goes in (("remove", False), ("purge", True)):
                 said.write_text("")
                 run("/bin/sh", self.scripts_of(package) / "postrm", action, env={"PATH": str(tools)})
@@ -186,10 +226,14 @@ class Packages(unittest.TestCase):
         for line in ("Type=notify", "NoNewPrivileges=yes", "FileDescriptorStoreMax=4096", "Environment=FDSTORE=4096",
                      "RestartKillSignal=SIGUSR2", "DeviceAllow=/dev/fuse rw", "KillMode=mixed"):
             self.assertIn(line + "\n", mounting)
+        users = {"forebay-coordinator.service": "forebay", "forebay-node.service": "forebay-node"}
         for unit in units:
             text = unit.read_text()
-            self.assertTrue((root / re.search(r"^ExecStart=/(\S+)", text, re.M)[1]).exists())
-            for line in ("Type=notify", "User=forebay", "ProtectSystem=strict", "NoNewPrivileges=yes", "CapabilityBoundingSet=",
+            for program in re.findall(r"^Exec(?:Start|StartPre)=\+?/(\S+)", text, re.M):
+                self.assertTrue(os.access(root / program, os.X_OK), program)
+            # File modes hold whatever is renamed; what a unit hides shows again with the next certificate.
+            self.assertNotIn("InaccessiblePaths=", text)
+            for line in ("Type=notify", f"User={users[unit.name]}", f"Group={users[unit.name]}", "ProtectSystem=strict", "NoNewPrivileges=yes", "CapabilityBoundingSet=",
                          "WatchdogSec=60s", "UMask=0077", "LoadCredential=aws:/etc/forebay/aws-credentials"):
                 self.assertIn(line + "\n", text)
         if not shutil.which("systemd-analyze"):

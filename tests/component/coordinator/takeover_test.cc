@@ -332,9 +332,13 @@ TEST_F(OldCoordinatorTest, IsRefusedByItsNodesAndAlarms) {
   }
   EXPECT_FALSE(Register(newer).has_value());
   EXPECT_EQ(std::ranges::count(Alerts(), "coordinator_outdated"), 1);
-  // The node has lost what it kept, and has heard of nobody.
+  // The node has lost what it kept, and has heard of nobody; the coordinator remembers.
   EXPECT_TRUE(Register({}).has_value());
-  EXPECT_EQ(std::ranges::count(Alerts(), "coordinator_outdated"), 0);
+  EXPECT_EQ(std::ranges::count(Alerts(), "coordinator_outdated"), 1);
+  StopCoordinator();
+  StartCoordinator();
+  EXPECT_TRUE(Register({}).has_value());
+  EXPECT_EQ(std::ranges::count(Alerts(), "coordinator_outdated"), 1);
 }
 
 // It need not hear of it: its nodes may report to the newer one alone.

@@ -160,6 +160,31 @@ TEST_F(TrustBookTest, WithoutTheAuthoritysKeyNothingIsRenewedAndThatAlarms) {
   EXPECT_FALSE(book_->Renew({}, Peer(proto::ROLE_NODE, "n1"), now_)->renews());
 }
 
+TEST_F(TrustBookTest, TheAdministratorsBesideItIsRenewedInTime) {
+  ASSERT_TRUE(folder_.Save(cluster_.Member(proto::ROLE_ADMIN, "admin")).has_value());
+  book_->KeepOwn(now_ + 11 * kDay);
+  EXPECT_EQ(folder_.Load(proto::ROLE_ADMIN)->certificate.ends_unix_s(), now_ + 41 * kDay);
+  EXPECT_THAT(book_->Alerts(now_), IsEmpty());
+}
+
+TEST_F(TrustBookTest, AnAdministratorsKeyThatCannotBeReadAlarmsWhileItIsSo) {
+  ASSERT_TRUE(folder_.Save(cluster_.Member(proto::ROLE_ADMIN, "admin")).has_value());
+  const std::string key = folder_.path() + "/admin.key";
+  std::filesystem::rename(key, key + ".elsewhere");
+  book_->KeepOwn(now_);
+  book_->KeepOwn(now_ + 100);
+  const auto alerts = book_->Alerts(now_ + 100);
+  ASSERT_THAT(alerts, SizeIs(1));
+  EXPECT_EQ(alerts[0].name(), "certificate_not_renewed");
+  EXPECT_EQ(alerts[0].since_unix_s(), now_);
+  EXPECT_THAT(alerts[0].message(), HasSubstr("administrator"));
+  EXPECT_THAT(alerts[0].message(), HasSubstr("admin.key"));
+  EXPECT_EQ(own_->renewal_failure(), "") << "its own is in order";
+  std::filesystem::rename(key + ".elsewhere", key);
+  book_->KeepOwn(now_ + 200);
+  EXPECT_THAT(book_->Alerts(now_ + 200), IsEmpty());
+}
+
 TEST_F(TrustBookTest, AMemberThatFailsOrIsSoonOverAlarmsAsLongAsItIsThere) {
   const PeerIdentity peer = Peer(proto::ROLE_NODE, "n1");
   proto::RenewRequest request;

@@ -1,0 +1,168 @@
+"""Machines that have installed the Debian packages: each with an address, a name, file systems, processes and users of its
+own, on this one. No file is shared but the packages; S3 is reached past their network. What systemd does is done by
+played_systemctl.py, which says what of a unit it leaves out."""
+
+import concurrent.futures
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import urllib.parse
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+from e2e import PROGRAMS, eventually  # noqa: E402
+from netns import Network, Tunnel, skip_if_missing  # noqa: E402
+from verified_load import VerifiedTest  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+SYSTEMCTL = HERE / "played_systemctl.py"
+FILES = 600  # of one block each
+# /etc, /var, /usr and /root are the real ones below, so that nothing of this machine changes; the rest is empty.
+OWN = """
+mount -t tmpfs tmpfs "$1"
+for top in etc var usr root; do
+  mkdir -p "$1/$top.upper" "$1/$top.work"
+  mount -t overlay -o "lowerdir=/$top,upperdir=$1/$top.upper,workdir=$1/$top.work" overlay "/$top"
+done
+mkdir -p "$1/packages" /var/lib/etcd
+mount --bind "$2" "$1/packages"
+mount -t tmpfs -o mode=0755 tmpfs /run
+mount -t tmpfs -o mode=0755 tmpfs /mnt
+mount --move "$1/packages" /mnt
+mkdir -p /root/build/release
+cp /mnt/*.deb /root/build/release
+umount /mnt
+mount -t tmpfs -o mode=1777 tmpfs /tmp
+rm -rf /var/lib/etcd/* /var/lib/forebay /etc/forebay /var/cache/forebay
+mkdir -m 0700 /var/lib/forebay  # as root once made it who mounted by hand
+hostname "$3"
+exec sleep infinity
+"""
+
+
+class Host:
+    """A machine: the network's, with mounts, processes and a name of its own."""
+
+    def __init__(self, machine, folder, packages):
+        self.machine = machine
+        folder.mkdir()
+        with machine.inside():
+            self.holder = subprocess.Popen(
+                ["unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private",
+                 "bash", "-euc", OWN, "-", str(folder), str(packages), machine.name], stdin=subprocess.DEVNULL)
+        self.first = None
+        eventually(self._is_up, f"{machine.name} is up", 60)
+
+    def _is_up(self):
+        children = pathlib.Path(f"/proc/{self.holder.pid}/task/{self.holder.pid}/children").read_text().split()
+        if not children:
+            assert self.holder.poll() is None, f"{self.machine.name} did not come up"
+            return False
+        self.first = children[0]
+        return pathlib.Path(f"/proc/{self.first}/comm").read_text().strip() == "sleep"
+
+    @property
+    def root(self):
+        """Its file system, as this process reaches it."""
+        return pathlib.Path(f"/proc/{self.first}/root")
+
+    def run(self, script, check=True, stdin=None):
+        with self.machine.inside(), contextlib.nullcontext(stdin or subprocess.DEVNULL) as given:
+            result = subprocess.run(
+                ["nsenter", f"--mount=/proc/{self.first}/ns/mnt", f"--pid=/proc/{self.first}/ns/pid",
+                 f"--uts=/proc/{self.first}/ns/uts", "bash", "-euo", "pipefail", "-c",
+                 f"cd /root\n{script}"],
+                env={"PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "DEBIAN_FRONTEND": "noninteractive"},
+                stdin=given, capture_output=True, text=True, timeout=300, check=False)
+        if check and result.returncode:
+            raise AssertionError(f"{self.machine.name}: {script}\n{result.stdout}{result.stderr}\n{self.logs()}")
+        return result
+
+    def logs(self):
+        return self.run("tail -n 15 /var/log/forebay-*.log /var/log/etcd.log || true", check=False).stdout
+
+    def put(self, path, text, mode="0644"):
+        (self.root / path.lstrip("/")).write_text(text)
+        self.run(f"chmod {mode} {path}")
+
+    def pid_of(self, unit):
+        """In the host's own numbers."""
+        return (self.root / f"run/{unit}.played.pid").read_text().strip()
+
+    def end(self):
+        self.run("umount -l /mnt/imagenet", check=False)
+        self.holder.kill()
+        self.holder.wait()
+
+
+class FromPackages(VerifiedTest):
+    """Machines of these names; those of CACHES have S3 credentials."""
+    FILES = FILES
+    MACHINES = ()
+    CACHES = ()
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.rgw.upload(cls.home / "source", cls.shared_bucket, "train/")
+        cls.packages = cls.home / "packages"
+        cls.packages.mkdir()
+        made = subprocess.run(["cpack", "--config", PROGRAMS.parent / "CPackConfig.cmake", "-B", cls.packages,
+                               "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=none"],
+                              cwd=cls.packages, capture_output=True, text=True, check=False)
+        if made.returncode:
+            raise AssertionError(made.stdout + made.stderr)
+
+    def packages_of(self, name):
+        """What `apt install` is told on that machine, whose own folder is /root."""
+        raise NotImplementedError
+
+    def setUp(self):
+        super().setUp()
+        self.network = Network(self.MACHINES)
+        self.addCleanup(self.network.close)
+        port = urllib.parse.urlsplit(self.rgw.env["AWS_ENDPOINT_URL"]).port
+        tunnel = Tunnel([self.network[name] for name in self.CACHES], port)
+        self.addCleanup(tunnel.close)
+        hosts = "".join(f"{self.network[name].address} {name}\n" for name in self.MACHINES)
+        self.hosts = {}
+
+        def set_up(name):
+            self.hosts[name] = host = Host(self.network[name], self.folder / f"{name}.machine", self.packages)
+            self.addCleanup(host.end)
+            host.put("/usr/local/bin/systemctl", SYSTEMCTL.read_text(encoding="utf-8"), "0755")
+            host.put("/etc/hosts", f"127.0.0.1 localhost\n{hosts}")
+            host.run(f"apt install {self.packages_of(name)}")
+            if name in self.CACHES:
+                host.put("/etc/forebay/aws-credentials", "[default]\naws_access_key_id = {AWS_ACCESS_KEY_ID}\n"
+                         "aws_secret_access_key = {AWS_SECRET_ACCESS_KEY}\n".format(**self.rgw.env), "0600")
+                host.put("/etc/default/forebay", "AWS_REGION={AWS_REGION}\nAWS_ENDPOINT_URL={AWS_ENDPOINT_URL}\n".format(
+                    **self.rgw.env))
+
+        with concurrent.futures.ThreadPoolExecutor(len(self.MACHINES)) as machines:
+            list(machines.map(set_up, self.MACHINES))
+
+    def on(self, name, script):
+        return self.hosts[name].run(script).stdout
+
+    def change_the_authority(self, name, after_each=lambda: None):
+        """By three steps, on the coordinator's machine: with the second one everybody who runs renews."""
+        for step in ("believed beside", "the new authority issues", "believed no more"):
+            def taken():
+                return self.hosts[name].run("forebay init --rotate-ca", check=False).stdout
+            self.assertIn(step, eventually(taken, f"the step of --rotate-ca: {step}", 90))
+            after_each()
+
+
+def skip_without(*programs):
+    """The exit status of a test that cannot run here; 0 = it can."""
+    for program in ("setpriv", "unshare", "nsenter", "cpack", "dpkg-shlibdeps", *programs):
+        if shutil.which(program) is None:
+            print(f"skipped: {program} is not installed", file=sys.stderr)
+            return 77
+    if os.geteuid() != 0:
+        print("skipped: it plays machines of their own, and only root can", file=sys.stderr)
+        return 77
+    return skip_if_missing()
