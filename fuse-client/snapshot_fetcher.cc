@@ -195,9 +195,13 @@ Task<Result<std::shared_ptr<const Snapshot>>> SnapshotFetcher::Follow(proto::Lin
   const std::vector<proto::GenerationDelta> deltas = Between(*held, link.generation());
   if (deltas.empty()) co_return Fail(Code::kNotFound, none);
   const proto::GenerationInfo& wanted = link.generation();
+  const Uuid id = UuidFromBytes(link.spec().id());
+  Result<std::shared_ptr<const Snapshot>> at = Snapshot::Open(
+      folder + "/" + SnapshotName(held->generation()), SnapshotId{id, held->generation()});
   const ListingSize size{.objects = std::max(held->objects(), wanted.objects()),
                          .hidden_keys = std::max(held->hidden_keys(), wanted.hidden_keys()),
-                         .file_bytes = std::max(held->snapshot_bytes(), wanted.snapshot_bytes())};
+                         .file_bytes = std::max(held->snapshot_bytes(), wanted.snapshot_bytes()),
+                         .line_bytes = at ? (*at)->line_bytes() : 0};
   const std::uint64_t largest =
       std::ranges::max(deltas, {}, &proto::GenerationDelta::bytes).bytes();
   if (MemoryToMerge(size, largest) > parts_.merge_bytes) {
@@ -205,9 +209,6 @@ Task<Result<std::shared_ptr<const Snapshot>>> SnapshotFetcher::Follow(proto::Lin
     co_return Fail(Code::kNotFound, none);
   }
   *way = SnapshotWay::kWrong;
-  const Uuid id = UuidFromBytes(link.spec().id());
-  Result<std::shared_ptr<const Snapshot>> at = Snapshot::Open(
-      folder + "/" + SnapshotName(held->generation()), SnapshotId{id, held->generation()});
   SnapshotDigest digest{held->digest_high(), held->digest_low()};
   const std::string file = folder + "/" + SnapshotName(link.generation().generation());
   for (const proto::GenerationDelta& delta : deltas) {

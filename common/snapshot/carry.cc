@@ -21,11 +21,16 @@ std::unexpected<Error> Damaged() {
 
 Status AddFileOf(const Snapshot& from, const SnapshotRow& row, std::string_view path,
                  SnapshotBuilder& builder) {
+  const std::vector<AttributeLine> lines = from.LinesOf(row);
+  return AddFileOf(from, row, path, lines, builder);
+}
+
+Status AddFileOf(const Snapshot& from, const SnapshotRow& row, std::string_view path,
+                 std::span<const AttributeLine> lines, SnapshotBuilder& builder) {
   const std::string key = KeyAtPath(from.source().prefix, path);
   const StoredEtag etag = from.StoredEtagOf(row);
   const Md5Etag* const packed = std::get_if<Md5Etag>(&etag);
   const std::optional<PosixAttributes> posix = from.PosixOf(row);
-  const std::vector<AttributeLine> lines = from.LinesOf(row);
   return builder.Add(ListedKey{.key = key,
                                .size = row.size,
                                .etag = packed != nullptr ? "" : std::get<std::string_view>(etag),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string_view>
 
 #include "common/base/result.h"
@@ -18,6 +19,10 @@ using WantedPath = std::function<bool(std::string_view path)>;
 /// A file of `from` with all that is known of it.
 Status AddFileOf(const Snapshot& from, const SnapshotRow& row, std::string_view path,
                  SnapshotBuilder& builder);
+
+/// The same, with these lines of a manifest in the place of its own.
+Status AddFileOf(const Snapshot& from, const SnapshotRow& row, std::string_view path,
+                 std::span<const AttributeLine> lines, SnapshotBuilder& builder);
 
 /// Directories but for the root, each by a marker: one without entries exists by it alone, and the
 /// time of any may be its marker's.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "common/snapshot/delta_format.h"
@@ -40,6 +41,17 @@ void AppendFile(const DeltaEntry& entry, const std::optional<Md5Etag>& md5, std:
   if (md5->parts != 0) AppendNumber(out, md5->parts);
 }
 
+void AppendLines(const std::vector<AttributeLine>& lines, std::string& out) {
+  AppendNumber(out, lines.size());
+  for (const AttributeLine& line : lines) {
+    const DeltaLinePlace place = DeltaLinePlace::Of(line.place);
+    AppendNumber(out, place.before);
+    AppendNumber(out, place.number);
+    AppendNumber(out, line.json.size());
+    out.append(line.json);
+  }
+}
+
 std::unexpected<Error> Damaged() {
   return Fail(Code::kCorrupt, "the difference between two listings is damaged: fetch it again");
 }
@@ -71,11 +83,13 @@ void DeltaEntryWriter::Append(const DeltaEntry& entry, std::string& out) {
   if (is_file && !md5) bits |= Bits::kOpaqueEtag;
   if (md5 && md5->parts != 0) bits |= Bits::kParts;
   if (posix) bits |= Bits::kPosix;
+  if (!entry.lines.empty()) bits |= Bits::kLines;
   out.push_back(static_cast<char>(bits));
   paths_.Append(entry.path, out);
   if (is_file) AppendFile(entry, md5, out);
   if (entry.mark) AppendRaw(out, entry.mark->mtime_unix_s);
   if (posix) AppendRaw(out, PosixRecordOf(*posix));
+  if (!entry.lines.empty()) AppendLines(entry.lines, out);
 }
 
 void DeltaHiddenWriter::Append(const DeltaHidden& hidden, std::string& out) {
@@ -134,6 +148,27 @@ bool DeltaReader::TakePosix(std::uint8_t bits, std::optional<PosixAttributes>& p
   return true;
 }
 
+/// What a file has is bounded by how many lines the format allows, and by the bytes that are there.
+bool DeltaReader::TakeLines(std::uint8_t bits, std::vector<AttributeLine>& lines) {
+  if ((bits & Bits::kLines) == 0) return true;
+  std::uint64_t count = 0;
+  if (!with_lines_ || !TakeNumber(count) || count == 0 || count > kDeltaLinesMax) return false;
+  for (; count > 0; --count) {
+    DeltaLinePlace place;
+    std::uint64_t bytes = 0;
+    AttributeLine line;
+    if (!TakeNumber(place.before) || !TakeNumber(place.number) || !TakeNumber(bytes) ||
+        place.before > DeltaLinePlace::kBeforeMax || place.number >= DeltaLinePlace::kLast ||
+        bytes > std::numeric_limits<std::uint32_t>::max() || !TakeBytes(bytes, line.json)) {
+      return false;
+    }
+    line.place = place.Packed();
+    if (!lines.empty() && lines.back().place >= line.place) return false;
+    lines.push_back(line);
+  }
+  return true;
+}
+
 bool DeltaReader::TakeFile(std::uint8_t bits, DeltaEntry& entry) {
   if (!TakeNumber(entry.size) || entry.size > SnapshotAttributes::kMaxSize ||
       !Take(entry.mtime_unix_s)) {
@@ -145,7 +180,7 @@ bool DeltaReader::TakeFile(std::uint8_t bits, DeltaEntry& entry) {
     std::string_view etag;
     if ((bits & Bits::kParts) != 0 || !Take(bytes) || !TakeBytes(bytes, etag)) return false;
     entry.etag = etag;
-    return TakePosix(bits, entry.posix);
+    return TakePosix(bits, entry.posix) && TakeLines(bits, entry.lines);
   }
   Md5Etag md5;
   std::uint64_t parts = 0;
@@ -153,7 +188,7 @@ bool DeltaReader::TakeFile(std::uint8_t bits, DeltaEntry& entry) {
   if ((bits & Bits::kParts) != 0 && (!TakeNumber(parts) || parts > 0xFFFF)) return false;
   md5.parts = static_cast<std::uint16_t>(parts);
   entry.etag = ToString(md5);
-  return TakePosix(bits, entry.posix);
+  return TakePosix(bits, entry.posix) && TakeLines(bits, entry.lines);
 }
 
 bool DeltaReader::TakeMark(std::uint8_t bits, DeltaEntry& entry) {
@@ -184,7 +219,7 @@ Result<std::optional<DeltaEntry>> DeltaReader::NextEntry() {
       break;
     case Bits::kFolder:
       entry.kind = DeltaEntry::Kind::kFolder;
-      sound = sound && TakeMark(bits, entry);
+      sound = sound && (bits & Bits::kLines) == 0 && TakeMark(bits, entry);
       break;
     default:
       sound = false;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/model/key_rules.h"
@@ -26,6 +27,8 @@ struct DeltaEntry {
   std::string etag = {};
   std::optional<PosixAttributes> posix = std::nullopt;  ///< Of a file.
   std::optional<FolderMark> mark = std::nullopt;  ///< Of a folder; nothing: it has none any more.
+  /// Of a file, ascending; by places of DeltaLinePlace.
+  std::vector<AttributeLine> lines = {};
 };
 
 /// A key that a difference shows as hidden or no longer.
@@ -64,10 +67,13 @@ class DeltaHiddenWriter {
 /// Reads bytes that somebody else wrote. After a failure nothing more is read.
 class DeltaReader {
  public:
-  explicit DeltaReader(std::string_view bytes) : rest_(bytes) {}
+  /// `with_lines`: files may have lines of a manifest.
+  explicit DeltaReader(std::string_view bytes, bool with_lines = false)
+      : rest_(bytes), with_lines_(with_lines) {}
 
   /// The next entry, whose path is good until the next call; nothing behind the last. kCorrupt: it
-  /// is no entry, its path is not behind the one before or could not be a file's.
+  /// is no entry, its path is not behind the one before or could not be a file's. Lines point into
+  /// the bytes.
   Result<std::optional<DeltaEntry>> NextEntry();
   /// Likewise, of the hidden keys.
   Result<std::optional<DeltaHidden>> NextHidden();
@@ -79,10 +85,12 @@ class DeltaReader {
   bool TakeFile(std::uint8_t bits, DeltaEntry& entry);
   bool TakeMark(std::uint8_t bits, DeltaEntry& entry);
   bool TakePosix(std::uint8_t bits, std::optional<PosixAttributes>& posix);
+  bool TakeLines(std::uint8_t bits, std::vector<AttributeLine>& lines);
   template <typename T>
   bool Take(T& value);
 
   std::string_view rest_;
+  const bool with_lines_;
   std::string text_;
   std::string before_;
   bool first_ = true;

@@ -11,6 +11,7 @@ namespace forebay {
 
 inline constexpr std::array<char, 8> kDeltaMagic = {'F', 'B', 'D', 'I', 'F', 'F', '\r', '\n'};
 inline constexpr std::uint32_t kDeltaFormat = 1;
+inline constexpr std::uint32_t kDeltaFormatWithLines = 2;  ///< Files have lines of a manifest.
 
 struct DeltaHeader {
   std::array<char, 8> magic;
@@ -40,8 +41,28 @@ struct DeltaEntryBits {
   static constexpr std::uint8_t kMarked = 4;    ///< Of a folder: it has a FolderMark.
   static constexpr std::uint8_t kArchived = 8;  ///< Of a file, as the next two.
   static constexpr std::uint8_t kOpaqueEtag = 16;
-  static constexpr std::uint8_t kParts = 32;  ///< Of an MD5: its number of parts follows.
-  static constexpr std::uint8_t kPosix = 64;  ///< A SnapshotPosixRecord follows.
+  static constexpr std::uint8_t kParts = 32;   ///< Of an MD5: its number of parts follows.
+  static constexpr std::uint8_t kPosix = 64;   ///< A SnapshotPosixRecord follows.
+  static constexpr std::uint8_t kLines = 128;  ///< Of a file: lines of a manifest follow.
+};
+
+/// Lines of an augmented manifest of one file that a difference can say.
+inline constexpr std::uint64_t kDeltaLinesMax = 1 << 20;
+
+/// Places of lines in a generation that is made of the one before: what stays has the place that it
+/// has there, and ahead of each is room for new ones.
+struct DeltaLinePlace {
+  static constexpr int kNumberBits = 24;
+  static constexpr std::uint64_t kLast = (1 << kNumberBits) - 1;
+  static constexpr std::uint64_t kBeforeMax = (std::uint64_t{1} << (64 - kNumberBits)) - 1;
+
+  std::uint64_t before = 0;      ///< Of the line that it is, or is ahead of; their end behind all.
+  std::uint64_t number = kLast;  ///< Among the new ones ahead of the same; kLast: the line itself.
+
+  std::uint64_t Packed() const { return before << kNumberBits | number; }
+  static DeltaLinePlace Of(std::uint64_t packed) {
+    return {.before = packed >> kNumberBits, .number = packed & kLast};
+  }
 };
 
 }  // namespace forebay

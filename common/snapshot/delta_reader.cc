@@ -6,6 +6,7 @@
 #include <optional>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "common/snapshot/carry.h"
 #include "common/snapshot/delta.h"
@@ -26,7 +27,7 @@ Result<DeltaHeader> HeaderOf(std::string_view delta, const DeltaEnds& ends) {
   if (delta.size() < sizeof header) return Unusable("is shorter than its header");
   std::memcpy(&header, delta.data(), sizeof header);
   if (header.magic != kDeltaMagic) return Unusable("is none");
-  if (header.format != kDeltaFormat) {
+  if (header.format != kDeltaFormat && header.format != kDeltaFormatWithLines) {
     return Unusable("has format " + std::to_string(header.format) + ", which this program does " +
                     "not read");
   }
@@ -50,9 +51,13 @@ Result<DeltaHeader> HeaderOf(std::string_view delta, const DeltaEnds& ends) {
 /// Gives the builder what a generation holds, with the entries of a difference in their places.
 class Merge {
  public:
-  Merge(const Snapshot& before, const FolderMarks& marks, std::string_view entries,
+  Merge(const Snapshot& before, const FolderMarks& marks, DeltaReader entries,
         SnapshotBuilder& builder)
-      : before_(before), marks_(marks), entries_(entries), builder_(builder), then_(before) {}
+      : before_(before),
+        marks_(marks),
+        entries_(std::move(entries)),
+        builder_(builder),
+        then_(before) {}
 
   Status Run() {
     bool has_then = then_.Next();
@@ -93,9 +98,15 @@ class Merge {
 
   Status Keep() {
     const SnapshotRow& row = then_.row();
-    if (!row.is_directory()) return AddFileOf(before_, row, then_.path(), builder_);
+    if (!row.is_directory()) return KeepFile(row);
     const std::optional<FolderMark> mark = marks_.MarkOf(row);
     return mark ? AddFolder(then_.path(), *mark) : Status();
+  }
+
+  Status KeepFile(const SnapshotRow& row) {
+    std::vector<AttributeLine> lines = before_.LinesOf(row);
+    for (AttributeLine& line : lines) line.place = DeltaLinePlace{.before = line.place}.Packed();
+    return AddFileOf(before_, row, then_.path(), lines, builder_);
   }
 
   /// The entry, where nothing is or what is there makes room.
@@ -111,7 +122,8 @@ class Merge {
                            .etag = entry.etag,
                            .mtime_unix_s = entry.mtime_unix_s,
                            .archived = entry.archived,
-                           .posix = entry.posix ? &*entry.posix : nullptr});
+                           .posix = entry.posix ? &*entry.posix : nullptr,
+                           .lines = entry.lines});
     }
     if (!makes_room) return Unusable("removes what is not there");
     return {};
@@ -181,7 +193,9 @@ Result<FinishedSnapshot> WriteFromDelta(const std::shared_ptr<const Snapshot>& b
   const auto marks = FolderMarks::Of(*before);
   if (!marks) return Fail(marks.error());
   SnapshotBuilder builder(OptionsBehind(before, *header), path);
-  Merge merge(*before, *marks, delta.substr(sizeof(DeltaHeader), header->entries_bytes), builder);
+  DeltaReader entries(delta.substr(sizeof(DeltaHeader), header->entries_bytes),
+                      header->format == kDeltaFormatWithLines);
+  Merge merge(*before, *marks, std::move(entries), builder);
   Status merged = merge.Run();
   if (!merged) return Fail(merged.error());
   merged = MergeHidden(*before, delta.substr(sizeof(DeltaHeader) + header->entries_bytes), builder);

@@ -9,6 +9,7 @@
 #include "common/snapshot/delta.h"
 #include "common/snapshot/delta_entries.h"
 #include "common/snapshot/delta_format.h"
+#include "common/snapshot/delta_lines.h"
 #include "common/snapshot/tree_cursor.h"
 
 namespace forebay {
@@ -22,11 +23,11 @@ std::unexpected<Error> Damaged() {
 class TreeComparison {
  public:
   TreeComparison(const Snapshot& before, const FolderMarks& marks_before, const Snapshot& after,
-                 const FolderMarks& marks_after, std::uint64_t bytes_max)
-      : before_(before),
-        after_(after),
+                 const FolderMarks& marks_after, const DeltaLines& lines, std::uint64_t bytes_max)
+      : after_(after),
         marks_before_(marks_before),
         marks_after_(marks_after),
+        lines_(lines),
         bytes_max_(bytes_max),
         pair_(before, after) {}
 
@@ -55,7 +56,8 @@ class TreeComparison {
                     .mtime_unix_s = row.mtime_unix_s,
                     .archived = row.archived,
                     .etag = after_.EtagOf(row),
-                    .posix = after_.PosixOf(row)},
+                    .posix = after_.PosixOf(row),
+                    .lines = lines_.LinesOf(row)},
                    out);
   }
 
@@ -76,7 +78,7 @@ class TreeComparison {
     const SnapshotRow& now = pair_.now().row();
     if (!now.is_directory()) {
       if (then.is_directory()) pair_.SkipBelowThen();
-      if (!IsSameFile(then, now)) AppendFile(out);
+      if (!lines_.HasStayed(then, now)) AppendFile(out);
       return;
     }
     std::optional<FolderMark> mark = marks_after_.MarkOf(now);
@@ -89,17 +91,10 @@ class TreeComparison {
     }
   }
 
-  // A row whose size and ETag did not change keeps its nodeid, and no other gets it.
-  bool IsSameFile(const SnapshotRow& then, const SnapshotRow& now) const {
-    return then.nodeid == now.nodeid && then.kind == now.kind && then.size == now.size &&
-           then.mtime_unix_s == now.mtime_unix_s && then.archived == now.archived &&
-           before_.PosixOf(then) == after_.PosixOf(now);
-  }
-
-  const Snapshot& before_;
   const Snapshot& after_;
   const FolderMarks& marks_before_;
   const FolderMarks& marks_after_;
+  const DeltaLines& lines_;
   const std::uint64_t bytes_max_;
   TreePair pair_;
   DeltaEntryWriter writer_;
@@ -144,11 +139,11 @@ Status CompareHidden(const Snapshot& before, const Snapshot& after, std::string&
   return {};
 }
 
-std::string HeaderOf(const Snapshot& after, const DeltaEnds& ends, std::uint64_t entries_bytes,
-                     std::string_view body) {
+std::string HeaderOf(const Snapshot& after, const DeltaEnds& ends, std::uint32_t format,
+                     std::uint64_t entries_bytes, std::string_view body) {
   DeltaHeader header{};
   header.magic = kDeltaMagic;
-  header.format = kDeltaFormat;
+  header.format = format;
   header.header_bytes = sizeof header;
   header.file_bytes = sizeof header + body.size();
   header.link = ends.link.bytes;
@@ -170,19 +165,19 @@ std::string HeaderOf(const Snapshot& after, const DeltaEnds& ends, std::uint64_t
 Result<WrittenDelta> WriteDelta(const Snapshot& before, const Snapshot& after,
                                 const DeltaEnds& ends, std::uint64_t bytes_max,
                                 const std::string& path) {
-  if (before.has_lines() || after.has_lines()) {
-    return WrittenDelta{.why_none = "it has the lines of a manifest"};
-  }
   if (before.source() != after.source() || before.domain() != after.domain()) {
     return WrittenDelta{.why_none = "the link's source has changed"};
   }
   const WrittenDelta too_large{.why_none = "too much has changed"};
+  const Result<DeltaLines> lines = DeltaLines::Of(before, after, bytes_max);
+  if (!lines) return Fail(lines.error());
+  if (!lines->why_none().empty()) return WrittenDelta{.why_none = lines->why_none()};
   const auto marks_before = FolderMarks::Of(before);
   if (!marks_before) return Fail(marks_before.error());
   const auto marks_after = FolderMarks::Of(after);
   if (!marks_after) return Fail(marks_after.error());
   std::string body;
-  TreeComparison comparison(before, *marks_before, after, *marks_after, bytes_max);
+  TreeComparison comparison(before, *marks_before, after, *marks_after, *lines, bytes_max);
   const Result<bool> compared = comparison.Run(body);
   if (!compared) return Fail(compared.error());
   if (!*compared) return too_large;
@@ -190,7 +185,8 @@ Result<WrittenDelta> WriteDelta(const Snapshot& before, const Snapshot& after,
   Status hidden = CompareHidden(before, after, body);
   if (!hidden) return Fail(hidden.error());
   if (sizeof(DeltaHeader) + body.size() > bytes_max) return too_large;
-  const std::string file = HeaderOf(after, ends, entries_bytes, body) + body;
+  const std::uint32_t format = lines->any() ? kDeltaFormatWithLines : kDeltaFormat;
+  const std::string file = HeaderOf(after, ends, format, entries_bytes, body) + body;
   Status written = WriteFileAtomically(path, file);
   if (!written) return Fail(written.error());
   const XXH128_hash_t digest = XXH3_128bits(file.data(), file.size());

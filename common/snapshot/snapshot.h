@@ -124,6 +124,27 @@ class DirectoryCursor {
   SnapshotRow row_;
 };
 
+/// Reads the lines of an augmented manifest in its order. The snapshot must outlive it.
+class LineCursor {
+ public:
+  explicit LineCursor(const Snapshot& snapshot) : snapshot_(&snapshot) {}
+
+  /// False at the end, or where the file is damaged (then damaged() is true).
+  bool Next();
+  std::uint32_t row() const { return row_; }       ///< Of the object that the line names.
+  std::string_view json() const { return json_; }  ///< In the snapshot.
+  std::uint64_t place() const { return place_; }   ///< As LinesOf says it.
+  bool damaged() const { return damaged_; }
+
+ private:
+  const Snapshot* snapshot_;
+  std::uint32_t row_ = 0;
+  std::string_view json_;
+  std::uint64_t place_ = 0;
+  std::uint64_t end_ = 0;
+  bool damaged_ = false;
+};
+
 /// One generation of a link's namespace: an immutable file, mapped read-only (DESIGN 6.8,
 /// docs/SNAPSHOT_FORMAT.md). Open checks the header and bounds, not every byte: whoever fetched the
 /// file calls VerifyAll (or compares Digest) before it trusts it. No bytes, however wrong, make a
@@ -182,9 +203,11 @@ class Snapshot {
   /// What S3 said of the row's object, or of a directory's marker; nothing where it was not asked.
   std::optional<PosixAttributes> PosixOf(const SnapshotRow& row) const;
   bool has_posix() const { return extras_.posix.bytes != 0; }
-  /// The lines of the link's augmented manifest that name the object, in its order.
+  /// The lines of the link's augmented manifest that name the object, in its order. Their places
+  /// are where they are among all lines, in bytes: less than line_bytes().
   std::vector<AttributeLine> LinesOf(const SnapshotRow& row) const;
   bool has_lines() const { return extras_.line_rows.bytes != 0; }
+  std::uint64_t line_bytes() const { return extras_.lines.bytes; }
   /// Calls `visit(row, json)` for every line in the manifest's order, until it answers false.
   /// kCorrupt where the file is damaged.
   Status ForEachLine(
@@ -201,6 +224,7 @@ class Snapshot {
 
  private:
   friend class DirectoryCursor;
+  friend class LineCursor;
   Snapshot(const std::byte* base, std::size_t bytes) : base_(base), bytes_(bytes) {}
 
   Status Check(const std::optional<SnapshotId>& expected);

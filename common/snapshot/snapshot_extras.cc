@@ -68,18 +68,30 @@ std::vector<AttributeLine> Snapshot::LinesOf(const SnapshotRow& row) const {
   return lines;
 }
 
+bool LineCursor::Next() {
+  if (damaged_ || end_ >= snapshot_->extras_.lines.bytes) return false;
+  const std::optional<Snapshot::Line> line = snapshot_->LineAt(end_);
+  damaged_ = !line;
+  if (damaged_) return false;
+  row_ = line->row;
+  json_ = line->json;
+  place_ = end_;
+  end_ = line->end;
+  return true;
+}
+
 Status Snapshot::ForEachLine(
     const std::function<bool(const SnapshotRow& row, std::string_view json)>& visit) const {
-  for (std::uint64_t at = 0; at < extras_.lines.bytes;) {
-    const std::optional<Line> line = LineAt(at);
-    const std::optional<SnapshotRow> row = line ? RowAt(line->row) : std::nullopt;
+  LineCursor line(*this);
+  while (line.Next()) {
+    const std::optional<SnapshotRow> row = RowAt(line.row());
     if (!row || row->is_directory()) {
       return Fail(Code::kCorrupt, "the snapshot's lines of a manifest are damaged: fetch it again");
     }
-    if (!visit(*row, line->json)) break;
-    at = line->end;
+    if (!visit(*row, line.json())) return {};
   }
-  return {};
+  if (!line.damaged()) return {};
+  return Fail(Code::kCorrupt, "the snapshot's lines of a manifest are damaged: fetch it again");
 }
 
 }  // namespace forebay

@@ -13,6 +13,10 @@ import urllib.request
 from e2e import PROGRAMS, Cluster, eventually, main, remove
 
 PAGE = 1000
+# Keys before they are sorted take at most 64 MiB, which fewer than these fill: from there on an object more is one more in
+# the tables of the file (45 bytes, common/snapshot/snapshot_builder.h) and in what is mapped meanwhile.
+FEWER_AND_MORE = (1_000_000, 2_000_000)
+BYTES_AN_OBJECT = 90 * 2**20 / 1e6  # that of large_link_test: 1 GiB at 10 million
 
 
 class Origin:
@@ -76,6 +80,25 @@ class Link(unittest.TestCase):
         snapshots = self.folder / "coordinator" / "snapshots"
         eventually(lambda: not list(snapshots.glob("*/listing")), "the listing's files are removed")
 
+    def peak_bytes(self):
+        status = pathlib.Path(f"/proc/{self.cluster.coordinator.pid}/status").read_text()
+        return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) << 10
+
+    def test_an_object_more_costs_the_coordinator_few_bytes(self):
+        """By the slope: what a program takes of memory without any objects says nothing of ten million."""
+        fewer, more = FEWER_AND_MORE
+        peaks = {}
+        for keys in (fewer, more):
+            self.start(keys, "imagenet")
+            self.cluster.cli("link", "s3://bucket/", "--as", "big", timeout=120)
+            self.assertEqual(self.link_state()["objects"], keys)
+            peaks[keys] = self.peak_bytes()
+            self.cluster.stop()
+            remove(self.folder / "coordinator")
+        slope = (peaks[more] - peaks[fewer]) / (more - fewer)
+        print(f"{slope:.0f} bytes an object more: {peaks}", flush=True)
+        self.assertLess(slope, BYTES_AN_OBJECT)
+
     def test_every_shape_is_listed_whole_in_little_memory(self):
         for shape, keys in (("flat", 120_000), ("imagenet", 120_000), ("deep", 120_000), ("flat", 1)):
             with self.subTest(shape=shape, keys=keys):
@@ -85,9 +108,8 @@ class Link(unittest.TestCase):
                 self.assertEqual(self.link_state()["objects"], keys)
                 pages = -(-keys // PAGE)
                 self.assertLessEqual(self.origin.count("lists") - before, pages + pages // 4 + 64 + 2 * 48 + 2 * 64 + 4)
-                status = pathlib.Path(f"/proc/{self.cluster.coordinator.pid}/status").read_text()
                 # 10 million take less than 1 GiB (ops/bench namespace prints it): a tenth of a GiB and the program.
-                self.assertLess(int(re.search(r"VmHWM:\s+(\d+)", status)[1]), 400 << 10)
+                self.assertLess(self.peak_bytes(), 400 << 20)
                 self.cluster.stop()
                 remove(self.folder / "coordinator")
 

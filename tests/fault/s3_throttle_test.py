@@ -53,6 +53,23 @@ class S3Throttle(scripted_s3.ScriptedS3Test):
         return [value for node in self.cluster.nodes.values() for (name, _), value in node.metrics().items()
                 if name == "forebay_s3_request_limit"]
 
+    def test_what_nodes_meet_comes_back_as_leases(self):
+        """From the S3 of a node to its metrics, with its heartbeat to the coordinator, and back with a share."""
+        files, mount = self.begin(400)
+        self.assertFalse(any(self.limits()), "nothing is limited yet")
+        self.s3.script(fault("status", op="GET", every=2, status=503, code="SlowDown"))
+        readers, errors = self.read_in_parallel(mount, files)
+        eventually(lambda: self.throttled() >= 5, "S3 throttles")
+        eventually(lambda: len([limit for limit in self.limits() if limit > 0]) == len(self.cluster.nodes),
+                   "each node has a lease")
+        eventually(lambda: any(a["name"] == "s3_throttled" for a in self.json_of("status")["alerts"]), "status says so")
+        self.s3.script()
+        for reader in readers:
+            reader.join(60)
+            self.assertFalse(reader.is_alive(), "the readers are done")
+        self.assertEqual(errors, [])
+        self.assertEqual(self.errors_of(mount), "", "0 EIO")
+
     def test_half_of_all_requests_refused_costs_no_error_and_little_more(self):
         files, mount = self.begin(FILES)
         warm = {name: files[name] for name in sorted(files)[:200]}

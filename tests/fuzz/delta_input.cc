@@ -21,19 +21,30 @@ namespace {
 /// Two generations, the same in every run, and a place for what comes of an input.
 class TwoGenerations {
  public:
-  TwoGenerations() {
+  explicit TwoGenerations(bool has_lines) : has_lines_(has_lines) {
     const std::string md5 = "d41d8cd98f00b204e9800998ecf8427e";
     const std::string multipart = md5 + "-2";
-    const std::vector<ListedKey> before = {{.key = "a/b/c", .size = 9, .etag = md5},
-                                           {.key = "a/b/d", .size = 8, .etag = "opaque"},
-                                           {.key = "a//x", .size = 1, .etag = md5},
-                                           {.key = "e/", .etag = md5, .mtime_unix_s = 5},
-                                           {.key = "f/g", .size = 1, .etag = md5}};
-    const std::vector<ListedKey> after = {{.key = "a/b", .size = 7, .etag = multipart},
-                                          {.key = "a/c/d", .size = 8, .etag = "other"},
-                                          {.key = "b//x", .size = 1, .etag = md5},
-                                          {.key = "e/", .etag = md5, .mtime_unix_s = 6},
-                                          {.key = "f/g", .size = 1, .etag = md5}};
+    std::vector<ListedKey> before = {{.key = "a/b/c", .size = 9, .etag = md5},
+                                     {.key = "a/b/d", .size = 8, .etag = "opaque"},
+                                     {.key = "a//x", .size = 1, .etag = md5},
+                                     {.key = "e/", .etag = md5, .mtime_unix_s = 5},
+                                     {.key = "f/g", .size = 1, .etag = md5}};
+    std::vector<ListedKey> after = {{.key = "a/b", .size = 7, .etag = multipart},
+                                    {.key = "a/c/d", .size = 8, .etag = "other"},
+                                    {.key = "b//x", .size = 1, .etag = md5},
+                                    {.key = "e/", .etag = md5, .mtime_unix_s = 6},
+                                    {.key = "f/g", .size = 1, .etag = md5}};
+    const std::vector<AttributeLine> first = {{.place = 1, .json = "{}"},
+                                              {.place = 5, .json = "{5}"}};
+    const std::vector<AttributeLine> second = {{.place = 2, .json = "{2}"}};
+    const std::vector<AttributeLine> third = {{.place = 1, .json = "{1}"},
+                                              {.place = 3, .json = "{3}"}};
+    if (has_lines_) {
+      before[0].lines = first;
+      before[4].lines = second;
+      after[1].lines = third;
+      after[4].lines = second;
+    }
     ends_.link = Uuid::Parse("10000000-0000-4000-8000-000000000002");
     ends_.before = 3;
     ends_.after = 4;
@@ -61,7 +72,7 @@ class TwoGenerations {
     const std::size_t body = bytes.size() - sizeof header;
     std::memcpy(&header, bytes.data(), sizeof header);
     header.magic = kDeltaMagic;
-    header.format = kDeltaFormat;
+    header.format = has_lines_ ? kDeltaFormatWithLines : kDeltaFormat;
     header.header_bytes = sizeof header;
     header.file_bytes = bytes.size();
     header.link = ends_.link.bytes;
@@ -99,29 +110,40 @@ class TwoGenerations {
     return *snapshot;
   }
 
+  const bool has_lines_;
   fakes::TempDir dir_;
   DeltaEnds ends_;
   std::shared_ptr<const Snapshot> before_;
   std::shared_ptr<const Snapshot> after_;
 };
 
-const TwoGenerations& Generations() {
-  static const TwoGenerations two;
-  return two;
+constexpr unsigned kMended = 1;
+constexpr unsigned kWithLines = 2;
+
+const TwoGenerations& Generations(bool has_lines) {
+  static const TwoGenerations without(false);
+  static const TwoGenerations with(true);
+  return has_lines ? with : without;
 }
 
 }  // namespace
 
 void RunDeltaInput(std::string_view input) {
   if (input.empty()) return;
+  const auto how = static_cast<unsigned char>(input.front());
+  const TwoGenerations& generations = Generations((how & kWithLines) != 0);
   std::string bytes(input.substr(1));
-  if ((static_cast<unsigned char>(input.front()) & 1) != 0) Generations().Mend(bytes);
-  Generations().Apply(bytes);
+  if ((how & kMended) != 0) generations.Mend(bytes);
+  generations.Apply(bytes);
 }
 
 Seeds DeltaSeeds() {
-  const std::string delta = Generations().Delta();
-  return {{"sound", "\1" + delta}, {"sound-as-it-is", std::string(1, '\0') + delta}};
+  const std::string delta = Generations(false).Delta();
+  const std::string lines = Generations(true).Delta();
+  return {{"sound", "\1" + delta},
+          {"sound-as-it-is", std::string(1, '\0') + delta},
+          {"lines", "\3" + lines},
+          {"lines-as-they-are", "\2" + lines}};
 }
 
 }  // namespace forebay

@@ -211,6 +211,8 @@ TEST_F(ManifestRefreshTest, AttributesStayWithWhatIsLookedUpAndWithTheRest) {
   store.Put("data/c0/106", 12, "new");
   EXPECT_EQ(Refresh("named/c0/106").changed(), 1U);
   EXPECT_EQ(Lines(), before) << "of one version of the manifest";
+  ASSERT_EQ(GetLink("named")->generation().deltas_size(), 1) << "mounts get the difference";
+  EXPECT_LT(GetLink("named")->generation().deltas(0).bytes(), 136U + 2 * 200);
   store.Put("data/c2/138", 12, "new");
   EXPECT_EQ(Refresh("named/c2").changed(), 1U);
   EXPECT_EQ(Lines(), before);

@@ -209,6 +209,9 @@ TEST_F(SnapshotFetcherTest, AListingThatWouldTakeTooMuchMemoryToFollowIsFetchedW
   EXPECT_GT(MemoryToMerge({.objects = std::numeric_limits<std::uint64_t>::max()}, 0), 1ULL << 45);
   EXPECT_GT(MemoryToMerge({.hidden_keys = 1'000'000, .file_bytes = 1 << 29}, 0), 500'000'000U)
       << "a listing that nothing is shown of";
+  const ListingSize lined{.objects = 660'000, .file_bytes = 310 << 20, .line_bytes = 270 << 20};
+  EXPECT_GT(MemoryToMerge(lined, 0), 200'000'000U) << "lines that are as short as they can be";
+  EXPECT_LT(MemoryToMerge(lined, 1'000), 512U << 20) << "the largest manifest, by default";
 }
 
 TEST_F(SnapshotFetcherTest, ADifferenceThatIsGoneOrWrongIsReplacedByTheWholeListing) {

@@ -146,6 +146,7 @@ class ListingTravelTest : public ClusterTest {
   /// All mounts at once obtain the link as it is.
   void ObtainAll(std::uint64_t generation) {
     std::vector<std::jthread> threads;
+    threads.reserve(mounts_.size());
     for (const auto& mount : mounts_) {
       threads.emplace_back([&mount, generation] {
         const auto found = mount->Obtain("data");
@@ -240,6 +241,33 @@ TEST_F(ListingTravelTest, AfterARefreshMountsFetchWhatHasChanged) {
   // 100 rows of 53 bytes each have changed.
   EXPECT_GT(Sent("difference"), 0u);
   EXPECT_LE(Sent("difference"), kMounts * (136 + 2 * 100 * 53));
+}
+
+TEST_F(ListingTravelTest, OfAnAugmentedManifestMountsFetchTheLinesOfWhatHasChanged) {
+  constexpr int kLines = 20'000;
+  std::string text;
+  for (int i = 0; i < kLines; ++i) {
+    text += R"({"source-ref":"s3://bucket/data/)" + KeyOf(i * 7'919 % kLines) + R"(","class":")" +
+            std::string(300, 'x') + "\"}\n";
+  }
+  store.PutText("lists/m", text);
+  proto::LinkRequest request = LinkRequestFor("data", "");
+  request.clear_bucket();
+  request.set_manifest("s3://bucket/lists/m");
+  const auto linked = admin.Ask<proto::LinkReply>(address(), Method::kLink, request);
+  ASSERT_TRUE(linked.has_value()) << linked.error().message;
+  ASSERT_EQ(WaitForTask(linked->task_id()).state(), 1u);
+  StartMounts();
+  ObtainAll(1);
+  const std::uint64_t whole = Sent("whole");
+  EXPECT_GT(FileBytes(), kLines * 350U);
+  for (const int changed : {0, 7, 19'999}) store.Put("data/" + KeyOf(changed), 11);
+  ASSERT_NO_FATAL_FAILURE(Refresh());
+  ObtainAll(2);
+  EXPECT_EQ(Sent("whole"), whole);
+  EXPECT_EQ(Count(SnapshotWay::kDifference), static_cast<std::uint64_t>(kMounts));
+  EXPECT_GT(Sent("difference"), 0u);
+  EXPECT_LE(Sent("difference"), kMounts * (136 + 2 * 3 * 400));
 }
 
 TEST_F(ListingTravelTest, ALargeDifferenceTravelsThroughTheNodesToo) {
