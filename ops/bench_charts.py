@@ -65,7 +65,8 @@ def _training(training):
 
     def chart(title, note, field, subjects, only=lambda name: True):
         return Chart(title, note, names, [
-            Row(name, {"forebay": FOREBAY, "native": NATIVE}.get(name, PEER), [epochs[number][field] for number in numbers])
+            Row(name, FOREBAY if bench_epochs.is_forebay(name) else NATIVE if name == "native" else PEER,
+                [epochs[number][field] for number in numbers])
             for name, epochs in subjects.items() if only(name)])
 
     charts = []

@@ -32,7 +32,6 @@ MEANINGLESS = {
     **{("eviction", layer): _EVICTION for layer in WITHOUT},
     **{("bandwidth", layer): _BANDWIDTH for layer in WITHOUT},
     **{("preload", layer): _PRELOAD for layer in WITHOUT},
-    **{("report", layer): "it draws a run that has been measured" for layer in WITHOUT},
 }
 
 

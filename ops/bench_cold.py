@@ -108,7 +108,10 @@ class ColdEpoch:
 
     def _epoch(self, link, listed, *options, cluster="c"):
         self.clusters[cluster].cli("link", f"s3://{self.bucket}/", "--as", link, *options)
-        run = self._epoch_of(link, listed, bench_subjects.Subject(link, link, self.clusters[cluster].mount(link, link)), cluster)
+        root = self.clusters[cluster].mount(link, link)
+        mount = self.clusters[cluster].mounts[link]
+        run = self._epoch_of(link, listed, bench_subjects.Subject(
+            link, link, root, mount=lambda: mount, daemons=lambda: [mount, *self._servers(cluster)]), cluster)
         self.clusters[cluster].unmount(link)
         self.clusters[cluster].cli("unlink", link, "--evict")
         return run
@@ -117,12 +120,15 @@ class ColdEpoch:
         cluster = self.clusters["c"]
         cluster.cli("link", f"s3://{self.bucket}/", "--as", link)
         run = self._epoch_of(link, "all", bench_subjects.Subject(
-            link, link, link, direct=lambda: cluster.reading_without_fuse(link)), "c")
+            link, link, link, direct=lambda: cluster.reading_without_fuse(link), daemons=lambda: self._servers("c")), "c")
         cluster.cli("unlink", link, "--evict")
         return run
 
+    def _servers(self, cluster):
+        return [self.clusters[cluster].coordinator, *self.clusters[cluster].nodes.values()]
+
     def _epoch_of(self, link, listed, subject, cluster):
-        before = self._gets()
+        before, cpu = self._gets(), subject.cpu_seconds()
         run = self._read(subject, listed, "--digests", self.folder / "digests")
         tasks = [task for task in self.clusters[cluster].json("tasks")["tasks"]
                  if task["kind"] == "fill" and task["target"] == link]
@@ -131,15 +137,16 @@ class ColdEpoch:
             if task["state"] == "running":
                 self.clusters[cluster].cli("task", "wait", task["id"])
         filled = {task["id"]: task["fetched_blocks"] for task in self.clusters[cluster].json("tasks")["tasks"]}
-        return {**run, "gets": self._gets() - before, "fetched_in_background": sum(filled[task["id"]] for task in tasks)}
+        return {**run, "gets": self._gets() - before, "cpu_seconds_of_daemons": subject.cpu_seconds() - cpu,
+                "fetched_in_background": sum(filled[task["id"]] for task in tasks)}
 
     def _epoch_of_peer(self, _link, peer):
-        """A part, for those that fetch a file when it is read take long; after the walk, as all reads."""
+        """A part, for those that fetch a file when it is read take long."""
         peer.start_empty(self.s3)
-        subject = bench_subjects.Subject(peer.name, peer.name, peer.root)
-        subject.walk()
-        before = self._gets(peer.data_bucket)
+        subject = bench_subjects.Subject(peer.name, peer.name, peer.root, daemons=lambda: [peer.daemon])
+        before, cpu = self._gets(peer.data_bucket), subject.cpu_seconds()
         run = self._read(subject, "part", "--digests", self.folder / "digests")
+        run["cpu_seconds_of_daemons"] = subject.cpu_seconds() - cpu
         peer.unmount()
         return {**run, "gets": self._gets(peer.data_bucket) - before}
 
@@ -147,7 +154,10 @@ class ColdEpoch:
         return self.bench.rgw.gets(bucket or self.bucket)["gets"]
 
     def _read(self, subject, listed, *words):
+        """After the walk, as all reads."""
         self.seed += 1
+        subject.walk()
+        ops = subject.fuse_ops()
         command, environment = subject.reading(self.bench.programs, self.folder / listed)
         command += ["--threads", READERS, "--seed", self.seed, *words]
         result = subprocess.run([str(word) for word in command], env=environment, text=True, capture_output=True,
@@ -156,7 +166,10 @@ class ColdEpoch:
             raise ClusterError(f"reading {subject.root} ended with {result.returncode}: {result.stderr.strip()}")
         figures = json.loads(result.stdout)
         self.failed += [f"{subject.root}/{line}" for line in figures["shown"]]
-        return {"files": figures["files"], "files_per_second": figures["files_per_second"]}
+        messages = {op: count - ops.get(op, 0) for op, count in subject.fuse_ops().items()}
+        return {"files": figures["files"], "bytes": figures["bytes"], "files_per_second": figures["files_per_second"],
+                "cpu_seconds_of_reader": figures["cpu_seconds"],
+                "fuse_ops": {op: count for op, count in messages.items() if count and op not in bench_subjects.NOT_OF_READING}}
 
     def stop(self):
         for peer, _ in self.peers:
@@ -178,11 +191,20 @@ class ColdEpoch:
                  "files_per_second": median(lambda n, row=row["row"]: found[row, n]["files_per_second"]),
                  "share_of_raw": median(lambda n, row=row["row"]: found[row, n]["files_per_second"]
                                         / found["raw", n]["files_per_second"]),
-                 "gets_per_block": median(lambda n, row=row["row"]: found[row, n]["gets"] / found[row, n]["files"])}
+                 "gets_per_block": median(lambda n, row=row["row"]: found[row, n]["gets"] / found[row, n]["files"]),
+                 **({} if row is RAW else {
+                     "cpu_seconds_per_gb": median(lambda n, row=row["row"]: cpu_per_gb(found[row, n])),
+                     "messages_per_file": median(lambda n, row=row["row"]: sum(found[row, n]["fuse_ops"].values())
+                                                 / found[row, n]["files"])})}
                 for row in self.rows]
         return {"files": self.files, "bytes": self.bytes, "readers": READERS, "connections": CONNECTIONS,
                 "delay_ms": DELAY_MS, "rounds": len(rounds), "skipped": list(self.skipped.values()), "rows": rows,
                 "runs": self.runs, "failed": self.failed}
+
+
+def cpu_per_gb(run):
+    """Of the reader and the daemons, for each GB that was read; what a background fill takes beyond the reads is in it."""
+    return (run["cpu_seconds_of_reader"] + run["cpu_seconds_of_daemons"]) / (run["bytes"] / 1e9)
 
 
 def to_hold(cold):
@@ -203,6 +225,9 @@ def to_hold(cold):
 def print_cold(cold, say):
     say(f"\ncold: {cold['files']:,} files, {cold['bytes'] / 1e6:,.0f} MB, each a block; S3 {cold['delay_ms']} ms away, "
         f"{cold['connections']} connections; {cold['readers']} readers. Rounds: {cold['rounds']}, medians")
-    say(f"{'':42}{'files/s':>9}{'of raw':>9}{'GETs/block':>12}")
+    say(f"{'':42}{'files/s':>9}{'of raw':>9}{'GETs/block':>12}{'FUSE/file':>11}{'CPU s/GB':>10}")
     for row in cold["rows"]:
-        say(f"{row['title']:42}{row['files_per_second']:>9,.0f}{row['share_of_raw']:>9.2f}{row['gets_per_block']:>12.3f}")
+        messages = f"{row['messages_per_file']:.3f}" if row["forebay"] else "-"
+        cpu = f"{row['cpu_seconds_per_gb']:.1f}" if "cpu_seconds_per_gb" in row else "-"
+        say(f"{row['title']:42}{row['files_per_second']:>9,.0f}{row['share_of_raw']:>9.2f}{row['gets_per_block']:>12.3f}"
+            f"{messages:>11}{cpu:>10}")

@@ -42,6 +42,7 @@ LOADER_STOP_SECONDS = 20
 LEAST_HITS = 0.99
 # With a cache that is full a background fill and a reader may both fetch a block for which there is no room.
 MOST_GETS_OF_HALF = 1.1
+FOREBAY, FOREBAY_TLS = "forebay", "forebay TLS"  # subjects
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,11 +135,13 @@ class Training:
             self.skipped["half"] = (f"{self.data.name}: half of {self.records / MIB:.0f} MiB is less than the least cache of "
                                     "a node: skipped")
             return []
-        found = ["forebay"]
+        found = [FOREBAY]
         if plan.alone:
             return found
         if plan.cache == "full":
             found.append("native")
+            if plan.jobs == 1 and not self.bench.options.no_tls and "network" not in self.bench.options.without:
+                found.append(FOREBAY_TLS)
         for name in self.bench.peers(self.skipped):
             if plan.cache == "half" and name in bench_peers.UNBOUNDED:
                 self.skipped[f"{name} half"] = f"{name} has no bound for its cache: skipped where that is half of the data"
@@ -266,11 +269,11 @@ class NativeSide:
 class ForebaySide:
     """A cluster of its own; each job has a mount of its own."""
 
-    def __init__(self, training, _name, plan, running):
+    def __init__(self, training, name, plan, running):
         folder = training.bench.folder / "e"
         running.callback(shutil.rmtree, folder, ignore_errors=True)
         without = training.bench.options.without
-        self.cluster = bench_cluster.BenchCluster(folder, training.bench.programs, training.rgw.env, without)
+        self.cluster = bench_cluster.BenchCluster(folder, training.bench.programs, training.rgw.env, without, name == FOREBAY_TLS)
         running.callback(self.cluster.stop)
         self.cluster.start_coordinator()
         total = training.records // 2 if plan.cache == "half" else 2 * training.records + NODES * LEAST_NODE
@@ -328,7 +331,11 @@ class PeerSide:
         """Peers fetch what is read, and no more."""
 
 
-SIDES = {"native": NativeSide, "forebay": ForebaySide}
+SIDES = {"native": NativeSide, FOREBAY: ForebaySide, FOREBAY_TLS: ForebaySide}
+
+
+def is_forebay(subject):
+    return subject in (FOREBAY, FOREBAY_TLS)
 
 
 def key_of(run):
@@ -354,7 +361,7 @@ def medians(runs, blocks):
 def to_hold(training):
     """As bench_report.to_hold has it."""
     name, blocks, files = training["name"], training["blocks"], training["kind"] == "files"
-    ours = [run for run in training["runs"] if run["subject"] == "forebay"]
+    ours = [run for run in training["runs"] if is_forebay(run["subject"])]
 
     def text(value):
         return f"{value:.3f}"
@@ -410,7 +417,7 @@ def print_training(training, say):
             say(f"{subject:12}" + "".join(f"{epochs[number]['samples_per_second']:>13,.0f}" for number in numbers)
                 + "".join(f"{epochs[number]['first_batch_seconds']:>17.3f}" for number in numbers)
                 + "".join(f"{epochs[number]['gets_per_block']:>14.3f}" for number in numbers)
-                + (f"{last['fuse_per_sample']:>13.3f}" if subject == "forebay" else f"{'-':>13}")
+                + (f"{last['fuse_per_sample']:>13.3f}" if is_forebay(subject) else f"{'-':>13}")
                 + f"{last['cpu_seconds_per_gb']:>10.2f}")
     for text in training["skipped"]:
         say(text)
