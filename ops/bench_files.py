@@ -182,15 +182,15 @@ class Workload:
 
     def _measure(self, subject, threads):
         subject.arrange()
-        ops = subject.fuse_ops()
+        ops, begin = subject.fuse_ops(), time.monotonic()
         subject.walk()
-        walked = subject.fuse_ops()
+        walked, walk_seconds = subject.fuse_ops(), time.monotonic() - begin
         begin, cpu, machine = time.monotonic(), subject.cpu_seconds(), bench_subjects.machine_cpu_seconds()
         result = self._read(subject, threads)
         daemons, reader = subject.cpu_seconds() - cpu, result.pop("cpu_seconds")
         others = bench_subjects.machine_cpu_seconds() - machine - daemons - reader
         possible = (time.monotonic() - begin) * len(os.sched_getaffinity(0))
-        return {"readers": threads, **result, "cpu_seconds_of_reader": reader, "cpu_seconds_of_daemons": daemons,
+        return {"readers": threads, **result, "walk_seconds": walk_seconds, "cpu_seconds_of_reader": reader, "cpu_seconds_of_daemons": daemons,
                 "cpu_share_of_others": min(1.0, max(0.0, others / possible)), "fuse_ops_of_walk": difference(walked, ops),
                 "fuse_ops": difference(subject.fuse_ops(), walked)}
 

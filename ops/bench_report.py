@@ -138,6 +138,9 @@ def medians(workload, subject, readers):
                               for op in operations},
             "messages_per_file": median(messages) / workload["reads"],
             "messages_per_file_of_walk": median(lambda run: sum(run["fuse_ops_of_walk"].values())) / workload["files"],
+            # Without FUSE there is nothing to walk.
+            "files_walked_per_second": None if subject["forebay"] and not subject["mounted"] else median(
+                lambda run: workload["files"] / run["walk_seconds"]),
             "gets_per_block": statistics.median(
                 visit["gets"] for visit in visits_of(workload, subject["key"])) / workload["blocks"],
             "heads_per_file": statistics.median(
@@ -330,6 +333,7 @@ def print_workload(workload, say):
         say(f"raw loopback TCP, messages of 1 MiB, {last} connections: "
             f"{statistics.median(workload['raw_tcp_gb_per_second']):.2f} GB/s")
     print_layers(workload, say)
+    print_walks(workload, found, last, say)
     say(f"\nFUSE messages a {'piece' if pieces else 'file'} by operation:")
     for subject in workload["subjects"]:
         if subject["mounted"]:
@@ -344,6 +348,16 @@ def print_workload(workload, say):
     for subject in workload["subjects"]:
         if heads := found[subject["key"], last]["heads_per_file"]:
             say(f"{subject['title']}: {heads:.3f} HEAD requests at S3 for each file read, those of the walk included")
+
+
+def print_walks(workload, found, last, say):
+    """Of folders with many files."""
+    if workload["unit"] != "files/s":
+        return
+    say("\nfiles/s of the walk before the reads (Python's os.walk):")
+    for subject in workload["subjects"]:
+        if rate := found[subject["key"], last]["files_walked_per_second"]:
+            say(f"  {subject['title']:40}{rate:>9,.0f}")
 
 
 def print_layers(workload, say):

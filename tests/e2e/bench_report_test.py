@@ -38,7 +38,7 @@ def workload(name="small"):
     runs = [{"subject": subject["key"], "round": number, "readers": readers, "files": 10, "bytes": 390_000, "errors": 0,
              "seconds": 0.25, "files_per_second": 1000.125 * (place + 1) + number + readers / 7, "gb_per_second": 0.039,
              "cpu_seconds_of_reader": 0.5, "cpu_seconds_of_daemons": 0.25, "cpu_share_of_others": 0.1,
-             "fuse_ops_of_walk": {"readdirplus": 2} if subject["forebay"] else {},
+             "walk_seconds": 0.125, "fuse_ops_of_walk": {"readdirplus": 2} if subject["forebay"] else {},
              "fuse_ops": {"read": 10} if subject["forebay"] else {}}
             for place, subject in enumerate(subjects) for number in (1, 2) for readers in (1, 8)]
     visits = [{"subject": subject["key"], "round": number, "reads": 2, "gets": 10 * subject["cold"], "heads": 0,

@@ -41,6 +41,7 @@ class BenchTest(unittest.TestCase):
         for row in workload["medians"]:
             self.assertGreater(row["files_per_second"], 0, row)
             self.assertGreater(row["cpu_seconds_per_gb"], 0, row)
+            self.assertGreater(row["files_walked_per_second"], 0, row)
         self.assertEqual({(row["subject"], row["readers"]) for row in workload["medians"]},
                          {(key, readers) for key in subjects for readers in (1, 2, 8)
                           if readers == 8 or key in EVERY})
