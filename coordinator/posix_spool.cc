@@ -12,6 +12,7 @@
 
 #include "common/model/block_id.h"
 #include "common/model/key_rules.h"
+#include "common/model/limits.h"
 #include "common/snapshot/listed_extras.h"
 #include "coordinator/range_file.h"
 
@@ -82,8 +83,8 @@ std::optional<PosixAttributes> PosixAnswers::Known(const Snapshot* previous,
 }
 
 bool PosixAnswers::MustAsk(const Snapshot* previous, const ListedObject& object) {
-  // What cannot be read is not shown either.
-  return !object.etag.empty() && !Known(previous, object);
+  // What cannot be read, or is too large, is not shown either.
+  return !object.etag.empty() && object.size <= kMaxObjectBytes && !Known(previous, object);
 }
 
 Result<std::optional<PosixAttributes>> PosixAnswers::Of(const ListedObject& object) {

@@ -49,6 +49,7 @@ Result<TargetPage> ListEntries(const Snapshot& snapshot, const SnapshotRow& targ
 Result<TargetPage> ListHidden(const Snapshot& snapshot, const SnapshotRow& target,
                               std::uint64_t cursor, std::uint32_t limit) {
   TargetPage page;
+  if (!target.is_directory()) return page;
   const std::string below = snapshot.KeyOf(target);
   std::uint64_t index = 0;
   Status walked = snapshot.ForEachHidden([&](std::string_view key, HiddenReason reason) {

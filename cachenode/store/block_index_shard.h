@@ -12,6 +12,7 @@
 
 #include "cachenode/store/block_hash.h"
 #include "cachenode/store/block_index.h"
+#include "common/model/limits.h"
 
 // The parts of BlockIndex: its entries and one of its shards.
 namespace forebay {
@@ -21,8 +22,9 @@ namespace forebay {
 struct IndexEntry {
   enum class State : std::uint8_t { kFree, kLive, kLeaving, kGone };
 
-  static constexpr int kOffsetBits = 44;  // 16 TiB: more than S3's largest object
+  static constexpr int kOffsetBits = 44;  // of any byte of the largest object
   static constexpr std::uint64_t kMaxOffset = (std::uint64_t{1} << kOffsetBits) - 1;
+  static_assert(kMaxOffset >= kMaxObjectBytes);
   static constexpr Hour kMaxHour = (Hour{1} << (64 - kOffsetBits)) - 1;  // until the year 2089
 
   // The word: 22 bits of readers, pinned, marked, 6 bits of disk, 2 of state.

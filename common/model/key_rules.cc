@@ -41,7 +41,7 @@ std::string_view HiddenReasonText(HiddenReason reason) {
     case HiddenReason::kMarkerWithBytes:
       return "the key ends with '/' but the object is not empty";
     case HiddenReason::kOutOfRange:
-      return "S3 lists it without a valid size, ETag or date";
+      return "S3 lists it without a valid size, ETag or date, or it is 16 TiB or larger";
   }
   return "unknown reason";
 }

@@ -16,8 +16,8 @@ inline constexpr std::uint64_t kMinBlockBytes =
     256ULL * 1024;  ///< `link --block-size` lower bound.
 inline constexpr std::uint64_t kMaxBlockBytes =
     16ULL << 20;  ///< Upper bound: 256 cells, one record header.
-inline constexpr std::uint64_t kMaxObjectBytes = 5ULL
-                                                 << 40;  ///< S3's own limit for one object: 5 TiB.
+/// What a row of a snapshot holds. S3's own limit is 50 TB; a larger object is hidden, and says so.
+inline constexpr std::uint64_t kMaxObjectBytes = (1ULL << 44) - 1;
 inline constexpr std::uint32_t kPartitions = 65536;  ///< Fixed at `init` (DESIGN section 4, Ring).
 inline constexpr std::size_t kMaxKeyBytes = 1024;    ///< S3's own limit for one key.
 inline constexpr std::size_t kMaxNameBytes = 255;    ///< POSIX NAME_MAX: a path component.

@@ -43,15 +43,25 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-// "[profile  x]" and "[profile x]" are the same section.
+// Nothing where there are none around it.
+std::optional<std::string_view> WithoutQuotes(std::string_view text) {
+  const bool quoted = text.size() >= 2 && text.front() == text.back() &&
+                      (text.front() == '\'' || text.front() == '"');
+  if (!quoted) return std::nullopt;
+  return text.substr(1, text.size() - 2);
+}
+
+// "[profile  x]" and "[profile x]" are the same section, and so is "[profile 'x']": AWS's CLI
+// writes a name with blanks in quotes.
 std::string SectionName(std::string_view inside) {
   std::string name;
-  for (const char c : Trim(inside)) {
-    if (!IsBlank(c)) {
-      name.push_back(c);
-    } else if (name.back() != ' ') {
-      name.push_back(' ');
-    }
+  inside = Trim(inside);
+  while (!inside.empty()) {
+    if (!name.empty()) name.push_back(' ');
+    if (const auto quoted = WithoutQuotes(inside)) return name.append(*quoted);
+    const auto* const end = std::ranges::find_if(inside, IsBlank);
+    name.append(inside.begin(), end);
+    inside = Trim(inside.substr(static_cast<std::size_t>(end - inside.begin())));
   }
   return name;
 }

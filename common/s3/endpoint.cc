@@ -112,10 +112,10 @@ Result<LinkOrigin> WithStyle(LinkOrigin origin, std::optional<bool> path_style,
   return origin;
 }
 
-// The bucket's region where it counts: nothing else says one, or it lies elsewhere on AWS.
-void AskBucket(LinkOrigin& origin, bool given, bool inferred, EndpointVariant variant,
+// The region that the bucket says it lies in.
+void AskBucket(LinkOrigin& origin, bool inferred, EndpointVariant variant,
                const RegionSources& sources) {
-  if (given || (!inferred && !origin.region.empty()) || !sources.bucket) return;
+  if (!sources.bucket) return;
   LinkOrigin probe = origin;
   if (inferred) {
     const std::string region = origin.region.empty() ? "us-east-1" : origin.region;
@@ -237,11 +237,14 @@ Result<LinkOrigin> CompleteOrigin(LinkOrigin partial, std::optional<bool> path_s
     return Fail(Code::kInvalid,
                 fmt::format("'{}' is no region: letters, digits, '-' and '_'", origin.region));
   }
+  bool amazon = inferred;
   if (!inferred) {
     const Result<Endpoint> valid = ParseEndpoint(origin.endpoint);
     if (!valid) return Fail(valid.error());
+    amazon = valid->IsAmazon();
   }
-  AskBucket(origin, given, inferred, variant, sources);
+  // On AWS a bucket knows better than its reader's settings; another store's may say anything.
+  if (!given && (amazon || origin.region.empty())) AskBucket(origin, inferred, variant, sources);
   if (origin.region.empty()) origin.region = "us-east-1";
   if (inferred) origin.endpoint = AwsEndpoint("s3", origin.region, variant);
   return WithStyle(std::move(origin), path_style, *profile);

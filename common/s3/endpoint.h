@@ -48,7 +48,7 @@ struct RegionSources {
 /// Fills in what a link's origin leaves open, so that every node reaches the same place whatever
 /// its own environment says:
 ///   region    as given, else AWS_REGION, AWS_DEFAULT_REGION, the profile's, the instance's, the
-///             bucket's own, "us-east-1". On AWS's own endpoints a bucket that says it lies
+///             bucket's own, "us-east-1". On endpoints of AWS's domains a bucket that says it lies
 ///             elsewhere is believed: there is no other way to read it. A given region stands;
 ///   endpoint  as given, else as set for the service s3 (ConfiguredEndpoint), else AWS's own in the
 ///             region; normalised;

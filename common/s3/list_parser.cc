@@ -98,8 +98,7 @@ class PageReader {
     const std::optional<std::uint64_t> size = ParseDecimal(node.child_value("Size"));
     std::optional<std::string> etag = UnquotedETag(node.child_value("ETag"));
     const std::optional<std::int64_t> mtime = ParseIso8601(node.child_value("LastModified"));
-    const bool readable =
-        size && *size <= kMaxObjectBytes && etag && mtime && key->size() <= kMaxKeyBytes;
+    const bool readable = size && etag && mtime && key->size() <= kMaxKeyBytes;
     ListedObject object{.key = *std::move(key), .etag = {}, .storage_class = {}};
     // The rest of the listing is as good as ever.
     if (!readable) return object;

@@ -198,7 +198,7 @@ class PageScanner {
     if (!name || name->empty() || name->size() > kMaxKeyBytes) return false;
     if (!name->starts_with(request_.prefix)) return false;
     const std::optional<std::uint64_t> bytes = ParseDecimal(size);
-    if (!bytes || *bytes > kMaxObjectBytes) return false;
+    if (!bytes) return false;
     std::optional<std::string> tag = ScanETag(etag);
     if (!tag) return false;
     if (date.empty() || date != last_date_) {  // objects that were uploaded together

@@ -8,7 +8,6 @@
 #include <cctype>
 #include <utility>
 
-#include "common/model/limits.h"
 #include "common/s3/list_parser.h"
 
 namespace forebay {
@@ -140,9 +139,7 @@ Result<ObjectHead> CheckHeadAnswer(const ResponseHead& head) {
   if (head.status != 200) {
     return Corrupt(fmt::format("the answer has status {} where 200 was due", head.status));
   }
-  if (!head.content_length || *head.content_length > kMaxObjectBytes) {
-    return Corrupt("the answer has no valid size");
-  }
+  if (!head.content_length) return Corrupt("the answer has no valid size");
   std::optional<std::string> etag = UnquotedETag(head.etag);
   if (!etag) return Corrupt("the answer has no valid ETag");
   std::int64_t mtime = 0;  // not every store says it

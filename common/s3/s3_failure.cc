@@ -199,20 +199,30 @@ Failure KeysExpired(const S3Question& question, std::string_view said) {
   return failure;
 }
 
+// What to do about a bucket that lies in `region`, where S3 said one, and was asked as one in
+// `used`.
+std::string RegionAdvice(const std::string& region, const std::string& used) {
+  if (region.empty()) {
+    return fmt::format("link it with the bucket's own --region and --endpoint-url, not {}", used);
+  }
+  if (region == used) {
+    return fmt::format("the bucket is in region {}: link it with the endpoint of that region",
+                       Printable(region));
+  }
+  return fmt::format("the bucket is in region {}: link it with --region {}, not {}",
+                     Printable(region), Printable(region), used);
+}
+
 Failure OtherRegion(const S3Question& question, const ResponseHead& head, const S3ErrorBody& body) {
   const std::string& region = head.bucket_region.empty() ? body.region : head.bucket_region;
-  const std::string advice =
-      region.empty() ? "link it with the bucket's own --region and --endpoint-url"
-                     : fmt::format("the bucket is in region {}: link it with --region {}",
-                                   Printable(region), Printable(region));
   std::string said = Said(head, body);
   if (!head.location.empty()) {
     // The keys were meant for the link's own endpoint and for nobody that it points to.
     said += fmt::format(" and pointed to {}, where no request is sent",
                         Printable(HostOfUrl(head.location)));
   }
-  return GiveUp(Code::kInvalid, fmt::format("{}: {}; {}, not {}", Where(question), said, advice,
-                                            question.origin.region));
+  return GiveUp(Code::kInvalid, fmt::format("{}: {}; {}", Where(question), said,
+                                            RegionAdvice(region, question.origin.region)));
 }
 
 // Who reads an older version takes kDenied for a right that is missing. Keys that have expired and
@@ -286,7 +296,9 @@ Failure FailureOfAnswer(const S3Question& question, const ResponseHead& head,
                                                DeniedAdvice(question, body.message)));
     case AnswerKind::kWrongClock:
       return GiveUp(RefusalOf(question.operation),
-                    fmt::format("{}: the clock of this machine or of S3 is wrong", said));
+                    fmt::format("{} to {}: the clock of this machine or of S3 is wrong; set it, by "
+                                "NTP (chronyd, systemd-timesyncd)",
+                                said, Who(question)));
     case AnswerKind::kNoKey:
       if (question.operation == S3Operation::kList) break;
       return GiveUp(Code::kNotFound, said);

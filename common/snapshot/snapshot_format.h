@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "common/model/key_rules.h"
+#include "common/model/limits.h"
 
 // The bytes of a snapshot file, as docs/SNAPSHOT_FORMAT.md describes them. Only the builder and the
 // reader need this header; everybody else uses snapshot.h and snapshot_builder.h.
@@ -139,7 +140,7 @@ static_assert(sizeof(SnapshotDirectoryRecord) == 28);
 
 /// Size (or a directory's number), flags and part count in one word.
 struct SnapshotAttributes {
-  static constexpr int kSizeBits = 44;  ///< 16 TiB: three times S3's largest object.
+  static constexpr int kSizeBits = 44;  ///< 16 TiB.
   static constexpr std::uint64_t kMaxSize = (1ULL << kSizeBits) - 1;
   static constexpr std::uint64_t kDirectoryBit = 1ULL << 44;
   static constexpr std::uint64_t kArchivedBit = 1ULL << 45;
@@ -155,6 +156,8 @@ struct SnapshotAttributes {
   /// The N of a multipart ETag "<32 hex digits>-N"; 0 = none.
   std::uint16_t parts() const { return static_cast<std::uint16_t>(packed >> kPartsShift); }
 };
+
+static_assert(SnapshotAttributes::kMaxSize == kMaxObjectBytes);
 
 /// The hash that kNameSlots is placed by: slot = high 64 bits of (hash x slots), then linear.
 std::uint64_t SnapshotNameHash(std::uint32_t directory, std::string_view name);

@@ -62,7 +62,7 @@ class ManyLinks(E2eTest):
             "name": "a directory has the same name",
             "marker/": "the key ends with '/' but the object is not empty",
         }
-        shown = {"name/below": b"x", "marker/below": b"x", "empty/": b"", "deep/.forebay": b"x"}
+        shown = {"name/below": b"x", "marker/below": b"x", "empty/": b"", "deep/.forebay": b"x", "l": b"x", "a/x": b"x"}
         self.put({**shown, **{key: b"x" for key in reasons}}, "p/")
         self.start()
         self.link("data", "p")
@@ -70,10 +70,14 @@ class ManyLinks(E2eTest):
         self.assertEqual({row["key"].removeprefix("p/"): row["reason"] for row in rows}, reasons)
         self.assertEqual(self.link_stats()["hidden_keys"], len(reasons))
         mount = self.cluster.mount("data", "m1")
-        self.assertEqual(names_in(mount), ["deep/.forebay", "marker/below", "name/below"])
+        self.assertEqual(names_in(mount), ["a/x", "deep/.forebay", "l", "marker/below", "name/below"])
         text = self.cluster.cli("ls", "data", "--hidden").stdout
         for reason in reasons.values():
             self.assertIn(reason, text)
+        # Below a folder are its own, and below a file none, whatever it is called.
+        below = [row["key"] for row in self.cluster.json("ls", "data/a", "--hidden")["entries"]]
+        self.assertEqual(below, ["p/a/../b"])
+        self.assertEqual(self.cluster.json("ls", "data/l", "--hidden")["entries"], [])
 
 
 if __name__ == "__main__":

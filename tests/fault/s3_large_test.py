@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The largest object of S3, 5 TiB, through a mount: sizes of 64 bits everywhere, the right bytes at any place, and a GET
-for each block that is touched and for no other."""
+"""The largest object that a link shows, 16 TiB, through a mount: sizes of 64 bits everywhere, the right bytes at any place,
+and a GET for each block that is touched and for no other. What is larger is hidden, with its reason."""
 
 import os
 import pathlib
@@ -8,7 +8,7 @@ import pathlib
 import scripted_s3
 from e2e import BLOCK, drop_page_cache, eventually, main
 
-SIZE = 5 << 40
+SIZE = (1 << 44) - 1
 AROUND = ((0, "the first byte"), ((1 << 32) - 8, "the 32-bit border"), (SIZE // 2 + 12345, "the middle"),
           (SIZE - 20, "the last bytes"))
 
@@ -24,11 +24,11 @@ class S3Large(scripted_s3.ScriptedS3Test):
         self.s3.script()
         return pathlib.Path(self.cluster.mount("data", "m1"))
 
-    def test_five_tebibytes(self):
+    def test_sixteen_tebibytes(self):
         path = self.begin(SIZE) / "huge"
         status = path.stat()
         self.assertEqual(status.st_size, SIZE)
-        self.assertEqual(status.st_blocks, SIZE // 512)
+        self.assertEqual(status.st_blocks, -(-SIZE // 512))
         self.assertEqual(self.link_stats()["bytes"], SIZE + 5)
         touched = set()
         with open(path, "rb", buffering=0) as file:
@@ -59,12 +59,27 @@ class S3Large(scripted_s3.ScriptedS3Test):
         path = self.begin(SIZE) / "huge"
         with open(path, "rb", buffering=0) as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
-            self.assertEqual(os.pread(file.fileno(), 1, SIZE - 1), b"\n")
+            self.assertEqual(os.pread(file.fileno(), 1, SIZE - 1), scripted_s3.made_bytes(SIZE - 1, 1))
         file = self.cluster.json("explain", str(path))
-        self.assertEqual((file["size"], file["blocks"]), (SIZE, SIZE // BLOCK))
+        self.assertEqual((file["size"], file["blocks"]), (SIZE, -(-SIZE // BLOCK)))
         self.assertEqual(file["s3_now"]["state"], "as-listed")
         described = file["described"]
         self.assertEqual([block["offset"] for block in described], [i * BLOCK for i in range(len(described))])
+
+    def test_a_larger_one_is_hidden_with_its_reason(self):
+        self.put({"beside": b"small"})
+        self.s3.put_made(self.bucket, "larger", SIZE + 1)
+        self.s3.put_made(self.bucket, "largest", 50 * 10**12)
+        self.start()
+        self.s3.script()
+        self.link("data", "", "--posix-metadata")
+        # A look at the bucket, and the page.
+        self.assertEqual((self.s3.requests("LIST"), self.s3.requests("HEAD")), (2, 1), "nothing is asked for again")
+        hidden = {row["key"]: row["reason"] for row in self.cluster.json("ls", "data", "--hidden")["entries"]}
+        self.assertEqual(set(hidden), {"larger", "largest"})
+        for reason in hidden.values():
+            self.assertIn("or it is 16 TiB or larger", reason)
+        self.assertEqual(os.listdir(self.cluster.mount("data", "m1")), ["beside"])
 
     def test_sizes_around_a_block_and_32_bits(self):
         self.put({"a": b"x"})

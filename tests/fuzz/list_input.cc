@@ -31,7 +31,7 @@ void RequireRules(const ListPage& page, const ListRequest& request) {
   Require(page.next.empty() || page.next != request.continuation);
   for (const ListedObject& object : page.objects) {
     Require(!object.key.empty() && object.key.size() <= kMaxListedKeyBytes);
-    Require(object.key.starts_with(request.prefix) && object.size <= kMaxObjectBytes);
+    Require(object.key.starts_with(request.prefix));
     Require(object.etag.size() <= 256);
     Require(object.etag.empty() ? object.size == 0 : object.key.size() <= kMaxKeyBytes);
   }

@@ -91,7 +91,7 @@ TEST_F(FilePlacesTest, WhatTheOwnersHoldOfAFileIsCounted) {
   EXPECT_EQ(CachedOf(size), std::to_string(less) + "/" + std::to_string(size));
 }
 
-// One getfattr by anybody, of 20 million blocks.
+// One getfattr by anybody, of 67 million blocks.
 TEST_F(FilePlacesTest, AFileOfAnySizeTakesLittleMemory) {
   fails_ = true;
   EXPECT_EQ(CachedOf(kMinBlockBytes), "unknown");

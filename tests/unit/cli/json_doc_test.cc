@@ -15,6 +15,7 @@
 #include "cli/verb_table.h"
 #include "common/base/version.h"
 #include "common/model/block_loss.h"
+#include "common/model/key_rules.h"
 #include "tests/unit/cli/scripted_session.h"
 
 namespace forebay::testing {
@@ -459,7 +460,7 @@ TEST_F(JsonDoc, LsHidden) {
   page.set_link("imagenet");
   proto::ListedEntry& entry = *page.add_entries();
   entry.set_name("train//a.jpg");
-  entry.set_reason("an empty component");
+  entry.set_reason(std::string(HiddenReasonText(HiddenReason::kEmptyComponent)));
   session_.Answer(Method::kListTarget, page);
   Run("ls --hidden", {"ls", "imagenet", "--hidden"});
 }

@@ -160,12 +160,12 @@ TEST(Ls, HiddenShowsKeysAndReasons) {
   proto::ListTargetReply page;
   proto::ListedEntry& entry = *page.add_entries();
   entry.set_name("a//b\x1b[2J");
-  entry.set_reason("an empty component");
+  entry.set_reason("a component of the key is empty");
   session.Answer(Method::kListTarget, page);
   const Ran ran = RunForebay(session, {"ls", "imagenet", "--hidden"});
   EXPECT_EQ(ran.out,
-            "REASON                          KEY\n"
-            "an empty component              a//b\\x1b[2J\n");
+            "REASON                           KEY\n"
+            "a component of the key is empty  a//b\\x1b[2J\n");
   EXPECT_TRUE(session.Asked<proto::ListTargetRequest>(0).hidden());
 }
 

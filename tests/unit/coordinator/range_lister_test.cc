@@ -112,8 +112,12 @@ std::string RandomText(std::mt19937_64& random, std::string_view alphabet, std::
 /// Key sets of very different shapes, all below "p/".
 std::set<std::string> RandomKeys(std::mt19937_64& random) {
   static constexpr std::string_view kAlphabets[] = {
-      "ab", "0123456789", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./",
-      "\x01\x20\x7e\x7f", "a\xc3\xa9\xe6\x97\xa5"};
+      "ab",
+      "0123456789",
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./",
+      "\x01\x20\x7e\x7f",
+      "a\xc3\xa9\xe6\x97\xa5",
+      "~\x80\x9f\xa0\xbd\xbe\xbf\xc2\xdf\xe0\xed\xef\xf0\xf4\xff"};
   const std::string_view alphabet = kAlphabets[random() % std::size(kAlphabets)];
   const std::string shared = RandomText(random, "abc/", random() % 3 == 0 ? 200 : 4);
   std::set<std::string> keys;
@@ -185,6 +189,70 @@ TEST(RangeLister, SplitsOneFlatDirectoryBehindALongSharedPrefix) {
   ASSERT_TRUE(listed.status.has_value());
   EXPECT_EQ(std::set(listed.keys.begin(), listed.keys.end()).size(), 2000u);
   EXPECT_GE(listed.ranges, 8u);
+}
+
+std::string Utf8(char32_t c) {
+  std::string text;
+  const auto push = [&](char32_t bits) { text.push_back(static_cast<char>(bits)); };
+  if (c < 0x80) {
+    push(c);
+  } else if (c < 0x800) {
+    push(0xc0 | c >> 6);
+  } else if (c < 0x10000) {
+    push(0xe0 | c >> 12);
+  } else {
+    push(0xf0 | c >> 18);
+    push(0x80 | (c >> 12 & 0x3f));
+  }
+  if (c >= 0x800) push(0x80 | (c >> 6 & 0x3f));
+  if (c >= 0x80) push(0x80 | (c & 0x3f));
+  return text;
+}
+
+/// By the rule of the standard alone: each character is what Utf8 makes of some code point.
+bool IsUtf8(std::string_view text) {
+  while (!text.empty()) {
+    const auto lead = static_cast<unsigned char>(text.front());
+    const std::size_t bytes = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    if (text.size() < bytes) return false;
+    char32_t c = bytes == 1 ? lead : lead & (0x7fU >> bytes);
+    for (std::size_t i = 1; i < bytes; ++i)
+      c = c << 6 | (static_cast<unsigned char>(text[i]) & 0x3f);
+    const bool surrogate = c >= 0xd800 && c < 0xe000;
+    if (surrogate || c > 0x10ffff || !text.starts_with(Utf8(c))) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
+TEST(RangeLister, SplitsAFlatDirectoryOfNamesInAnyScript) {
+  // Kanji; kana, whose first bytes are the same; emoji; letters that ASCII has not, alone and
+  // mixed.
+  const std::vector<std::pair<char32_t, char32_t>> scripts = {
+      {0x4e00, 0x9fff}, {0x3041, 0x30ff}, {0x1f300, 0x1f6ff}, {0x430, 0x44f}, {0x61, 0x17f}};
+  for (const auto& [first, last] : scripts) {
+    SCOPED_TRACE(static_cast<std::uint32_t>(first));
+    MemoryObjectStore store("bucket");
+    std::set<std::string> keys;
+    for (std::uint32_t i = 0; keys.size() < 2000; ++i) {
+      const auto letter = [&](std::uint32_t n) {
+        const char32_t c = first + n * 2654435761U % (last - first + 1);
+        return Utf8(c >= 0x7f && c < 0xa0 ? U'_' : c);
+      };
+      keys.insert("p/" + Utf8(0x5199) + Utf8(0x771f) + letter(i) + letter(i / 7) + letter(i / 31) +
+                  ".jpg");
+    }
+    for (const std::string& key : keys) store.Put(key, 1);
+    store.SetListFault([](const ListRequest& request) -> std::optional<Error> {
+      EXPECT_TRUE(IsUtf8(request.start_after)) << request.start_after;
+      return std::nullopt;
+    });
+    const Listed listed = List(store, "p/", Eager());
+    ASSERT_TRUE(listed.status.has_value());
+    EXPECT_EQ(listed.keys.size(), keys.size());
+    EXPECT_EQ(std::set(listed.keys.begin(), listed.keys.end()), keys);
+    EXPECT_GE(listed.ranges, 8u);
+  }
 }
 
 TEST(RangeLister, SplitsWhereTheKeysAreAndNotWhereTheyAreFew) {

@@ -70,6 +70,22 @@ TEST_F(AwsSettings, TheServicesSectionGivesTheS3Endpoint) {
   EXPECT_EQ(profile.Get("services.s3.endpoint_url"), "http://yes");
 }
 
+// As `aws configure set` writes them.
+TEST_F(AwsSettings, ANameWithBlanksIsInQuotes) {
+  const AwsEnvironment environment =
+      Files("[my lab]\nregion = first\n['your  lab']\nregion = second\n",
+            "[profile 'my lab']\nservices = all of it\n[profile  \"their lab\"]\nregion = third\n"
+            "[profile 'it]\nregion = fourth\n[services 'all of it']\n"
+            "s3 =\n  endpoint_url = http://lab\n[profile other]\nservices = all of it\n");
+  const AwsProfile mine = MustLoad(environment, "my lab");
+  EXPECT_EQ(mine.Get("region"), "first");
+  EXPECT_EQ(MustLoad(environment, "other").Get("services.s3.endpoint_url"), "http://lab");
+  EXPECT_EQ(MustLoad(environment, "your  lab").Get("region"), "second");
+  EXPECT_EQ(MustLoad(environment, "their lab").Get("region"), "third");
+  EXPECT_EQ(MustLoad(environment, "'it").Get("region"), "fourth") << "half a pair is none";
+  EXPECT_EQ(MustLoad(environment, "my").found, false);
+}
+
 TEST_F(AwsSettings, FilesAreFoundInTheHomeDirectory) {
   files_.Write(".aws/credentials", "[default]\nregion = home\n");
   const AwsEnvironment environment({{"HOME", files_.Path("")}});

@@ -156,6 +156,24 @@ TEST_F(CompleteOriginTest, TheBucketIsBelievedWhereItLies) {
   EXPECT_TRUE(asked.empty()) << "a given region stands";
 }
 
+TEST_F(CompleteOriginTest, TheBucketIsBelievedAtAnyEndpointOfAmazonsToo) {
+  std::vector<std::string> asked;
+  sources_.bucket = [&](const LinkOrigin& origin) {
+    asked.push_back(origin.endpoint);
+    return std::optional<std::string>("ap-south-1");
+  };
+  const std::string endpoint = "https://s3.ap-south-1.amazonaws.com";
+  const LinkOrigin origin = Complete({{"AWS_REGION", "us-west-2"}}, Of("b", endpoint));
+  EXPECT_EQ(origin.region, "ap-south-1");
+  EXPECT_EQ(origin.endpoint, endpoint);
+  EXPECT_THAT(asked, testing::ElementsAre(endpoint));
+  EXPECT_EQ(Complete({}, Of("b", endpoint, "us-west-2")).region, "us-west-2");
+  const LinkOrigin other =
+      Complete({{"AWS_REGION", "us-west-2"}}, Of("b", "https://s3.amazonaws.com.lab"));
+  EXPECT_EQ(other.region, "us-west-2") << "it only looks like it";
+  EXPECT_EQ(asked.size(), 1U);
+}
+
 TEST_F(CompleteOriginTest, WhatIsNoPlainBucketIsRefused) {
   EXPECT_THAT(Refused(Of("fast--use1-az4--x-s3")), HasSubstr("directory bucket"));
   EXPECT_THAT(Refused(Of("arn:aws:s3:us-west-2:123456789012:accesspoint")), HasSubstr("ARN"));

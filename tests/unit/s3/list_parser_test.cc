@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "common/s3/list_scanner.h"
 #include "common/s3/sigv4.h"
 
 namespace forebay {
@@ -45,12 +46,12 @@ void ExpectCorrupt(const std::string& xml, const ListRequest& request, const std
 
 TEST(ParseListPage, ReadsEveryMember) {
   const Result<ListPage> page =
-      ParseListPage(Page(Object("a%2Fb+c%0A%FF", "5497558138880")), Request("a/"));
+      ParseListPage(Page(Object("a%2Fb+c%0A%FF", "17592186044415")), Request("a/"));
   ASSERT_TRUE(page) << page.error().message;
   ASSERT_EQ(page->objects.size(), 1U);
   const ListedObject& object = page->objects[0];
   EXPECT_EQ(object.key, "a/b c\n\xFF");
-  EXPECT_EQ(object.size, 5497558138880U);
+  EXPECT_EQ(object.size, 17592186044415U);
   EXPECT_EQ(object.etag, "abc-2");
   EXPECT_EQ(object.mtime_s, 1255369830);
   EXPECT_EQ(object.storage_class, "GLACIER");
@@ -121,8 +122,19 @@ void ExpectUnreadable(const std::string& object, const std::string& key = "k") {
 
 TEST(ParseListPage, AnImpossibleSizeMakesOneObjectUnreadable) {
   for (const char* size :
-       {"", "-1", "+1", "5497558138881", "99999999999999999999999", "1e3", " 5"}) {
+       {"", "-1", "+1", "18446744073709551616", "99999999999999999999999", "1e3", " 5"}) {
     ExpectUnreadable(Object("k", size));
+  }
+}
+
+TEST(ParseListPage, AnObjectThatNoLinkShowsForItsSizeIsReadLikeAnyOther) {
+  for (const char* size : {"17592186044416", "50000000000000", "18446744073709551615"}) {
+    const std::string xml = Page(Object("k", size));
+    EXPECT_TRUE(ScanListPage(xml, Request()));
+    const Result<ListPage> page = ParseAnyListPage(xml, Request());
+    ASSERT_TRUE(page) << page.error().message;
+    EXPECT_EQ(std::to_string(page->objects.at(0).size), size);
+    EXPECT_EQ(page->objects.at(0).etag, "abc-2");
   }
 }
 

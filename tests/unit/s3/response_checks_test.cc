@@ -104,10 +104,10 @@ TEST(CheckGetHead, RefusesContradictions) {
 
 TEST(CheckHeadAnswer, ReadsEveryMember) {
   const Result<ObjectHead> head = CheckHeadAnswer(
-      Head(200, {"Content-Length: 5497558138880", "ETag: \"abc-7\"",
+      Head(200, {"Content-Length: 50000000000000", "ETag: \"abc-7\"",
                  "Last-Modified: Mon, 12 Oct 2009 17:50:30 GMT", "x-amz-storage-class: GLACIER"}));
   ASSERT_TRUE(head) << head.error().message;
-  EXPECT_EQ(head->size, 5497558138880U);
+  EXPECT_EQ(head->size, 50000000000000U);
   EXPECT_EQ(head->etag, "abc-7");
   EXPECT_EQ(head->mtime_s, 1255369830);
   EXPECT_EQ(head->storage_class, "GLACIER");
@@ -116,9 +116,6 @@ TEST(CheckHeadAnswer, ReadsEveryMember) {
 TEST(CheckHeadAnswer, RefusesWhatIsMissingOrImpossible) {
   EXPECT_EQ(CheckHeadAnswer(Head(200, {"ETag: \"a\""})).error().code, Code::kCorrupt);
   EXPECT_EQ(CheckHeadAnswer(Head(200, {"Content-Length: 1"})).error().code, Code::kCorrupt);
-  EXPECT_EQ(
-      CheckHeadAnswer(Head(200, {"Content-Length: 5497558138881", "ETag: \"a\""})).error().code,
-      Code::kCorrupt);
   EXPECT_EQ(CheckHeadAnswer(Head(206, {"Content-Length: 1", "ETag: \"a\""})).error().code,
             Code::kCorrupt);
 }

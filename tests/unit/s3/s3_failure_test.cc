@@ -92,6 +92,13 @@ TEST_F(S3FailureTest, RefusalsNameEverythingButTheSecret) {
                     Not(HasSubstr("hunter"))));
 }
 
+TEST_F(S3FailureTest, AWrongClockIsSaidLikeOtherRefusalsAndWhatToDo) {
+  EXPECT_EQ(Answer(kGet, 403, "RequestTimeTooSkewed").error.message,
+            "GET of s3://data/a\\x0akey at http://s3.lab: S3 answered 403 RequestTimeTooSkewed "
+            "(words) to key id AKID from profile 'x', region home-1: the clock of this machine or "
+            "of S3 is wrong; set it, by NTP (chronyd, systemd-timesyncd)");
+}
+
 TEST_F(S3FailureTest, ARefusalSaysWhatMayBeWrongWithTheLink) {
   EXPECT_THAT(Answer(kList, 403, "AccessDenied").error.message,
               AllOf(HasSubstr("they allow s3:ListBucket; if its requesters pay, link with "
@@ -210,7 +217,11 @@ TEST_F(S3FailureTest, AnArchivedObjectIsNotRetried) {
 TEST_F(S3FailureTest, ARedirectNamesTheRegion) {
   const Failure moved = Answer(kGet, 301, "PermanentRedirect", "eu-west-1");
   Expect(moved, Code::kInvalid, NextStep::kGiveUp);
-  EXPECT_THAT(moved.error.message, HasSubstr("the bucket is in region eu-west-1"));
+  EXPECT_THAT(moved.error.message, HasSubstr("the bucket is in region eu-west-1: link it with "
+                                             "--region eu-west-1, not home-1"));
+  EXPECT_THAT(Answer(kGet, 301, "PermanentRedirect", "home-1").error.message,
+              HasSubstr("the bucket is in region home-1: link it with the endpoint of that region"))
+      << "it was found out already";
   Expect(Answer(kHead, 307), Code::kInvalid, NextStep::kGiveUp);
   Expect(Answer(kGet, 400, "AuthorizationHeaderMalformed"), Code::kInvalid, NextStep::kGiveUp);
 }

@@ -53,14 +53,14 @@ void ExpectCorrupt(const std::string& xml, const VersionsRequest& request, const
 
 TEST(ParseVersionPage, ReadsTheVersionsOfTheOneKey) {
   const std::string xml = Page(Deletion("a%2Fb+c", "v3") +
-                               Version("a%2Fb+c", "v2", "&quot;abc&quot;", "5497558138880") +
+                               Version("a%2Fb+c", "v2", "&quot;abc&quot;", "17592186044415") +
                                Version("a%2Fb+c", "null", "def") + Version("a%2Fb+cd", "v9"));
   const Result<VersionPage> page = ParseVersionPage(xml, Request("a/b c"));
   ASSERT_TRUE(page) << page.error().message;
   ASSERT_EQ(page->versions.size(), 2U);
   EXPECT_EQ(page->versions[0].id, "v2");
   EXPECT_EQ(page->versions[0].etag, "abc");
-  EXPECT_EQ(page->versions[0].size, 5497558138880U);
+  EXPECT_EQ(page->versions[0].size, 17592186044415U);
   EXPECT_EQ(page->versions[1].id, "null");
   EXPECT_EQ(page->next, "");
 }

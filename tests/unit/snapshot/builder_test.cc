@@ -4,6 +4,7 @@
 #include <fstream>
 #include <map>
 
+#include "common/model/limits.h"
 #include "common/snapshot/snapshot_builder.h"
 #include "tests/unit/snapshot/testing.h"
 
@@ -59,7 +60,7 @@ TEST(Snapshot, GivesBackEveryAttributeOfAFile) {
   const std::string md5 = "0123456789abcdef0123456789abcdef";
   const std::vector<TestObject> objects = {
       {.key = "p/plain", .size = 39'000, .etag = md5, .mtime = 1'600'000'000},
-      {.key = "p/multi", .size = 5ULL << 40, .etag = md5 + "-10000", .mtime = 4'000'000'000},
+      {.key = "p/multi", .size = kMaxObjectBytes, .etag = md5 + "-10000", .mtime = 4'000'000'000},
       {.key = "p/opaque", .size = 0, .etag = "version-id.of/something", .mtime = -5},
       {.key = "p/upper", .etag = "0123456789ABCDEF0123456789ABCDEF", .archived = true},
       {.key = "p/zero", .etag = "0"}};
@@ -80,8 +81,8 @@ TEST(Snapshot, GivesBackEveryAttributeOfAFile) {
                                     object.etag, object.size}));
   }
   EXPECT_EQ(snapshot->totals().objects, 5u);
-  EXPECT_EQ(snapshot->totals().bytes, 39'002u + (5ULL << 40));
-  EXPECT_EQ(snapshot->totals().large_bytes, 5ULL << 40);
+  EXPECT_EQ(snapshot->totals().bytes, 39'002u + kMaxObjectBytes);
+  EXPECT_EQ(snapshot->totals().large_bytes, kMaxObjectBytes);
   EXPECT_EQ(snapshot->RowAt(0)->mtime_unix_s, 4'000'000'000u);
 }
 
@@ -105,7 +106,7 @@ TEST(Snapshot, HidesWhatCannotBeShownAndShowsTheRest) {
                                {.key = "p/both-not"},
                                {.key = "p/marker/", .size = 0},
                                {.key = "p/fat/", .size = 3},
-                               {.key = "p/huge", .size = 1ULL << 44},
+                               {.key = "p/huge", .size = kMaxObjectBytes + 1},
                                {.key = "p/no-etag", .etag = ""},
                                {.key = "p/no-tag/", .size = 0, .etag = ""},
                                {.key = "p/" + std::string(1022, 'l') + "/x"},
