@@ -166,6 +166,13 @@ Result<CompletedConfig> CompleteConfigFile(const std::string& path,
   return completed;
 }
 
+std::string TextInConfigFile(const std::string& path, std::string_view section,
+                             std::string_view key) {
+  const Result<std::string> text = ReadWholeFile(path);
+  const Result<toml::table> root = text ? Parse(*text, path) : Fail(text.error());
+  return root ? (*root)[section][key].value_or(std::string()) : "";
+}
+
 std::string ShowSettings(const std::vector<Setting>& settings) {
   std::string shown;
   std::string section;

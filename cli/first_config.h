@@ -43,6 +43,11 @@ Result<CompletedConfig> CompleteConfigFile(const std::string& path,
                                            const std::vector<SettingGroup>& wanted,
                                            std::string_view by);
 
+/// What the file says for a key whose value is a text; "" where that is not set, or nobody can
+/// tell.
+std::string TextInConfigFile(const std::string& path, std::string_view section,
+                             std::string_view key);
+
 /// For people: `[node] listen = "0.0.0.0:7441", [mount] …`.
 std::string ShowSettings(const std::vector<Setting>& settings);
 

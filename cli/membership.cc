@@ -93,9 +93,9 @@ std::optional<UserIds> FindUser(const char* name) {
   return UserIds{.user = found->pw_uid, .group = found->pw_gid};
 }
 
-/// Of all programs, where the folder is not the one that they look into by themselves.
-std::vector<SettingGroup> TrustSettings(const std::string& trust_dir) {
-  if (trust_dir == kDefaultTrustDir) return {};
+/// Of all programs, where the folder is not the one that who is `role` looks into by itself.
+std::vector<SettingGroup> TrustSettings(proto::Role role, const std::string& trust_dir) {
+  if (trust_dir == PackagesTrustDir(role)) return {};
   return {{{.section = "trust", .key = "dir", .value = TomlString(trust_dir)}}};
 }
 
@@ -107,10 +107,12 @@ std::string TrustDirOfEnvironment() {
 }
 
 void DeclareTrustDir(Options& options, std::string& out) {
-  out = TrustDirOfEnvironment();
+  const char* folder = ::secure_getenv("FOREBAY_TRUST_DIR");
+  out = folder == nullptr ? "" : folder;
   options.Text("--trust-dir", "DIR",
                "where the certificates of this machine are (default FOREBAY_TRUST_DIR, or " +
-                   std::string(kDefaultTrustDir) + ")",
+                   std::string(kDefaultTrustDir) + ", or for a node of the packages " +
+                   kNodeTrustDir + ")",
                out);
 }
 
@@ -162,18 +164,25 @@ Result<MemberProof> Join(const std::string& address, const JoinToken& token,
                      .self = std::move(*self)};
 }
 
-std::string TrustDirOf(proto::Role role, const std::string& trust_dir) {
-  const bool is_apart = role == proto::ROLE_NODE && trust_dir == kDefaultTrustDir &&
-                        ::geteuid() == 0 && FindUser(kNodeUser);
-  return is_apart ? kNodeTrustDir : trust_dir;
+std::string PackagesTrustDir(proto::Role role) {
+  const bool is_apart = role == proto::ROLE_NODE && ::geteuid() == 0 && FindUser(kNodeUser);
+  return is_apart ? kNodeTrustDir : kDefaultTrustDir;
 }
 
-Status GiveToServices(const std::string& trust_dir) {
-  const bool is_nodes = trust_dir == kNodeTrustDir;
+std::string TrustDirOf(proto::Role role, const std::string& named, const std::string& config) {
+  if (!named.empty()) return named;
+  const bool reads_config = role == proto::ROLE_NODE || role == proto::ROLE_CLIENT;
+  const std::string configured = reads_config ? TextInConfigFile(config, "trust", "dir") : "";
+  return configured.starts_with('/') ? configured : PackagesTrustDir(role);
+}
+
+Status GiveToServices(proto::Role role, const std::string& trust_dir) {
+  const bool is_packages = trust_dir == kNodeTrustDir || trust_dir == kDefaultTrustDir;
   struct stat folder{};
-  const bool is_roots = ::geteuid() == 0 && (is_nodes || trust_dir == kDefaultTrustDir) &&
+  const bool is_roots = ::geteuid() == 0 && is_packages &&
                         ::stat(trust_dir.c_str(), &folder) == 0 && folder.st_uid == 0;
   if (!is_roots) return {};
+  const bool is_nodes = trust_dir == kNodeTrustDir || PackagesTrustDir(role) == kNodeTrustDir;
   const char* name = is_nodes ? kNodeUser : kCoordinatorUser;
   const std::optional<UserIds> owner = FindUser(name);
   if (!owner) return {};
@@ -222,7 +231,7 @@ std::string AllAddresses(const HostPort& advertised) {
 std::vector<SettingGroup> MemberSettings(const std::string& trust_dir, proto::Role role,
                                          const std::string& coordinator,
                                          const std::string& advertise) {
-  std::vector<SettingGroup> settings = TrustSettings(trust_dir);
+  std::vector<SettingGroup> settings = TrustSettings(role, trust_dir);
   const bool is_node = role == proto::ROLE_NODE;
   if (!is_node && role != proto::ROLE_CLIENT) return settings;
   const std::string section = is_node ? "node" : "mount";
@@ -241,7 +250,7 @@ std::vector<SettingGroup> MemberSettings(const std::string& trust_dir, proto::Ro
 std::vector<SettingGroup> CoordinatorSettings(const std::string& trust_dir,
                                               const HostPort& advertise) {
   if (advertise.IsLoopback()) return {};
-  std::vector<SettingGroup> settings = TrustSettings(trust_dir);
+  std::vector<SettingGroup> settings = TrustSettings(proto::ROLE_COORDINATOR, trust_dir);
   settings.push_back(
       {{.section = "coordinator", .key = "listen", .value = TomlString(AllAddresses(advertise))}});
   return settings;

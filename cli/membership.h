@@ -7,6 +7,7 @@
 #include "cli/console.h"
 #include "cli/first_config.h"
 #include "cli/options.h"
+#include "common/base/config_loader.h"
 #include "common/base/host_port.h"
 #include "common/base/result.h"
 #include "common/trust/join_token.h"
@@ -17,7 +18,7 @@ namespace forebay {
 /// FOREBAY_TRUST_DIR, else where the daemons look.
 std::string TrustDirOfEnvironment();
 
-/// `--trust-dir`.
+/// `--trust-dir`, else FOREBAY_TRUST_DIR; "" where neither names a folder.
 void DeclareTrustDir(Options& options, std::string& out);
 
 /// This machine's name as a member's id: what of the host's name fits; "" when nothing does.
@@ -32,14 +33,19 @@ std::string AsOthersReach(const std::string& address);
 Result<MemberProof> Join(const std::string& address, const JoinToken& token,
                          const std::string& role, const std::string& id);
 
-/// Where what this machine is as `role` belongs: `trust_dir`, but of a node the packages' folder
-/// for it, where `trust_dir` is their other one, this is root, and the node's user is on this
-/// machine.
-std::string TrustDirOf(proto::Role role, const std::string& trust_dir);
+/// The packages' folder for what this machine is as `role`: for a node it is one of its own, where
+/// this is root and the node's user is on this machine.
+std::string PackagesTrustDir(proto::Role role);
 
-/// Where the folder is one of the packages' services, root's so far, and its user is on this
-/// machine: all that is in it belongs to that user from now on, who renews it. kInternal.
-Status GiveToServices(const std::string& trust_dir);
+/// Where what this machine is as `role` belongs: `named`, else what [trust] dir of the file
+/// `config` names to the programs that read that, else PackagesTrustDir.
+std::string TrustDirOf(proto::Role role, const std::string& named,
+                       const std::string& config = kDefaultConfigFile);
+
+/// Where the folder is one of the packages' services, root's so far, and the user of the one that
+/// is `role` is on this machine: all that is in it belongs to that user from now on, who renews it.
+/// kInternal.
+Status GiveToServices(proto::Role role, const std::string& trust_dir);
 
 /// By which name or address others reach this machine, where they reach the coordinator by
 /// `coordinator`: the local address on the way there, or on its own machine the host that is named.

@@ -29,7 +29,10 @@ std::string Encode(const Link& link) {
   if (link.previous) *record.mutable_previous() = *link.previous;
   record.set_next_generation(link.next_generation);
   record.set_task_id(link.task_id);
-  record.set_refresh_path(link.refresh_path);
+  // A release that knows one path alone lists the whole link instead of several.
+  const std::vector<std::string> paths = SplitPaths(link.refresh_path);
+  if (paths.size() > 1) *record.mutable_refresh_paths() = {paths.begin(), paths.end()};
+  if (paths.size() <= 1) record.set_refresh_path(link.refresh_path);
   record.set_checked_unix_s(link.checked_unix_s);
   record.set_refresh_error(link.refresh_error);
   return record.SerializeAsString();
@@ -48,6 +51,8 @@ Result<Link> Decode(std::string_view bytes) {
   link.next_generation = record.next_generation();
   link.task_id = record.task_id();
   link.refresh_path = record.refresh_path();
+  if (const auto& paths = record.refresh_paths(); !paths.empty())
+    link.refresh_path = JoinPaths({paths.begin(), paths.end()});
   link.checked_unix_s = record.checked_unix_s();
   link.refresh_error = record.refresh_error();
   return link;

@@ -14,6 +14,7 @@
 #include "common/base/config_text.h"
 #include "common/config/programs.h"
 #include "common/config/sections.h"
+#include "common/config/trust_config.h"
 
 namespace forebay {
 namespace {
@@ -133,6 +134,32 @@ std::string Facts(const ConfigOption& option) {
   return facts;
 }
 
+bool Reads(const ProgramText& program, std::string_view section) {
+  return std::ranges::find(program.sections, section) != program.sections.end();
+}
+
+std::string OnHangUp(const ProgramText& program) {
+  std::string again = "the certificates";
+  if (Reads(program, "s3")) again = "the S3 credentials and " + again;
+  if (Reads(program, "node")) again = "the sizes of `cache_dir`, " + again;
+  return "SIGHUP reopens the log, and reads " + again + " anew.";
+}
+
+void DaemonFiles(Roff& page, const ProgramText& program) {
+  const bool is_node = Reads(program, "node");
+  page.Section("files");
+  page.Item("/etc/forebay/forebay.toml", "The configuration, `forebay.toml(5)`.");
+  page.Item(std::string(kDefaultTrustDir) + "/", "The certificates of this machine.");
+  if (is_node) {
+    page.Item(std::string(kNodeTrustDir) + "/",
+              "Instead of that, where it is there: of the Debian packages' node.");
+  }
+  page.Item("/run/forebay/, $XDG_RUNTIME_DIR/forebay/",
+            "The secret by which the programs of one user know one another, and their sockets.");
+  if (!Reads(program, "coordinator"))
+    page.Item("/run/forebay-node/", "Those of the Debian packages' node.");
+}
+
 ManPage DaemonPage(const ProgramText& program) {
   Roff page(program.name, 8);
   std::string what(program.summary.substr(0, program.summary.find_first_of(".;")));
@@ -141,9 +168,7 @@ ManPage DaemonPage(const ProgramText& program) {
   AllConfigs all;
   std::vector<ConfigSection> own;
   for (ConfigSection& section : all.Sections()) {
-    if (std::ranges::find(program.sections, section.name) != program.sections.end()) {
-      own.push_back(std::move(section));
-    }
+    if (Reads(program, section.name)) own.push_back(std::move(section));
   }
   std::string arguments;
   for (const ConfigOption& option : own.front().options) {
@@ -169,13 +194,10 @@ ManPage DaemonPage(const ProgramText& program) {
   for (const GeneralFlag& flag : kGeneralFlags) page.Item(flag.flag, flag.help);
   page.Paragraph(kPrecedence);
   page.Section("signals");
-  page.Paragraph(
-      "SIGTERM and SIGINT drain for at most 10 s and exit with 0. SIGHUP reopens the log and "
-      "reads the credentials anew.");
+  page.Paragraph("SIGTERM and SIGINT drain for at most 10 s and exit with 0. " + OnHangUp(program));
   page.Section("exit status");
   page.Paragraph("0 done, 1 failed, 2 wrong usage or configuration.");
-  page.Section("files");
-  page.Item("/etc/forebay/forebay.toml", "The configuration, `forebay.toml(5)`.");
+  DaemonFiles(page, program);
   SeeAlso(page, program.name);
   return {fmt::format("man8/{}.8", program.name), page.text()};
 }

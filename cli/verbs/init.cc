@@ -16,6 +16,7 @@
 #include "common/base/units.h"
 #include "common/base/version.h"
 #include "common/base/wall_clock.h"
+#include "common/config/trust_config.h"
 #include "common/trust/renewal.h"
 #include "common/trust/rotation.h"
 #include "common/trust/token_record.h"
@@ -63,8 +64,9 @@ class InitVerb final : public Verb {
                         " is not empty, and holds no cluster: name another --trust-dir");
     }
     // An authority of its own would make no member of it.
-    const std::string of_node = TrustDirOf(proto::ROLE_NODE, trust_dir_);
-    if (of_node != trust_dir_ && std::filesystem::exists(of_node, unseen)) {
+    const std::string of_node = PackagesTrustDir(proto::ROLE_NODE);
+    if (trust_dir_ == kDefaultTrustDir && of_node != trust_dir_ &&
+        std::filesystem::exists(of_node, unseen)) {
       return UsageError("this machine is a node of a cluster: remove " + of_node +
                         " to leave that, or name another --trust-dir");
     }
@@ -84,6 +86,7 @@ class InitVerb final : public Verb {
 
  private:
   Status Check() {
+    if (trust_dir_.empty()) trust_dir_ = kDefaultTrustDir;
     if (!trust_dir_.starts_with('/'))
       return Fail(Code::kInvalid, "--trust-dir needs an absolute path");
     cluster_ = cluster_text_.empty() ? Uuid::Random() : Uuid::Parse(cluster_text_);
@@ -252,7 +255,7 @@ class InitVerb final : public Verb {
   Result<Secret> MoveIntoPlace(const TrustFolder& draft, Secret token) const {
     std::error_code error;
     std::filesystem::rename(draft.path(), trust_dir_, error);
-    const Status given = error ? Status() : GiveToServices(trust_dir_);
+    const Status given = error ? Status() : GiveToServices(proto::ROLE_COORDINATOR, trust_dir_);
     if (!given) return Fail(given.error());
     if (!error) return token;
     return Fail(Code::kInternal, "renaming " + draft.path() + ": " + error.message());

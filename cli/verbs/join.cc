@@ -12,6 +12,7 @@
 #include "cli/text.h"
 #include "cli/verb_table.h"
 #include "common/base/host_port.h"
+#include "common/config/trust_config.h"
 #include "common/trust/join_token.h"
 
 namespace forebay {
@@ -37,26 +38,28 @@ class JoinVerb final : public Verb {
                  "of a node: where other machines reach it, and the port that it listens on "
                  "(default: this machine's address on the way to the coordinator, port 7441)",
                  advertise_);
-    DeclareTrustDir(options, trust_dir_);
+    DeclareTrustDir(options, named_dir_);
   }
 
   Outcome Run(VerbContext& context) override {
     Status checked = Check(context.console);
     if (!checked) return std::unexpected(Failure(checked.error()));
     // Which role it is may be the token's secret so far.
-    for (const std::string& each : {trust_dir_, TrustDirOf(proto::ROLE_NODE, trust_dir_)}) {
-      const Status fits = CheckSameCluster(TrustFolder(each));
+    for (const proto::Role each : {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_ADMIN}) {
+      const Status fits = CheckSameCluster(TrustFolder(TrustDirOf(each, named_dir_)));
       if (!fits) return std::unexpected(Failure(fits.error()));
     }
     Result<MemberProof> member =
         Join(address_, joined_with_, role_, id_.empty() ? HostAsId() : id_);
     if (!member) return std::unexpected(Failure(member.error().Within("joining " + address_)));
-    const std::string trust_dir = TrustDirOf(member->self.role, trust_dir_);
+    const proto::Role role = member->self.role;
+    const std::string trust_dir = TrustDirOf(role, named_dir_);
     Status saved = TrustFolder(trust_dir).Save(*member);
-    if (saved) saved = GiveToServices(trust_dir);
+    if (saved) saved = GiveToServices(role, trust_dir);
     if (!saved) return std::unexpected(Failure(saved.error()));
-    const CompletedConfig config = Configure(
-        context.console, trust_dir_, Wanted(context.console, member->self.role), "forebay join");
+    const CompletedConfig config =
+        Configure(context.console, named_dir_.empty() ? kDefaultTrustDir : named_dir_,
+                  Wanted(context.console, role, trust_dir), "forebay join");
     Print(context.console, *member, trust_dir, config);
     return Exit::kDone;
   }
@@ -66,7 +69,7 @@ class JoinVerb final : public Verb {
     if (token_.empty()) return Fail(Code::kInvalid, "--token is missing");
     if (token_ == "-") std::getline(console.in, token_);
     const Secret text(std::exchange(token_, {}));
-    if (!trust_dir_.starts_with('/'))
+    if (!named_dir_.empty() && !named_dir_.starts_with('/'))
       return Fail(Code::kInvalid, "--trust-dir needs an absolute path");
     if (!role_.empty() && RoleOfWord(role_) == proto::ROLE_UNKNOWN)
       return Fail(Code::kInvalid, "\"" + role_ + "\" is no role: client, node or admin");
@@ -91,8 +94,9 @@ class JoinVerb final : public Verb {
     return Fail(Code::kInvalid, "--advertise is for a node, and not for " + role_);
   }
 
-  /// What forebay.toml needs for a member of `role`.
-  std::vector<SettingGroup> Wanted(const Console& console, proto::Role role) const {
+  /// What forebay.toml needs for a member of `role` whose certificate is in `trust_dir`.
+  std::vector<SettingGroup> Wanted(const Console& console, proto::Role role,
+                                   const std::string& trust_dir) const {
     std::string advertise = advertise_;
     if (role == proto::ROLE_NODE && advertise.empty()) {
       const Result<std::string> host = HostForOthers(address_);
@@ -103,7 +107,7 @@ class JoinVerb final : public Verb {
         advertise = HostPort{*host, kNodePort}.ToString();
       }
     }
-    return MemberSettings(trust_dir_, role, address_, advertise);
+    return MemberSettings(trust_dir, role, address_, advertise);
   }
 
   /// A certificate of one cluster beside another's authority would be believed by nobody. Before
@@ -159,7 +163,7 @@ class JoinVerb final : public Verb {
   std::string role_;
   std::string id_;
   std::string advertise_;
-  std::string trust_dir_;
+  std::string named_dir_;  // "" = whatever is usual for its role
 };
 
 }  // namespace

@@ -11,6 +11,13 @@ import unittest
 
 BIN = pathlib.Path(os.environ["FOREBAY_BIN"]).resolve()
 BUILD = BIN.parent
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "DEPLOY.md"
+FSTAB_GENERATOR = pathlib.Path("/usr/lib/systemd/system-generators/systemd-fstab-generator")
+# Of systemd, of which only the answers differ from call to call: one of two mounts that need the node is up.
+SYSTEMCTL = r"""case "$*" in
+  show*RequiredBy*) printf '%s\n' 'mnt-a\x2db.mount mnt-idle.mount' other.service ;;
+  *is-active*idle*) exit 3 ;;
+esac"""
 
 
 def run(*command, **options):
@@ -131,43 +138,112 @@ class Packages(unittest.TestCase):
         self.assertEqual(self.said_by(scripts / "postrm", "remove"), ["systemctl daemon-reload"])
         self.assertIn("rm -rf /var/lib/forebay/mount /etc/forebay/mounts", self.said_by(scripts / "postrm", "purge"))
 
-    def upgraded(self, owner, *certificates):
-        """What the postinst calls on a machine whose node runs, with `owner` for its files and these in the trust folder; and
-        the machine's folder."""
-        place, tools = self.folder / f"upgraded.{owner}", self.folder / "upgrading"
-        for name in ("run/systemd/system", "etc/forebay/trust", "var/cache/forebay", "var/lib/forebay/node"):
+    def machine(self, owner, *certificates, config='[node]\ncache_dir = ["/var/cache/forebay"]\n', environment=None):
+        """A machine's folder, with `owner` for its files and these in the trust folder, and what runs there."""
+        place = pathlib.Path(tempfile.mkdtemp(prefix="machine-", dir=self.folder))
+        for name in ("run/systemd/system", "etc/forebay/trust", "etc/default", "var/cache/forebay", "var/lib/forebay/node", "mnt/a disk",
+                     "tools"):
             (place / name).mkdir(parents=True)
         for name in certificates:
             (place / "etc/forebay/trust" / name).write_text(name)
         (place / "etc/forebay/aws-credentials").touch()
-        tools.mkdir(exist_ok=True)
-        said = place / "said"
-        for tool, does in (("adduser", ""), ("chown", ""), ("systemctl", ""), ("stat", f"[ $1 != -c ] || echo {owner}")):
-            (tools / tool).write_text(f'#!/bin/sh\necho {tool} "$@" >> {said}\n{does}\n')
-            (tools / tool).chmod(0o755)
-        script = (self.scripts_of("forebay") / "postinst").read_text()
-        moved = place / "postinst"
+        (place / "etc/forebay/forebay.toml").write_text(config.replace("PLACE", str(place)))
+        if environment is not None:
+            (place / "etc/default/forebay").write_text(environment.replace("PLACE", str(place)))
+        of_node = f'exec {BIN}/forebay-node --config {place}/etc/forebay/forebay.toml "$@"'
+        for tool, does in (("adduser", ""), ("chown", ""), ("systemctl", SYSTEMCTL), ("stat", f"[ $1 != -c ] || echo {owner}"),
+                           ("forebay-node", of_node)):
+            (place / "tools" / tool).write_text(f'#!/bin/sh\nprintf "%s\\n" "{tool} $*" >> {place}/said\n{does}\n')
+            (place / "tools" / tool).chmod(0o755)
+        return place
+
+    def done_on(self, place, script, *arguments):
+        """What the script calls on that machine; and what it says."""
+        moved = place / "script"
         moved.write_text(re.sub(r"(?<![\w/])(/var|/run|/etc)/", rf"{place}\1/", script))
-        run("/bin/sh", moved, "configure", "0.0.1", env={"PATH": f"{tools}:/bin:/usr/bin"})
-        return [line.replace(str(place), "") for line in said.read_text().splitlines()], place
+        (place / "said").write_text("")
+        done = subprocess.run(["/bin/sh", "-e", moved, *arguments], env={"PATH": f"{place}/tools:/bin:/usr/bin"}, capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = (place / "said").read_text().replace(str(place), "").splitlines()
+        return [line for line in lines if line.startswith(("chown", "systemctl"))], done.stderr.replace(str(place), "")
+
+    def upgraded(self, place):
+        return self.done_on(place, (self.scripts_of("forebay") / "postinst").read_text(), "configure", "0.0.1")
+
+    @staticmethod
+    def trust_of(place):
+        return {path.name: sorted(file.name for file in path.iterdir()) for path in (place / "etc/forebay").glob("*trust*")}
 
     def test_an_upgrade_gives_the_node_what_was_both_services_while_it_stands_still(self):
-        said, place = self.upgraded("forebay", "ca.pem", "revoked", "node.pem", "node.key", "client.key")
+        place = self.machine("forebay", "ca.pem", "revoked", "node.pem", "node.key", "client.key")
+        said, complaint = self.upgraded(place)
+        self.assertEqual(complaint, "")
         last = ["chown -hR forebay-node:forebay-node /etc/forebay/node-trust.draft",
                 "chown -hR forebay-node:forebay-node /var/cache/forebay",
                 "chown -hR forebay-node:forebay-node /var/lib/forebay/node",
-                "systemctl try-restart forebay-coordinator.service", "systemctl start forebay-node.service"]
-        self.assertEqual([line for line in said if line.startswith(("chown", "systemctl"))],
-                         ["systemctl daemon-reload", "systemctl --quiet is-active forebay-node.service",
-                          "systemctl stop forebay-node.service", *last])
-        held = {path.name: sorted(file.name for file in path.iterdir()) for path in (place / "etc/forebay").glob("*trust*")}
-        self.assertEqual(held, {"trust": ["ca.pem", "client.key", "revoked"],
-                                "node-trust": ["ca.pem", "node.key", "node.pem", "revoked"]})
+                "systemctl try-restart forebay-coordinator.service",
+                # What systemd has unmounted with the node, and was mounted.
+                r"systemctl start forebay-node.service mnt-a\x2db.mount"]
+        self.assertEqual(said, [
+            "systemctl daemon-reload", "systemctl --quiet is-active forebay-node.service",
+            "systemctl show --property=RequiredBy --property=BoundBy --value forebay-node.service",
+            r"systemctl --quiet is-active mnt-a\x2db.mount", "systemctl --quiet is-active mnt-idle.mount",
+            "systemctl stop forebay-node.service", *last])
+        self.assertEqual(self.trust_of(place), {"trust": ["ca.pem", "client.key", "revoked"],
+                                                "node-trust": ["ca.pem", "node.key", "node.pem", "revoked"]})
+
+    @unittest.skipUnless(FSTAB_GENERATOR.exists(), "systemd is not there")
+    def test_the_line_of_fstab_waits_for_the_node_and_does_not_end_with_it(self):
+        folder = self.folder / "units"
+        folder.mkdir()
+        (folder / "fstab").write_text(re.search(r"\n(\S+  /mnt\S*  forebay  .*\n)", PAGE.read_text(encoding="utf-8"))[1])
+        run(FSTAB_GENERATOR, folder, folder, folder, env={"SYSTEMD_FSTAB": str(folder / "fstab")})
+        unit = (folder / "mnt-imagenet.mount").read_text()
+        self.assertIn("After=forebay-node.service\n", unit)
+        self.assertNotRegex(unit, "(Requires|BindsTo|PartOf)=.*forebay-node")
+
+    def test_the_way_back_loses_no_certificate(self):
+        page = PAGE.read_text(encoding="utf-8")
+        back = re.search(r"\nBack to that release.*?```\n(.*?)```", page, re.DOTALL)[1]
+        for others in ((), ("client.key", "client.pem")):
+            given = sorted(("ca.pem", "revoked", "node.pem", "node.key", *others))
+            place = self.machine("forebay", *given)
+            self.upgraded(place)
+            said, _ = self.done_on(place, back)
+            self.assertEqual(self.trust_of(place), {"trust": given})
+            self.assertEqual(said, ["systemctl stop forebay-node",
+                                    "chown -R forebay: /etc/forebay/trust /var/lib/forebay/node /var/cache/forebay"])
+
+    def test_an_upgrade_reads_the_nodes_environment_as_systemd_does(self):
+        given = "chown -hR forebay-node:forebay-node /mnt/a disk"
+        for line in ("FOREBAY_NODE_CACHE_DIR=PLACE/mnt/a disk=1GiB", 'FOREBAY_NODE_CACHE_DIR="PLACE/mnt/a disk"',
+                     " FOREBAY_NODE_CACHE_DIR = 'PLACE/mnt/a disk' ", "FOREBAY_NODE_CACHE_DIR=PLACE/mnt\\\n/a disk"):
+            place = self.machine("forebay", environment=f"NO_PROXY=localhost, 10.0.0.0/8\nA=$(touch PLACE/ran)\n# {line}\n{line}\n"
+                                 "FOREBAY_NODE_ZONE=`touch PLACE/ran`\nfalse; exit 1\n")
+            said, _ = self.upgraded(place)
+            self.assertIn(given, said, line)
+            self.assertFalse((place / "ran").exists())
+
+    def test_an_upgrade_says_when_it_cannot_read_the_configuration(self):
+        said, complaint = self.upgraded(self.machine("forebay", config="[node]\ncache_dri = [\"/a\"]\n"))
+        self.assertIn("chown -hR forebay-node:forebay-node /var/cache/forebay", said)
+        self.assertRegex(complaint, r"(?s)cache_dri.*cache directories elsewhere are not given to the user forebay-node")
+
+    def test_an_upgrade_leaves_the_certificate_where_the_configuration_says(self):
+        for named in ("PLACE/etc/forebay/trust", "PLACE/mnt"):
+            config = f'[node]\ncache_dir = ["/var/cache/forebay"]\n[trust]\ndir = "{named}"\n'
+            place = self.machine("forebay", "ca.pem", "node.pem", "node.key", config=config)
+            (place / "mnt/node.key").touch()
+            _, complaint = self.upgraded(place)
+            self.assertEqual(self.trust_of(place), {"trust": ["ca.pem", "node.key", "node.pem"]})
+            self.assertIn(f"[trust] dir is {named.replace('PLACE', '')}, which the user forebay-node cannot read", complaint)
 
     def test_an_upgrade_of_services_that_are_apart_stops_nobody(self):
-        said, place = self.upgraded("forebay-node", "ca.pem", "coordinator.key")
-        self.assertEqual([line for line in said if line.startswith(("chown", "systemctl"))],
-                         ["systemctl daemon-reload", "systemctl try-restart forebay-coordinator.service forebay-node.service"])
+        place = self.machine("forebay-node", "ca.pem", "coordinator.key")
+        said, complaint = self.upgraded(place)
+        self.assertEqual(complaint, "")
+        self.assertEqual(said, ["systemctl daemon-reload", "systemctl try-restart forebay-coordinator.service forebay-node.service"])
         self.assertFalse((place / "etc/forebay/node-trust").exists())
 
     def test_a_purge_takes_the_key_of_the_authority_and_a_removal_does_not(self):

@@ -13,13 +13,13 @@ from e2e import drop_page_cache, eventually, main  # noqa: E402
 
 NAME = "cache-1"
 OF_COORDINATOR = {f"/etc/forebay/trust/{name}.key" for name in ("admin", "ca", "coordinator")}
-# What a release before the node's user has left behind.
-AS_BEFORE = """
-systemctl stop forebay-node
-mv /etc/forebay/node-trust/node.* /etc/forebay/trust/
-rm -rf /etc/forebay/node-trust /run/forebay-node
-chown -R forebay: /etc/forebay/trust /var/lib/forebay/node /var/cache/forebay /mnt/disk/forebay
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "DEPLOY.md"
+# What a release before the node's user has left behind: as the page goes back to it.
+AS_BEFORE = re.search(r"\nBack to that release.*?```\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1] + """
+rm -rf /run/forebay-node
+[ ! -d /mnt/disk ] || chown -R forebay: /mnt/disk/forebay
 """
+UPGRADE = "/var/lib/dpkg/info/forebay.postinst configure 0.0.1"
 
 
 class Users(FromPackages):
@@ -124,7 +124,7 @@ sed 's|^ReadWritePaths=.*|&\\nReadWritePaths=/mnt/disk/forebay|' /usr/lib/system
 
     def upgrade_from_one_user(self):
         self.run_here(AS_BEFORE)
-        self.run_here("/var/lib/dpkg/info/forebay.postinst configure 0.0.1")
+        self.run_here(UPGRADE)
         owners = self.run_here("find /var/lib/forebay/node /var/cache/forebay /mnt/disk/forebay /etc/forebay/node-trust -printf '%u\\n'")
         self.assertEqual(set(owners.split()), {"forebay-node"})
         self.run_here("systemctl start forebay-node")
@@ -140,6 +140,49 @@ sed 's|^ReadWritePaths=.*|&\\nReadWritePaths=/mnt/disk/forebay|' /usr/lib/system
         self.assertEqual(left.split(), ["/etc/forebay/trust/client.key"], "the mount's own")
         self.run_here("dpkg -P forebay-client forebay-cli")
         self.assertEqual(self.run_here("ls -d /etc/forebay 2> /dev/null || true"), "")
+
+
+class NodeAlone(FromPackages):
+    """A machine that is a node and nothing else, beside the coordinator's."""
+    MACHINES = CACHES = (NAME, "cache-2")
+
+    def packages_of(self, name):
+        return "./build/release/forebay_*.deb ./build/release/forebay-cli_*.deb"
+
+    def here(self, script):
+        return self.on("cache-2", script)
+
+    def keys(self):
+        return self.here("stat -c '%n %U %a' /etc/forebay/*trust/*.key").splitlines()
+
+    def start(self):
+        self.here("systemctl restart forebay-node")
+        eventually(lambda: re.search(r"\bcache-2\b.*\bup\b", self.hosts[NAME].run("forebay nodes", check=False).stdout), "the node is up")
+
+    def test_it_goes_back_and_forth_with_its_certificate_and_obeys_a_folder_that_is_named(self):
+        join = re.search(r"forebay join .*", self.on(NAME, f"forebay init --advertise {NAME}:7440"))[0]
+        self.on(NAME, "systemctl enable --now forebay-coordinator")
+        self.here(join)
+        self.start()
+        self.here(AS_BEFORE)
+        self.assertEqual(self.keys(), ["/etc/forebay/trust/node.key forebay 600"])
+        self.here(UPGRADE)
+        self.assertEqual(self.keys(), ["/etc/forebay/node-trust/node.key forebay-node 600"])
+        self.start()
+
+        self.here("""systemctl stop forebay-node; rm -r /etc/forebay/node-trust
+printf '[trust]\\ndir = "/etc/forebay/trust"\\n' >> /etc/forebay/forebay.toml""")
+        self.here(join)
+        self.assertEqual(self.keys(), ["/etc/forebay/trust/node.key forebay-node 600"])
+        self.start()
+        self.here(AS_BEFORE.splitlines()[0] + "; chown -R forebay: /etc/forebay/trust")
+        self.assertIn("[trust] dir is /etc/forebay/trust", self.hosts["cache-2"].run(UPGRADE).stderr)
+        self.assertEqual(self.keys(), ["/etc/forebay/trust/node.key forebay 600"])
+
+        self.here("systemctl stop forebay-node; sed -i '/^.trust/,$d' /etc/forebay/forebay.toml; rm -r /etc/forebay/trust")
+        self.here(f"{join} --trust-dir /etc/forebay/trust")
+        self.assertIn('dir = "/etc/forebay/trust"', self.here("cat /etc/forebay/forebay.toml"))
+        self.start()
 
 
 if __name__ == "__main__":

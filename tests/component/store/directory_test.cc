@@ -133,6 +133,22 @@ TEST_F(StoreDirectoryTest, SymbolicLinkInPlaceOfItsFilesIsRefused) {
   ExpectRefused(OneDirectory(path_), "FOREBAY");
 }
 
+TEST_F(StoreDirectoryTest, SymbolicLinkInPlaceOfASegmentIsNeitherReadNorEmptied) {
+  MakeCache();
+  TestStore store(OneDirectory(path_));
+  ASSERT_TRUE(store.open()) << store.error().message;
+  const auto segments = SegmentsBelow(path_);
+  ASSERT_EQ(segments.size(), 1U);
+  const std::string elsewhere = dir_ / "elsewhere";
+  std::filesystem::rename(segments[0], elsewhere);
+  std::filesystem::create_symlink(elsewhere, segments[0]);
+  const auto size = std::filesystem::file_size(elsewhere);
+  EXPECT_FALSE(store.Serves(block_)) << "its bytes would be right";
+  EXPECT_TRUE(store.EvictLink(LinkNumber(1)).has_value());
+  EXPECT_FALSE(std::filesystem::is_symlink(segments[0])) << "the segment is gone";
+  EXPECT_EQ(std::filesystem::file_size(elsewhere), size);
+}
+
 TEST_F(StoreDirectoryTest, SizesThatCannotBeAreRefused) {
   MakeCache();
   ExpectRefused(OneDirectory(path_, 1ULL << 60), "choose a smaller size");

@@ -1,4 +1,6 @@
 // init and token.
+#include "cli/membership.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +9,7 @@
 
 #include "common/base/files.h"
 #include "common/base/wall_clock.h"
+#include "common/config/trust_config.h"
 #include "common/trust/join_token.h"
 #include "common/trust/trust_folder.h"
 #include "tests/fakes/temp_dir.h"
@@ -158,6 +161,41 @@ TEST(JoinVerb, WhatIsNoTokenIsRefusedBeforeAnybodyIsAsked) {
   EXPECT_EQ(exit({"127.0.0.1", "--token", good}), 2) << "no port";
   EXPECT_EQ(exit({"127.0.0.1:1", "--token", good, "--role", "root"}), 2);
   EXPECT_FALSE(std::filesystem::exists(temp / "trust"));
+}
+
+TEST(TrustDirOf, AFolderThatIsNamedIsObeyed) {
+  const fakes::TempDir temp;
+  const std::string config = temp / "forebay.toml";
+  const auto dirs = [&](const std::string& named) {
+    return std::vector{TrustDirOf(proto::ROLE_NODE, named, config),
+                       TrustDirOf(proto::ROLE_CLIENT, named, config),
+                       TrustDirOf(proto::ROLE_ADMIN, named, config)};
+  };
+  const std::string usual = kDefaultTrustDir;
+  const std::vector usually = {PackagesTrustDir(proto::ROLE_NODE), usual, usual};
+  EXPECT_EQ(dirs(""), usually) << "there is no configuration";
+  for (const char* silent : {"", "[trust]\ndir = \"\"\n", "[node]\ndir = \"/a\"\n", "dir ="}) {
+    ASSERT_TRUE(WriteFileAtomically(config, silent));
+    EXPECT_EQ(dirs(""), usually) << silent;
+  }
+  for (const std::string& each : {usual, std::string("/srv/trust")}) {
+    ASSERT_TRUE(WriteFileAtomically(config, "[trust]\ndir = \"" + each + "\"\n"));
+    EXPECT_EQ(dirs(""), (std::vector{each, each, usual})) << "the command reads no configuration";
+    EXPECT_EQ(dirs("/else"), std::vector<std::string>(3, "/else"));
+    EXPECT_EQ(dirs(usual), std::vector<std::string>(3, usual));
+  }
+}
+
+TEST(MemberSettings, NameTheTrustFolderWhereTheProgramWouldNotLookIntoIt) {
+  const auto named = [](proto::Role role, const std::string& dir) {
+    const auto settings = MemberSettings(dir, role, "c1:7440", "");
+    return settings.front().front().section == "trust" ? settings.front().front().value : "";
+  };
+  EXPECT_EQ(named(proto::ROLE_CLIENT, kDefaultTrustDir), "");
+  EXPECT_EQ(named(proto::ROLE_NODE, PackagesTrustDir(proto::ROLE_NODE)), "");
+  EXPECT_EQ(named(proto::ROLE_NODE, "/srv/trust"), "\"/srv/trust\"");
+  const bool is_apart = PackagesTrustDir(proto::ROLE_NODE) != kDefaultTrustDir;
+  EXPECT_EQ(named(proto::ROLE_NODE, kDefaultTrustDir), is_apart ? "\"/etc/forebay/trust\"" : "");
 }
 
 TEST(Token, IsMadeForARole) {

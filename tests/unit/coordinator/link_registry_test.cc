@@ -122,6 +122,31 @@ TEST_F(LinkRegistryTest, EveryChangeRaisesTheVersionAlsoOverARestart) {
   EXPECT_EQ(next.All()[0].generation->objects(), 100u);
 }
 
+TEST_F(LinkRegistryTest, APartialRefreshGoesOnAfterARestartAndAnOlderReleaseListsAllInstead) {
+  const LinkSpec spec = TestLink("a", "bucket", "p/");
+  ASSERT_TRUE(links.Add(spec).has_value());
+  const std::string key = "link/" + spec.id.ToString();
+  std::uint64_t number = 0;
+  for (const std::vector<std::string>& paths :
+       {std::vector<std::string>{}, {"one"}, {"x", "y/z"}, {"a", "b", "c"}}) {
+    ASSERT_TRUE(links.Publish(spec.id, Generation(++number), {}).has_value());
+    const std::string joined = JoinPaths(paths);
+    ASSERT_TRUE(links.BeginRefresh(spec.id, joined, RefreshCause::kAsked).has_value());
+    LinkRegistry restarted(store, fence, tasks);
+    ASSERT_TRUE(restarted.Load().has_value());
+    EXPECT_EQ(SplitPaths(restarted.FindById(spec.id)->refresh_path), paths);
+    proto::LinkRecord record;
+    ASSERT_TRUE(record.ParseFromString(**store.Get(key)));
+    record.clear_refresh_paths();
+    StateBatch batch;
+    batch.Put(key, record.SerializeAsString());
+    ASSERT_TRUE(store.Write(batch, fence).has_value());
+    LinkRegistry older(store, fence, tasks);
+    ASSERT_TRUE(older.Load().has_value());
+    EXPECT_EQ(older.FindById(spec.id)->refresh_path, paths.size() == 1 ? joined : "");
+  }
+}
+
 TEST_F(LinkRegistryTest, WhatCannotBeStoredDoesNotShow) {
   store.fail_writes = true;
   EXPECT_FALSE(links.Add(TestLink("a", "bucket", "p/")).has_value());
