@@ -4,7 +4,7 @@ import os
 import pathlib
 import struct
 
-LIBRARY = pathlib.Path(os.environ.get("FOREBAY_TESTS", "")).resolve() / "shifted_clock.so"
+LIBRARY = pathlib.Path(os.environ.get("FOREBAY_TESTS", "build/release/tests")).resolve() / "shifted_clock.so"
 
 
 class ShiftedClock:
