@@ -7,11 +7,12 @@ import pathlib
 import re
 import shutil
 import subprocess
-import time
 
 from e2e import Daemon, E2eTest, eventually, main
+from shifted_clock import ShiftedClock
 
 PACKAGED = pathlib.Path(__file__).resolve().parents[2] / "ops" / "debian" / "forebay.toml"
+HEARD_SECONDS = 30  # between two steps of a change of the authority (docs/SECURITY.md)
 
 
 class Trust(E2eTest):
@@ -115,14 +116,22 @@ class Trust(E2eTest):
 
     def test_a_mount_renews_a_certificate_that_has_ended_before_it_asks(self):
         self.put({"train/1": b"one"})
+        clock = ShiftedClock(self.folder / "clock")
+        for env in (self.cluster.server_env, self.cluster.client_env):
+            env.update(clock.env)
         first = self.begin("--member-lifetime", "1m")
         client, _ = self.token("client")
         self.join(client, self.folder / "trust", "--id", "m1")
-        joined = time.time()
         self.start_node("n1", first)
         self.link("data", "", "--no-background-fill")
-        eventually(lambda: time.time() > joined + 61, "the certificate of the client has ended", 90)
+        client = self.folder / "trust" / "client.pem"
+        daemons, before = (self.cluster.coordinator, self.cluster.nodes["n1"]), client.read_text()
+        ends = [self.ends(each) for each in daemons]
+        clock.set(61)
+        eventually(lambda: all(self.ends(each) > old for each, old in zip(daemons, ends)), "all that run renew theirs", 30)
+        self.assertEqual(client.read_text(), before)
         mount = self.cluster.mount("data", "m")
+        self.assertNotEqual(client.read_text(), before)
         self.assertEqual((mount / "train/1").read_bytes(), b"one")
 
     def test_an_empty_coordinator_takes_no_link_away(self):
@@ -228,18 +237,34 @@ class Trust(E2eTest):
         self.join(client, self.folder / "trust", "--id", "m1")
         self.link("data", "", "--no-background-fill", "--refresh", "immutable")
         mount = self.cluster.mount("data", "m")
+        # Half a minute must lie between the steps. It passes for the command alone, which nobody else asks for the time,
+        # and only when all have heard of the step before.
+        clock = ShiftedClock(self.folder / "clock")
 
         def step(word):
             result = subprocess.run([self.cluster.programs / "forebay", "-o", "json", "init", "--rotate-ca"],
-                                    env={**self.cluster.client_env, "FOREBAY_TRUST_DIR": str(self.folder / "trust")},
-                                    capture_output=True, text=True, timeout=60, check=False)
+                                    env={**self.cluster.client_env, **clock.env}, capture_output=True, text=True, timeout=60,
+                                    check=False)
             self.assertTrue(self.reads(mount, files))
             return result.returncode == 0 and json.loads(result.stdout)["rotation"] == word
 
-        old = (self.folder / "trust" / "ca.pem").read_text()
-        for word in ("begun", "switched", "ended"):
-            eventually(lambda: step(word), word, 60)  # pylint: disable=cell-var-from-loop
-        new = (self.folder / "trust" / "ca.pem").read_text()
+        def believed(folder):
+            return (self.folder / folder / "ca.pem").read_text()
+
+        old, members = believed("trust"), (self.folder / "n1.trust" / "node.pem", self.folder / "trust" / "client.pem")
+        issued = [path.read_text() for path in members]
+        self.assertTrue(step("begun"))
+        self.assertFalse(step("switched"), "too early")
+        eventually(lambda: believed("n1.trust") == believed("trust") != old, "the node believes both", HEARD_SECONDS)
+        clock.set(HEARD_SECONDS)
+        eventually(lambda: step("switched"), "switched", 5)
+        self.assertIn(old.strip(), believed("trust"))
+        self.assertFalse(step("ended"), "too early")
+        eventually(lambda: all(path.read_text() != before for path, before in zip(members, issued)),
+                   "node and mount have certificates of the new one", HEARD_SECONDS)
+        clock.set(2 * HEARD_SECONDS)
+        eventually(lambda: step("ended"), "ended", 5)
+        new = believed("trust")
         self.assertNotIn(old, new)
         # Nobody asked the coordinator, and its audit has it all the same.
         words = ["init cluster=", "init rotate-ca=begun", "init rotate-ca=switched", "init rotate-ca=ended"]
@@ -249,7 +274,7 @@ class Trust(E2eTest):
         self.assertEqual(len(lines), len(words), lines)
         for line, word in zip(lines, words, strict=True):
             self.assertRegex(line, rf"audit: admin '.*' on the coordinator's machine, .* UTC \(forebay .*\): {word}.*: done$")
-        eventually(lambda: (self.folder / "n1.trust" / "ca.pem").read_text() == new, "the node believes it alone", 20)
+        eventually(lambda: believed("n1.trust") == new, "the node believes it alone", 20)
         self.assertTrue(self.reads(mount, files))
         self.start_node("n2", self.token("node")[0])
         self.admin("nodes")

@@ -20,9 +20,6 @@ class WrongClock(WrongClocks, NetFaultTest):
         """Who has joined, and until when it is believed."""
         return {(row["role"], row["id"]): row["ends"] for row in self.cluster.json("member", "list")["members"]}
 
-    def states(self):
-        return {node["id"]: node["state"] for node in self.stats()["nodes"]}
-
     def test_one_that_joins_is_refused_in_a_sentence_and_nothing_changes(self):
         self.start(nodes=("n1",))
         self.give_clock("m1")

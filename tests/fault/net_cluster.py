@@ -104,14 +104,21 @@ class NetCluster(Cluster):
             "--coordinator", self.address, "--state-dir", self.folder / "nodes" / name, "--listen",
             f"{self.network[name].address}:{PORT + 1}", *options)
         self.nodes[name].start(wait)
-        # The machine's name is all of theirs; without its socket the node is another machine's to every mount.
         if wait:
-            (self.folder / f"{name}.run" / f"node-{name}.sock").unlink()
+            self.be_elsewhere(name)
         return self.nodes[name]
 
     def start_nodes(self, names, *words):
+        """At once, each where it has joined."""
         for name in names:
-            self.start_node(name, *words)
+            self.start_node(name, *words, wait=False)
+        for name in names:
+            self.nodes[name].wait_ready()
+            self.be_elsewhere(name)
+
+    def be_elsewhere(self, name):
+        """The machine's name is all of theirs; without its socket the node is another machine's to every mount."""
+        (self.folder / f"{name}.run" / f"node-{name}.sock").unlink()
 
     def mount(self, source, name, *options, wait=True):
         """`name` is its machine, too."""
@@ -175,8 +182,12 @@ class NetFaultTest(VerifiedTest):
         self.finish(self.load(mount, passes=1, readers=2), "cold epochs of two readers", rate=0)
         self.assertEqual(self.fetched(), FILES)
         # More where a node was so slow that others took copies.
-        eventually(lambda: sum(node["blocks"] for node in self.stats()["nodes"]) >= FILES, "every block is stored")
+        eventually(lambda: self.stored() >= FILES, "every block is stored")
         return mount
+
+    def stored(self):
+        """Blocks that all nodes hold, asked of each: the coordinator answers with their next heartbeat, a second later."""
+        return sum(self.metric(node, "forebay_index_entries") for node in self.cluster.nodes.values())
 
     def finish(self, load, what, rate=None, stall=NODE_STALL_SECONDS):
         """None waited much longer than the promise, either, where there is one."""
@@ -189,8 +200,11 @@ class NetFaultTest(VerifiedTest):
     def stats(self):
         return self.cluster.json("stats", "--nodes")
 
+    def states(self):
+        return {node["id"]: node["state"] for node in self.stats()["nodes"]}
+
     def state(self, name):
-        return next(node["state"] for node in self.stats()["nodes"] if node["id"] == name)
+        return self.states()[name]
 
     def answered(self, name):
         return self.metric(self.cluster.nodes[name], "forebay_read_duration_seconds_count")

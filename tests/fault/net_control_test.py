@@ -40,7 +40,7 @@ class Control(NetFaultTest):
         self.check_dropped("c")
         self.admin_verbs_say_so()
         self.network.heal()
-        eventually(lambda: {name: self.state(name) for name in NODES} == dict.fromkeys(NODES, "up"), "all are back")
+        eventually(lambda: self.states() == dict.fromkeys(NODES, "up"), "all are back")
         self.finish(load, "the coordinator cut off")
         # What n1 has of the link under load others fetched while it was restarted.
         self.assertLessEqual(self.fetched(), fetched + FILES + FILES * SHARE)

@@ -126,8 +126,7 @@ class Coordinators(Leaders, NetFaultTest):
         self.cluster.found()
         self.cluster.start_standbys(self.cluster.COORDINATORS)
         self.cluster.joined_at = self.cluster.addresses[self.leader()]
-        for name in nodes or NODES:
-            self.cluster.start_node(name, cache or self.CACHE, *node_options)
+        self.cluster.start_nodes(nodes or NODES, cache or self.CACHE, *node_options)
 
     def begin(self, *mount_options):
         mount = super().begin(*mount_options)
@@ -147,9 +146,6 @@ class Coordinators(Leaders, NetFaultTest):
     def verb_at(self, name, *words):
         """A verb that only this coordinator is asked to do."""
         return self.cluster.cli(*words, check=False, coordinator=self.cluster.addresses[name])
-
-    def states(self):
-        return {node["id"]: node["state"] for node in self.stats()["nodes"]}
 
     def wait_for_nodes(self):
         eventually(lambda: self.states() == dict.fromkeys(NODES, "up"), "all nodes are up at the leader", 60)
