@@ -276,7 +276,8 @@ bool BlockClient::IsPaced(const Route& route) const {
 // not: a node that is overloaded, or not there, is asked again soon.
 Task<Result<Cells>> BlockClient::AskOnce(Question* question, Route route) {
   const std::uint64_t paid = IsPaced(route) ? BytesOf(question->request) : 0;
-  if (paid != 0) {
+  if (paid != 0 && options_.goes_first) options_.bandwidth->Charge(paid);
+  if (paid != 0 && !options_.goes_first) {
     const TimePoint came = Clock::now();
     const Status may = co_await options_.bandwidth->Pass(paid, question->deadline);
     if (!may) co_return Fail(may.error());

@@ -49,6 +49,7 @@ struct BlockClientOptions {
   /// At how many of its first owners a block is, as the link says now; null: at one.
   std::shared_ptr<const std::atomic<std::uint32_t>> replicas = nullptr;
   NetworkPace* bandwidth = nullptr;  ///< Of what comes over the network; null: there is no bound.
+  bool goes_first = false;           ///< Waits for no bandwidth; who comes next waits for it.
 };
 
 /// Blocks from the cache nodes that own them, in the ring's order (DESIGN section 5). Passes on to

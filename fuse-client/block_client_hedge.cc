@@ -88,10 +88,11 @@ Task<void> BlockClient::Hedge(std::uint64_t number, BlockRequest request,
     const TimePoint asked = Clock::now();
     Result<RpcReply> reply = co_await parts_.pool.Call(*route.address, Method::kReadBlock, message,
                                                        Deadline::After(kSilence));
+    // Also of an answer that comes too late.
+    if (reply && IsPaced(route)) options_.bandwidth->Charge(reply->payload.bytes.size());
     const auto found = races_.find(number);
     if (found == races_.end()) co_return;
     if (!reply) continue;
-    if (IsPaced(route)) options_.bandwidth->Charge(reply->payload.bytes.size());
     Result<Cells> cells = CellsOf(request, route, std::move(*reply));
     if (!cells) continue;
     cells->node = route.node->id;

@@ -201,7 +201,8 @@ Status MountDaemon::PrepareSource() {
   listing_blocks_ = std::make_unique<BlockClient>(
       BlockClient::Parts{control_.At(0), *control_pool_, ring_, *refresher_, health_, listing_pace_,
                          listing_stats_},
-      BlockClientOptions{.host_id = host_id_, .pauses = {}, .bandwidth = &bandwidth_});
+      BlockClientOptions{
+          .host_id = host_id_, .pauses = {}, .bandwidth = &bandwidth_, .goes_first = true});
   listing_metrics_ = services_.metrics.AddCollector([this](MetricSamples& samples) {
     ReportListings(samples);
     samples.Set(metric::kReceiveWaits, {}, bandwidth_.waited_seconds());
@@ -218,7 +219,8 @@ Status MountDaemon::PrepareSource() {
                                .counts = listing_counts_,
                                .nodes = listing_blocks_.get(),
                                .has_nodes = [this] { return HasNodes(); },
-                               .merge_bytes = config_.memory_limit};
+                               .merge_bytes = config_.memory_limit,
+                               .bandwidth = &bandwidth_};
   source_ = std::make_unique<NamespaceSource>(std::move(parts), std::move(options));
   return {};
 }

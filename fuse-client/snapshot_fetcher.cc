@@ -333,6 +333,7 @@ Task<Result<Slice>> SnapshotFetcher::Piece(Transfer& transfer, std::uint64_t off
   Result<Slice> piece = co_await PieceOfCoordinator(transfer.wanted, offset, length);
   if (piece) {
     parts_.counts.coordinator_bytes.fetch_add(piece->bytes.size(), std::memory_order_relaxed);
+    if (parts_.bandwidth != nullptr) parts_.bandwidth->Charge(piece->bytes.size());
   }
   co_return piece;
 }

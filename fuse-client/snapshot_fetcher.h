@@ -13,6 +13,7 @@
 
 #include "common/base/asio.h"
 #include "common/base/deadline.h"
+#include "common/base/network_pace.h"
 #include "common/base/offload.h"
 #include "common/base/result.h"
 #include "common/model/block_source.h"
@@ -67,6 +68,7 @@ class SnapshotFetcher {
     /// The most memory for following differences, of all links together; larger listings are
     /// fetched whole.
     std::uint64_t merge_bytes = std::numeric_limits<std::uint64_t>::max();
+    NetworkPace* bandwidth = nullptr;  ///< Is charged with what a coordinator sends, if not null.
   };
   struct Options {
     Duration call_timeout{};  ///< For one answer of the coordinator.

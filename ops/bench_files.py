@@ -56,8 +56,8 @@ def kinds(wanted, options, free_memory, free_disk):
     if "middle" in wanted:
         for megabytes in MIDDLE_MB:
             name = f"middle-{megabytes}m"
-            found.append(Kind(name, "files", MIDDLE_BYTES // (megabytes * 1_000_000), megabytes * 1_000_000, name,
-                              rows=("local", "large")))
+            size = megabytes * 1_000_000
+            found.append(Kind(name, "files", min(options.files, MIDDLE_BYTES // size), size, name, rows=("local", "large")))
     if "shards" in wanted:
         size = options.shard_mb * 1_000_000 if options.shard_mb else SHARD_BYTES
         found.append(Kind("shards", "shards", SHARDS, size, "shards"))

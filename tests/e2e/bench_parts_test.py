@@ -22,6 +22,19 @@ class BenchPartsTest(unittest.TestCase):
                 self.assertEqual((run["files"], run["bytes"], run["fuse_ops"]), (FILES, workload["bytes"], {}), run)
         self.assertEqual(workload["failed"], [])
 
+    def test_files_between_small_ones_and_shards_are_read_in_both_modes(self):
+        document = run_bench(self, "middle", "--rounds", "1", "--files", "2", "--no-peers", "--no-tls")
+        self.assertEqual([(workload["name"], workload["files"], workload["failed"]) for workload in document["workloads"]],
+                         [("middle-1m", 2, []), ("middle-4m", 2, []), ("middle-8m", 2, [])])
+        for workload, megabytes in zip(document["workloads"], (1, 4, 8)):
+            self.assertAlmostEqual(workload["bytes"] / (2e6 * megabytes), 1, delta=0.5)
+            read = {run["subject"] for run in workload["runs"]}
+            self.assertLessEqual({"native_cold", "forebay_epoch1", "forebay_new_mount", "forebay_local", "forebay_large",
+                                  "forebay_large_local"}, read)
+            self.assertEqual({run["files"] for run in workload["runs"]}, {2})
+            gets = {visit["subject"]: visit["gets"] for visit in workload["visits"]}
+            self.assertEqual((gets["forebay_epoch1"], gets["forebay_large"]), (workload["blocks"], 0), gets)
+
     def test_the_data_sets_of_aws_have_files_and_shards_of_both_sizes(self):
         document = run_bench(self, "scale", "--gigabytes", "0.02", "--workers", "2", "--no-peers")
         self.assertEqual([(part["name"], part["kind"]) for part in document["training"]],

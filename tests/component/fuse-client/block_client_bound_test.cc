@@ -79,6 +79,20 @@ TEST_F(BoundedMountTest, WhatCameAndWasWrongIsPaidFor) {
   EXPECT_EQ(owner->reads(), 1u);
 }
 
+// A listing, whose fetcher would turn to the coordinator long before its turn came.
+TEST_F(BoundedMountTest, WhoGoesFirstIsPaidForByThoseBehindIt) {
+  const BlockRequest request = RequestFor({0, 65'536});
+  options_.goes_first = true;
+  const std::unique_ptr<BlockClient> first = NewClient(options_);
+  ExpectRight(request, Read(request));
+  ExpectRight(request, Run(first->Read(request, Deadline::After(std::chrono::seconds(20)))));
+  EXPECT_EQ(bandwidth_.waited_seconds(), 0);
+  bandwidth_.GiveBack(65'536);
+  const Result<Cells> late = Read(request, milliseconds(100));
+  ASSERT_FALSE(late) << "one of the two is still owed";
+  EXPECT_NE(late.error().message.find("max_bandwidth"), std::string::npos) << late.error().message;
+}
+
 TEST_F(BoundedMountTest, WhatANodeOfThisMachineHasIsNotCounted) {
   const fakes::TempDir dir;
   const std::string socket = dir / "node.sock";

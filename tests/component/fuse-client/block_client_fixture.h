@@ -31,19 +31,15 @@ class BlockClientTest : public ClientFixture {
     }
     Publish(RingTable());
     MakeRefresher({});
-    BlockClientOptions options;
-    options.host_id = "this-host";
-    options.zone = "here";
-    options.replicas = replicas_;
-    options.bandwidth = &bandwidth_;
-    options.pauses.first = std::chrono::milliseconds(5);
-    options.pauses.overloaded = std::chrono::milliseconds(2);
-    options.pauses.longest = std::chrono::milliseconds(20);
-    options.pauses.probe = {std::chrono::milliseconds(20), std::chrono::milliseconds(50)};
-    client_ =
-        std::make_unique<BlockClient>(BlockClient::Parts{threads_.At(0), *pool_, ring_, *refresher_,
-                                                         health_, pace_, stats_, segments},
-                                      options);
+    options_.host_id = "this-host";
+    options_.zone = "here";
+    options_.replicas = replicas_;
+    options_.bandwidth = &bandwidth_;
+    options_.pauses.first = std::chrono::milliseconds(5);
+    options_.pauses.overloaded = std::chrono::milliseconds(2);
+    options_.pauses.longest = std::chrono::milliseconds(20);
+    options_.pauses.probe = {std::chrono::milliseconds(20), std::chrono::milliseconds(50)};
+    client_ = NewClient(options_, segments);
   }
 
   ~BlockClientTest() override {
@@ -55,6 +51,13 @@ class BlockClientTest : public ClientFixture {
     EXPECT_TRUE(
         Eventually([this] { return OnThread([this] { return client_->in_flight(); }) == 0; }));
     StopThread();
+  }
+
+  std::unique_ptr<BlockClient> NewClient(BlockClientOptions options,
+                                         PassedSegments* segments = nullptr) {
+    const BlockClient::Parts parts{threads_.At(0), *pool_, ring_,  *refresher_,
+                                   health_,        pace_,  stats_, segments};
+    return std::make_unique<BlockClient>(parts, std::move(options));
   }
 
   void Publish(const RingTable& old) {
@@ -111,6 +114,7 @@ class BlockClientTest : public ClientFixture {
   WorkerStats stats_;
   std::shared_ptr<std::atomic<std::uint32_t>> replicas_ =
       std::make_shared<std::atomic<std::uint32_t>>(1);
+  BlockClientOptions options_;
   std::unique_ptr<BlockClient> client_;
 };
 

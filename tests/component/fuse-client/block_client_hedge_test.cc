@@ -21,7 +21,8 @@ constexpr Duration kSlow = milliseconds(1200);
 /// Nodes of which the client knows already how fast they are.
 class HedgeTest : public BlockClientTest {
  protected:
-  HedgeTest() : BlockClientTest(kPendingEvery + milliseconds(400)) {
+  explicit HedgeTest(std::uint64_t max_bandwidth = 0)
+      : BlockClientTest(kPendingEvery + milliseconds(400), max_bandwidth) {
     owners_ = OwnersOf(request_);
     for (const FakeNode* node : owners_) Teach(node, milliseconds(1));
   }
@@ -179,6 +180,36 @@ TEST_F(HedgeTest, WrongBytesOfAHedgeNeverReachTheReader) {
   ExpectRight(request_, Read(request_));
   EXPECT_EQ(Stats().checksum_failures, 2u);
   EXPECT_EQ(Stats().hedges_won, 0u);
+}
+
+/// A mount that may take a byte a second.
+class BoundedHedgeTest : public HedgeTest {
+ protected:
+  BoundedHedgeTest() : HedgeTest(1) {}
+};
+
+TEST_F(BoundedHedgeTest, TheAnswerThatComesTooLateIsPaidForToo) {
+  std::atomic<int> asked = 0;
+  std::atomic<int> hedged = 0;
+  owners_[0]->OnRead(SlowAnswer(&asked));
+  owners_[1]->OnRead([&hedged](proto::ReadBlockRequest message) -> FakeNode::Answer {
+    ++hedged;
+    return {FakeNode::RightAnswer(message), 2 * kSlow};
+  });
+  EXPECT_TRUE(Eventually([&] {
+    pace_.Note(owners_[0]->Info().id, milliseconds(1), Clock::now());
+    return pace_.HedgeAfter(owners_[0]->Info().id).has_value();
+  }));
+  const Result<Cells> cells = Read(request_);
+  ExpectRight(request_, cells);
+  EXPECT_EQ(cells->node, owners_[0]->Info().id);
+  EXPECT_EQ(hedged, 1);
+  EXPECT_TRUE(
+      Eventually([this] { return OnThread([this] { return client_->in_flight(); }) == 0; }));
+  bandwidth_.GiveBack(cells->bytes.bytes.size());
+  const Result<Cells> late = Read(request_, milliseconds(100));
+  ASSERT_FALSE(late) << "one of the two is still owed";
+  EXPECT_NE(late.error().message.find("max_bandwidth"), std::string::npos) << late.error().message;
 }
 
 TEST_F(HedgeTest, ASlowOwnerIsPassedOverAndTheNextKeepsACopy) {
