@@ -128,6 +128,7 @@ class ColdEpoch:
         return [self.clusters[cluster].coordinator, *self.clusters[cluster].nodes.values()]
 
     def _epoch_of(self, link, listed, subject, cluster):
+        subject.walk()
         before, cpu = self._gets(), subject.cpu_seconds()
         run = self._read(subject, listed, "--digests", self.folder / "digests")
         tasks = [task for task in self.clusters[cluster].json("tasks")["tasks"]
@@ -144,6 +145,7 @@ class ColdEpoch:
         """A part, for those that fetch a file when it is read take long."""
         peer.start_empty(self.s3)
         subject = bench_subjects.Subject(peer.name, peer.name, peer.root, daemons=lambda: [peer.daemon])
+        subject.walk()
         before, cpu = self._gets(peer.data_bucket), subject.cpu_seconds()
         run = self._read(subject, "part", "--digests", self.folder / "digests")
         run["cpu_seconds_of_daemons"] = subject.cpu_seconds() - cpu
@@ -154,9 +156,8 @@ class ColdEpoch:
         return self.bench.rgw.gets(bucket or self.bucket)["gets"]
 
     def _read(self, subject, listed, *words):
-        """After the walk, as all reads."""
+        """After a walk, as all reads."""
         self.seed += 1
-        subject.walk()
         ops = subject.fuse_ops()
         command, environment = subject.reading(self.bench.programs, self.folder / listed)
         command += ["--threads", READERS, "--seed", self.seed, *words]

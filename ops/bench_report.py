@@ -69,10 +69,10 @@ def document(workloads, cold, training, folder, without=(), apart=None):
             "training": training, **apart, "without": list(without), "to_hold": lines}
 
 
-def alone_document(what, measured, folder, without=()):
-    """Of a part that has a cluster of its own, or none."""
+def alone_document(what, measured, folder):
+    """Of a part without a cluster."""
     lines = measured.pop("to_hold")
-    return {**document([], None, [], folder, without), "versions": {}, what: measured, "to_hold": lines}
+    return {**document([], None, [], folder), "versions": {}, what: measured, "to_hold": lines}
 
 
 def machine(folder):
