@@ -32,6 +32,8 @@ constexpr std::uint32_t kPieceBytes = 1 << 20;
 /// While one piece is written here, others are read and sent there. More gain nothing: one thread
 /// takes them, and memory for each is taken here and there.
 constexpr int kPiecesAtOnce = 4;
+/// How long a listing may have readers wait for bandwidth: they give up after s3_timeout.
+constexpr Duration kMostOwed = std::chrono::seconds(5);
 
 /// A transfer whose bytes are wrong is repeated this often.
 constexpr int kTransfersMax = 3;
@@ -319,6 +321,10 @@ Task<bool> SnapshotFetcher::FetchPieces(Transfer& transfer) {
 // Whoever has waited for the nodes in vain does not wait for them again.
 Task<Result<Slice>> SnapshotFetcher::Piece(Transfer& transfer, std::uint64_t offset,
                                            std::uint32_t length) {
+  if (parts_.bandwidth != nullptr) {
+    const Status may = co_await parts_.bandwidth->Settle(kMostOwed);
+    if (!may) co_return Fail(may.error());
+  }
   if (transfer.from_nodes) {
     Result<Slice> piece = co_await PieceOfNodes(transfer.wanted, offset, length);
     if (piece) {

@@ -68,7 +68,8 @@ class SnapshotFetcher {
     /// The most memory for following differences, of all links together; larger listings are
     /// fetched whole.
     std::uint64_t merge_bytes = std::numeric_limits<std::uint64_t>::max();
-    NetworkPace* bandwidth = nullptr;  ///< Is charged with what a coordinator sends, if not null.
+    /// Bounds what is fetched, and is charged with what a coordinator sends; null: no bound.
+    NetworkPace* bandwidth = nullptr;
   };
   struct Options {
     Duration call_timeout{};  ///< For one answer of the coordinator.

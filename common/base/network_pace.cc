@@ -48,6 +48,19 @@ void NetworkPace::Charge(std::uint64_t bytes) { Add(static_cast<double>(bytes));
 
 void NetworkPace::GiveBack(std::uint64_t bytes) { Add(-static_cast<double>(bytes)); }
 
+Duration NetworkPace::Owed(TimePoint now) {
+  const std::scoped_lock lock(mutex_);
+  return bucket_.Wait(now);
+}
+
+Task<Status> NetworkPace::Settle(Duration most) {
+  const Duration wait = Owed(Clock::now()) - most;
+  if (wait > Duration::zero() && !co_await SleepFor(wait)) {
+    co_return Fail(Code::kUnavailable, "the call was cancelled");
+  }
+  co_return Status();
+}
+
 double NetworkPace::waited_seconds() const {
   return static_cast<double>(waited_nanoseconds_.load(std::memory_order_relaxed)) / 1e9;
 }

@@ -25,6 +25,10 @@ class NetworkPace {
   /// Who is cancelled while waiting leaves its turn to others.
   Task<Status> Pass(std::uint64_t bytes, Deadline deadline);
 
+  /// Success: what is owed now takes no longer than `most` by then. Takes no turn: who passes
+  /// meanwhile is not waited for.
+  Task<Status> Settle(Duration most);
+
   /// `bytes` go that were not known before: who comes next waits for them.
   void Charge(std::uint64_t bytes);
 
@@ -39,6 +43,7 @@ class NetworkPace {
   /// How long until the turn of `bytes`, which are paid for from now on.
   Result<Duration> Book(std::uint64_t bytes, TimePoint now, Deadline deadline);
   void Add(double bytes);
+  Duration Owed(TimePoint now);
 
   const std::uint64_t bytes_per_s_;
   const std::string what_;

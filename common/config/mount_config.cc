@@ -194,8 +194,8 @@ void AddResources(ConfigSection& section, MountConfig& config) {
       "cache, and the listings, which are mapped files, are the machine's to take back.");
   section.Add("max_bandwidth", Size(config.max_bandwidth),
               "How many bytes a second the mount takes at most, for reads, copies and listings "
-              "together. Readers wait meanwhile, and afterwards for a listing, which comes at "
-              "once; those of the kernel's page cache do not. What a node of this machine sends "
+              "together. Readers wait meanwhile, and up to some seconds for a listing, which "
+              "goes first; those of the kernel's page cache do not. What a node of this machine sends "
               "through its local socket takes no network and is not counted. 0 sets no bound.");
   section.Add("mode",
               Choice(config.mode, {{"auto", MountMode::kAuto},

@@ -91,6 +91,7 @@ TEST_F(BoundedMountTest, WhoGoesFirstIsPaidForByThoseBehindIt) {
   const Result<Cells> late = Read(request, milliseconds(100));
   ASSERT_FALSE(late) << "one of the two is still owed";
   EXPECT_NE(late.error().message.find("max_bandwidth"), std::string::npos) << late.error().message;
+  EXPECT_TRUE(Eventually([&] { return OnThread([&] { return first->in_flight(); }) == 0; }));
 }
 
 TEST_F(BoundedMountTest, WhatANodeOfThisMachineHasIsNotCounted) {

@@ -194,7 +194,7 @@ TEST_F(BoundedHedgeTest, TheAnswerThatComesTooLateIsPaidForToo) {
   owners_[0]->OnRead(SlowAnswer(&asked));
   owners_[1]->OnRead([&hedged](proto::ReadBlockRequest message) -> FakeNode::Answer {
     ++hedged;
-    return {FakeNode::RightAnswer(message), 2 * kSlow};
+    return {FakeNode::RightAnswer(message), 3 * kSlow / 2};
   });
   EXPECT_TRUE(Eventually([&] {
     pace_.Note(owners_[0]->Info().id, milliseconds(1), Clock::now());

@@ -24,7 +24,10 @@ class NetworkPaceTest : public ::testing::Test {
 
   /// Asks for the turn of an hour's bytes, and lets happen what happens at once.
   void Ask(Answer& answer, Duration patience) {
-    asio::co_spawn(context_, pace_.Pass(kHourOfBytes, Deadline::After(patience)),
+    Spawn(answer, pace_.Pass(kHourOfBytes, Deadline::After(patience)));
+  }
+  void Spawn(Answer& answer, Task<Status> asked) {
+    asio::co_spawn(context_, std::move(asked),
                    asio::bind_cancellation_slot(
                        answer.cancel.slot(), [&answer](const std::exception_ptr&, Status passed) {
                          answer.passed = std::move(passed);
@@ -85,6 +88,21 @@ TEST_F(NetworkPaceTest, WhatWasNotKnownBeforeIsPaidForAfterwards) {
   Ask(answer, std::chrono::minutes(50));
   ASSERT_TRUE(answer.passed);
   EXPECT_FALSE(answer.passed->has_value());
+}
+
+TEST_F(NetworkPaceTest, WhatIsOwedIsWaitedForUntilLittleIsLeft) {
+  Answer& little = answers_[0];
+  Answer& much = answers_[1];
+  pace_.Charge(kHourOfBytes);
+  Spawn(little, pace_.Settle(std::chrono::minutes(61)));
+  ASSERT_TRUE(little.passed);
+  EXPECT_TRUE(little.passed->has_value());
+  Spawn(much, pace_.Settle(std::chrono::minutes(59)));
+  EXPECT_FALSE(much.passed);
+  much.cancel.emit(asio::cancellation_type::terminal);
+  Poll();
+  ASSERT_TRUE(much.passed);
+  EXPECT_FALSE(much.passed->has_value());
 }
 
 TEST_F(NetworkPaceTest, WhatDidNotGoIsGivenBack) {
