@@ -6,6 +6,7 @@ has figures of. Where one does not mount, its rows are left out and the run says
 
 import contextlib
 import os
+import secrets
 import shutil
 import subprocess
 import time
@@ -143,7 +144,7 @@ def _juicefs_copy(peer):
     peer.rgw.make_bucket(peer.data_bucket)
     peer.run("juicefs", "format", "--storage", "s3", "--bucket", _juicefs_bucket(peer), "--access-key",
              peer.rgw.env["AWS_ACCESS_KEY_ID"], "--secret-key", peer.rgw.env["AWS_SECRET_ACCESS_KEY"],
-             _juicefs_volume(peer), "bench")
+             _juicefs_volume(peer), f"bench-{secrets.token_hex(4)}")  # another one's data may be in the bucket already
     peer.mount(_juicefs_mount(peer))
     peer.run("cp", "-r", f"{peer.source}/.", peer.root)
     peer.unmount()
