@@ -93,9 +93,17 @@ std::optional<UserIds> FindUser(const char* name) {
   return UserIds{.user = found->pw_uid, .group = found->pw_gid};
 }
 
-/// Of all programs, where the folder is not the one that who is `role` looks into by itself.
-std::vector<SettingGroup> TrustSettings(proto::Role role, const std::string& trust_dir) {
-  if (trust_dir == PackagesTrustDir(role)) return {};
+/// What [trust] dir of the file names to who is `role`; "" where it names nothing, or that reads no
+/// configuration.
+std::string ConfiguredTrustDir(proto::Role role, const std::string& config) {
+  return role == proto::ROLE_ADMIN ? "" : TextInConfigFile(config, "trust", "dir");
+}
+
+/// Of all programs, where the folder is not the one that who is `role` looks into by itself; also
+/// where the file names one, so that another one is said.
+std::vector<SettingGroup> TrustSettings(proto::Role role, const std::string& trust_dir,
+                                        const std::string& config) {
+  if (trust_dir == PackagesTrustDir(role) && ConfiguredTrustDir(role, config).empty()) return {};
   return {{{.section = "trust", .key = "dir", .value = TomlString(trust_dir)}}};
 }
 
@@ -171,8 +179,7 @@ std::string PackagesTrustDir(proto::Role role) {
 
 std::string TrustDirOf(proto::Role role, const std::string& named, const std::string& config) {
   if (!named.empty()) return named;
-  const bool reads_config = role == proto::ROLE_NODE || role == proto::ROLE_CLIENT;
-  const std::string configured = reads_config ? TextInConfigFile(config, "trust", "dir") : "";
+  const std::string configured = ConfiguredTrustDir(role, config);
   return configured.starts_with('/') ? configured : PackagesTrustDir(role);
 }
 
@@ -230,8 +237,8 @@ std::string AllAddresses(const HostPort& advertised) {
 
 std::vector<SettingGroup> MemberSettings(const std::string& trust_dir, proto::Role role,
                                          const std::string& coordinator,
-                                         const std::string& advertise) {
-  std::vector<SettingGroup> settings = TrustSettings(role, trust_dir);
+                                         const std::string& advertise, const std::string& config) {
+  std::vector<SettingGroup> settings = TrustSettings(role, trust_dir, config);
   const bool is_node = role == proto::ROLE_NODE;
   if (!is_node && role != proto::ROLE_CLIENT) return settings;
   const std::string section = is_node ? "node" : "mount";
@@ -248,9 +255,10 @@ std::vector<SettingGroup> MemberSettings(const std::string& trust_dir, proto::Ro
 }
 
 std::vector<SettingGroup> CoordinatorSettings(const std::string& trust_dir,
-                                              const HostPort& advertise) {
+                                              const HostPort& advertise,
+                                              const std::string& config) {
   if (advertise.IsLoopback()) return {};
-  std::vector<SettingGroup> settings = TrustSettings(proto::ROLE_COORDINATOR, trust_dir);
+  std::vector<SettingGroup> settings = TrustSettings(proto::ROLE_COORDINATOR, trust_dir, config);
   settings.push_back(
       {{.section = "coordinator", .key = "listen", .value = TomlString(AllAddresses(advertise))}});
   return settings;

@@ -57,14 +57,17 @@ Result<std::string> HostForOthers(const std::string& coordinator);
 std::string AllAddresses(const HostPort& advertised);
 
 // What forebay.toml must say, beside the defaults, so that a machine's program finds and is found.
+// `config` is the daemons' file: a [trust] dir of its own holds for them.
 /// Of a member: for a client the coordinator, for a node also its own address, `advertise` ("" =
 /// the default, loopback); for an administrator nothing.
 std::vector<SettingGroup> MemberSettings(const std::string& trust_dir, proto::Role role,
                                          const std::string& coordinator,
-                                         const std::string& advertise);
+                                         const std::string& advertise,
+                                         const std::string& config = kDefaultConfigFile);
 /// Of a coordinator; nothing where its address is a loopback one.
 std::vector<SettingGroup> CoordinatorSettings(const std::string& trust_dir,
-                                              const HostPort& advertise);
+                                              const HostPort& advertise,
+                                              const std::string& config = kDefaultConfigFile);
 
 /// Adds what `wanted` has and the file lacks to `forebay.toml` beside the trust folder: the one
 /// that the daemons read, where the folder is theirs. `verb` did it. What cannot be written undoes

@@ -44,8 +44,7 @@ class JoinVerb final : public Verb {
   Outcome Run(VerbContext& context) override {
     Status checked = Check(context.console);
     if (!checked) return std::unexpected(Failure(checked.error()));
-    // Which role it is may be the token's secret so far.
-    for (const proto::Role each : {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_ADMIN}) {
+    for (const proto::Role each : RolesToTake()) {
       const Status fits = CheckSameCluster(TrustFolder(TrustDirOf(each, named_dir_)));
       if (!fits) return std::unexpected(Failure(fits.error()));
     }
@@ -81,6 +80,12 @@ class JoinVerb final : public Verb {
     if (!token) return Fail(token.error());
     joined_with_ = std::move(*token);
     return {};
+  }
+
+  /// Which one it is may be the token's secret so far.
+  std::vector<proto::Role> RolesToTake() const {
+    if (!role_.empty()) return {RoleOfWord(role_)};
+    return {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_ADMIN};
   }
 
   Status CheckAdvertise() const {

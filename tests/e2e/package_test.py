@@ -224,11 +224,44 @@ class Packages(unittest.TestCase):
             said, _ = self.upgraded(place)
             self.assertIn(given, said, line)
             self.assertFalse((place / "ran").exists())
+        place = self.machine("forebay", environment="FOREBAY_NODE_CACHE_DIR=PLACE/mnt/a disk")
+        self.assertIn(given, self.upgraded(place)[0], "a last line without its end")
 
     def test_an_upgrade_says_when_it_cannot_read_the_configuration(self):
         said, complaint = self.upgraded(self.machine("forebay", config="[node]\ncache_dri = [\"/a\"]\n"))
         self.assertIn("chown -hR forebay-node:forebay-node /var/cache/forebay", said)
         self.assertRegex(complaint, r"(?s)cache_dri.*cache directories elsewhere are not given to the user forebay-node")
+        place = self.machine("forebay")
+        (place / "tools/forebay-node").write_text("#!/bin/sh\nexit 1\n")
+        self.assertRegex(self.upgraded(place)[1], r"without a word\n.*cache directories elsewhere are not given")
+
+    def test_an_upgrade_takes_a_certificate_from_nobody_who_can_read_it(self):
+        files = ("ca.pem", "node.key", "node.pem")
+        good, broken = '[node]\ncache_dir = ["/var/cache/forebay"]\n', "[node]\ncache_dri = 1\n"
+        for owner, config, environment, moves in (
+                ("forebay", broken, None, True),
+                ("root", broken, None, True),
+                # Joined with --trust-dir /etc/forebay/trust. A drop-in that says so is seen by nobody here.
+                ("forebay-node", broken, None, False),
+                ("forebay-node", good, None, False),
+                ("forebay", broken + "[trust]  # ours\n  dir = 'PLACE/etc/forebay/trust'\n[mount]\n", None, False),
+                ("forebay", broken + "# [trust]\ndir = 'a'\n[trust]\n# dir = 'a'\n[mount]\ndir = 'a'\n", None, True),
+                ("forebay", broken, "FOREBAY_TRUST_DIR=PLACE/etc/forebay/trust", False)):
+            place = self.machine("forebay", *files, config=config, environment=environment)
+            (place / "tools/stat").write_text(f'#!/bin/sh\ncase $3 in\n  *.key) echo {owner} ;;\n  *) echo forebay ;;\nesac\n')
+            _, complaint = self.upgraded(place)
+            self.assertEqual("are not given to the user forebay-node" in complaint, broken in config)
+            self.assertEqual(self.trust_of(place), {"node-trust" if moves else "trust": list(files)}, (owner, config, environment))
+
+    def test_an_upgrade_starts_the_node_also_where_the_coordinator_does_not_come_up(self):
+        for fails in ("try-restart*", "start*"):
+            place = self.machine("forebay")
+            with open(place / "tools/systemctl", "a", encoding="utf-8") as file:
+                file.write(f'case "$*" in {fails}) exit 1 ;; esac\n')
+            said, complaint = self.upgraded(place)
+            self.assertEqual(said[-2:], ["systemctl try-restart forebay-coordinator.service",
+                                         r"systemctl start forebay-node.service mnt-a\x2db.mount"])
+            self.assertIn("not every service came up with the new program", complaint)
 
     def test_an_upgrade_leaves_the_certificate_where_the_configuration_says(self):
         for named in ("PLACE/etc/forebay/trust", "PLACE/mnt"):

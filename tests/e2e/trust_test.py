@@ -238,7 +238,8 @@ class Trust(E2eTest):
         self.link("data", "", "--no-background-fill", "--refresh", "immutable")
         mount = self.cluster.mount("data", "m")
         # Half a minute must lie between the steps. It passes for the command alone, which nobody else asks for the time,
-        # and only when all have heard of the step before.
+        # and only when all have heard of the step before. The files of the mount say that of its certificate alone: whom it
+        # believes stands in the command's folder, too.
         clock = ShiftedClock(self.folder / "clock")
 
         def step(word):
@@ -251,11 +252,18 @@ class Trust(E2eTest):
         def believed(folder):
             return (self.folder / folder / "ca.pem").read_text()
 
+        def asked():
+            rows = json.loads(self.admin("-o", "json", "member", "list").stdout)["members"]
+            return [row["seen"] for row in rows if row["role"] == "client"]
+
         old, members = believed("trust"), (self.folder / "n1.trust" / "node.pem", self.folder / "trust" / "client.pem")
         issued = [path.read_text() for path in members]
         self.assertTrue(step("begun"))
         self.assertFalse(step("switched"), "too early")
         eventually(lambda: believed("n1.trust") == believed("trust") != old, "the node believes both", HEARD_SECONDS)
+        for times in ("once", "again, with what it heard in force"):
+            before = asked()
+            eventually(lambda past=before: asked() != past, f"the mount asks {times}", HEARD_SECONDS)
         clock.set(HEARD_SECONDS)
         eventually(lambda: step("switched"), "switched", 5)
         self.assertIn(old.strip(), believed("trust"))
@@ -263,7 +271,7 @@ class Trust(E2eTest):
         eventually(lambda: all(path.read_text() != before for path, before in zip(members, issued)),
                    "node and mount have certificates of the new one", HEARD_SECONDS)
         clock.set(2 * HEARD_SECONDS)
-        eventually(lambda: step("ended"), "ended", 5)
+        eventually(lambda: step("ended"), "ended", HEARD_SECONDS)
         new = believed("trust")
         self.assertNotIn(old, new)
         # Nobody asked the coordinator, and its audit has it all the same.

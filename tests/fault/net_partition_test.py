@@ -12,6 +12,7 @@ import netns
 from net_cluster import FILES, NODES, PORT, NetFaultTest, eventually, fault_made, state_of
 
 SECONDS = float(os.environ.get("FOREBAY_NET_FAULT_SECONDS", "4"))  # that each fault lasts; Tn is 3
+LEAST_SECONDS = 1  # of reads that know of the fault, however long the first one took to find a way round it
 # Most readers wait for the node that loses packets until it is found silent.
 LOSSY_READS_PER_SECOND = 50
 LOSSY_SECONDS = float(os.environ.get("FOREBAY_NET_LOSS_SECONDS", "4"))
@@ -20,8 +21,9 @@ LOSSY_SECONDS = float(os.environ.get("FOREBAY_NET_LOSS_SECONDS", "4"))
 class Partition(NetFaultTest):
     def keep_for(self, seconds, look=lambda: None, since=None):
         """Lets a fault last, that began now or at `since`; answers what `look` answered meanwhile."""
+        now = time.monotonic()
+        end = now + seconds if since is None else max(since + seconds, now + LEAST_SECONDS)
         seen = {look()}
-        end = (since or time.monotonic()) + seconds
         while time.monotonic() < end:
             time.sleep(0.2)
             seen.add(look())

@@ -183,6 +183,15 @@ printf '[trust]\\ndir = "/etc/forebay/trust"\\n' >> /etc/forebay/forebay.toml"""
         self.here(f"{join} --trust-dir /etc/forebay/trust")
         self.assertIn('dir = "/etc/forebay/trust"', self.here("cat /etc/forebay/forebay.toml"))
         self.start()
+        self.assertIn('keeps its own [trust] dir = "/etc/forebay/trust"', self.here(f"{join} --trust-dir /etc/forebay/node-trust"))
+
+        # For what it does not become another cluster's folder is no matter.
+        self.here("""systemctl stop forebay-node; sed -i '/^.trust/,$d' /etc/forebay/forebay.toml; rm -r /etc/forebay/*trust
+forebay init --advertise localhost:7440""")
+        self.assertIn("/etc/forebay/trust belongs to another cluster", self.hosts["cache-2"].run(join, check=False).stderr)
+        self.here(f"{join} --role node")
+        self.assertIn("/etc/forebay/node-trust/node.key forebay-node 600", self.keys())
+        self.start()
 
 
 if __name__ == "__main__":

@@ -198,6 +198,25 @@ TEST(MemberSettings, NameTheTrustFolderWhereTheProgramWouldNotLookIntoIt) {
   EXPECT_EQ(named(proto::ROLE_NODE, kDefaultTrustDir), is_apart ? "\"/etc/forebay/trust\"" : "");
 }
 
+TEST(MemberSettings, NameTheTrustFolderWhereTheFileNamesAnotherOne) {
+  const fakes::TempDir temp;
+  const std::string config = temp / "forebay.toml";
+  const std::string text = "[trust]\ndir = \"/srv/trust\"\n";
+  ASSERT_TRUE(WriteFileAtomically(config, text));
+  const auto said = [&](const std::vector<SettingGroup>& wanted) {
+    const CompletedConfig done = CompleteConfig(text, "f", wanted, "").value();
+    return ShowSettings(done.kept);
+  };
+  const std::string kept = "[trust] dir = \"/srv/trust\"";
+  for (const proto::Role role : {proto::ROLE_NODE, proto::ROLE_CLIENT}) {
+    EXPECT_EQ(said(MemberSettings(PackagesTrustDir(role), role, "c1:7440", "", config)), kept);
+    EXPECT_EQ(said(MemberSettings("/srv/trust", role, "c1:7440", "", config)), "");
+  }
+  EXPECT_EQ(said(CoordinatorSettings(kDefaultTrustDir, {"c1", 7440}, config)), kept);
+  EXPECT_EQ(said(MemberSettings(kDefaultTrustDir, proto::ROLE_ADMIN, "c1:7440", "", config)), "")
+      << "the command reads no configuration";
+}
+
 TEST(Token, IsMadeForARole) {
   ScriptedSession session;
   EXPECT_EQ(RunForebay(session, {"token", "create"}).exit, 2) << "without a role";
