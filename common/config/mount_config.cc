@@ -192,12 +192,11 @@ void AddResources(ConfigSection& section, MountConfig& config) {
       "that to follow what a refresh has changed would take more than the limit (45 bytes an "
       "object, 64 MiB, and what has changed) is fetched whole. What the kernel keeps in its page "
       "cache, and the listings, which are mapped files, are the machine's to take back.");
-  section.Add(
-      "max_bandwidth", Size(config.max_bandwidth),
-      "How many bytes a second the mount takes at most, for reads, copies and listings "
-      "together. Readers wait meanwhile, and up to some seconds for a listing, which "
-      "goes first; those of the kernel's page cache do not. What a node of this machine sends "
-      "through its local socket takes no network and is not counted. 0 sets no bound.");
+  section.Add("max_bandwidth", Size(config.max_bandwidth),
+              "How many bytes a second the mount takes at most, for reads, copies and listings "
+              "together. Readers wait meanwhile, some seconds also for a listing, which goes "
+              "first; those of the kernel's page cache do not. What a node of this machine sends "
+              "through its local socket takes no network and is not counted. 0 sets no bound.");
   section.Add("mode",
               Choice(config.mode, {{"auto", MountMode::kAuto},
                                    {"small", MountMode::kSmall},
