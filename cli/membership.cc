@@ -107,16 +107,21 @@ std::vector<SettingGroup> TrustSettings(proto::Role role, const std::string& tru
   return {{{.section = "trust", .key = "dir", .value = TomlString(trust_dir)}}};
 }
 
+/// "" where it names no folder.
+std::string NamedByEnvironment() {
+  const char* folder = ::secure_getenv("FOREBAY_TRUST_DIR");
+  return folder == nullptr ? "" : folder;
+}
+
 }  // namespace
 
 std::string TrustDirOfEnvironment() {
-  const char* folder = ::secure_getenv("FOREBAY_TRUST_DIR");
-  return folder == nullptr ? kDefaultTrustDir : folder;
+  const std::string named = NamedByEnvironment();
+  return named.empty() ? kDefaultTrustDir : named;
 }
 
 void DeclareTrustDir(Options& options, std::string& out) {
-  const char* folder = ::secure_getenv("FOREBAY_TRUST_DIR");
-  out = folder == nullptr ? "" : folder;
+  out = NamedByEnvironment();
   options.Text("--trust-dir", "DIR",
                "where the certificates of this machine are (default FOREBAY_TRUST_DIR, or " +
                    std::string(kDefaultTrustDir) + ", or for a node of the packages " +

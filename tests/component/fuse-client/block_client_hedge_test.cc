@@ -31,6 +31,14 @@ class HedgeTest : public BlockClientTest {
   void Teach(const FakeNode* node, Duration took) {
     for (int i = 0; i < 100; ++i) pace_.Note(node->Info().id, took, Clock::now());
   }
+
+  /// What the client has learned of the first owner is judged with the next answer.
+  void LearnWhenToHedge() {
+    EXPECT_TRUE(Eventually([this] {
+      pace_.Note(owners_[0]->Info().id, milliseconds(1), Clock::now());
+      return pace_.HedgeAfter(owners_[0]->Info().id).has_value();
+    }));
+  }
   /// `node` becomes slow; half a second on, everybody is judged anew.
   void MakeSlow(const FakeNode* node) {
     for (const FakeNode* other : owners_) {
@@ -82,11 +90,7 @@ TEST_F(HedgeTest, ALateAnswerIsHadFromAnOwnerThatHasTheBlock) {
     if (message.peer_only()) ++hedged;
     return {FakeNode::RightAnswer(message)};
   });
-  // What it has learned is judged with the next answer.
-  EXPECT_TRUE(Eventually([&] {
-    pace_.Note(owners_[0]->Info().id, milliseconds(1), Clock::now());
-    return pace_.HedgeAfter(owners_[0]->Info().id).has_value();
-  }));
+  LearnWhenToHedge();
   const Result<Cells> cells = Read(request_);
   ExpectRight(request_, cells);
   EXPECT_EQ(cells->node, owners_[1]->Info().id);
@@ -147,10 +151,7 @@ TEST_F(HedgeTest, WhereNobodyElseHasTheBlockTheFirstOwnerIsWaitedFor) {
   owners_[0]->OnRead(SlowAnswer(&asked));
   owners_[1]->OnRead(Lacking(&hedged));
   owners_[2]->OnRead(Lacking(&hedged));
-  EXPECT_TRUE(Eventually([&] {
-    pace_.Note(owners_[0]->Info().id, milliseconds(1), Clock::now());
-    return pace_.HedgeAfter(owners_[0]->Info().id).has_value();
-  }));
+  LearnWhenToHedge();
   const Result<Cells> cells = Read(request_);
   ExpectRight(request_, cells);
   EXPECT_EQ(cells->node, owners_[0]->Info().id);
@@ -173,10 +174,7 @@ TEST_F(HedgeTest, WrongBytesOfAHedgeNeverReachTheReader) {
   };
   owners_[1]->OnRead(wrong);
   owners_[2]->OnRead(wrong);
-  EXPECT_TRUE(Eventually([&] {
-    pace_.Note(owners_[0]->Info().id, milliseconds(1), Clock::now());
-    return pace_.HedgeAfter(owners_[0]->Info().id).has_value();
-  }));
+  LearnWhenToHedge();
   ExpectRight(request_, Read(request_));
   EXPECT_EQ(Stats().checksum_failures, 2u);
   EXPECT_EQ(Stats().hedges_won, 0u);
@@ -196,10 +194,7 @@ TEST_F(BoundedHedgeTest, TheAnswerThatComesTooLateIsPaidForToo) {
     ++hedged;
     return {FakeNode::RightAnswer(message), 3 * kSlow / 2};
   });
-  EXPECT_TRUE(Eventually([&] {
-    pace_.Note(owners_[0]->Info().id, milliseconds(1), Clock::now());
-    return pace_.HedgeAfter(owners_[0]->Info().id).has_value();
-  }));
+  LearnWhenToHedge();
   const Result<Cells> cells = Read(request_);
   ExpectRight(request_, cells);
   EXPECT_EQ(cells->node, owners_[0]->Info().id);

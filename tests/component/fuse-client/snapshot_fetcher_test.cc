@@ -166,6 +166,16 @@ TEST_F(SnapshotFetcherTest, ANewGenerationComesByWhatHasChanged) {
   EXPECT_LT(coordinator_->snapshot_bytes() - whole, 400u);
 }
 
+// Readers would wait for it, and for what they owe already, until they gave up.
+TEST_F(SnapshotFetcherTest, AListingWaitsWhereMoreThanSomeSecondsAreOwed) {
+  constexpr std::uint64_t kBytesPerSecond = 100 << 20;
+  bandwidth_ = std::make_unique<NetworkPace>(kBytesPerSecond, "the bound");
+  const TimePoint begin = Clock::now();
+  bandwidth_->Charge(7 * kBytesPerSecond);
+  ExpectTheNewest();
+  EXPECT_GE(Clock::now() - begin, seconds(1)) << "five of the seven seconds may be owed";
+}
+
 TEST_F(SnapshotFetcherTest, WhatTheCoordinatorSendsIsPaidFor) {
   bandwidth_ = std::make_unique<NetworkPace>(1, "the bound");
   ExpectTheNewest();
