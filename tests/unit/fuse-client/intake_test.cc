@@ -104,8 +104,8 @@ class IntakeTest : public ::testing::Test {
 
   const int queue_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC | EFD_SEMAPHORE);
   std::counting_semaphore<> taken_{0};
+  IoPool pool_{"intake", kThreads};  // the intakes' descriptors are its contexts'
   std::array<Thread, kThreads> threads_;
-  IoPool pool_{"intake", kThreads};
 };
 
 TEST_F(IntakeTest, WhatAThreadWithoutSlotsCannotTakeIsTakenByOthers) {
