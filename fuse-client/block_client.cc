@@ -407,7 +407,10 @@ Task<void> BlockClient::Probe(std::string node_id, std::string address) {
     return stopped_ || node == nullptr || node->address != address;
   };
   const bool back = co_await ProbeUntilBack(&parts_.pool, address, options_.pauses.probe, over);
-  if (back) spdlog::info("cache node {} answers again", node_id);
+  if (back) {
+    spdlog::info("cache node {} answers again", node_id);
+    parts_.pace.Returned(node_id);
+  }
   parts_.health.Recovered(node_id);
 }
 

@@ -167,6 +167,14 @@ void NodePace::Judge(TimePoint now) {
   slow_nodes_.store(static_cast<std::size_t>(slow), std::memory_order_release);
 }
 
+void NodePace::Returned(const std::string& node) {
+  const std::scoped_lock lock(mutex_);
+  const auto known = nodes_.find(node);
+  if (known == nodes_.end()) return;
+  known->second.now = Window();
+  known->second.before = Window();
+}
+
 bool NodePace::IsSlow(const std::string& node) const {
   if (slow_nodes_.load(std::memory_order_acquire) == 0) return false;
   const std::scoped_lock lock(mutex_);

@@ -43,6 +43,10 @@ class NodePace {
   /// `node` answered out of its cache after `took`, or was given up after it.
   void Note(const std::string& node, Duration took, TimePoint now);
 
+  /// It answers again after it was silent: what was measured meanwhile says nothing of it. A slow
+  /// one stays slow until it has answered some questions.
+  void Returned(const std::string& node);
+
   /// True: other owners come first.
   bool IsSlow(const std::string& node) const;
   /// True: this question goes to the slow node all the same.

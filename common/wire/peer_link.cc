@@ -1,9 +1,6 @@
 #include "common/wire/peer_link.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
@@ -13,6 +10,7 @@
 #include "common/wire/opening.h"
 #include "common/wire/rpc_rules.h"
 #include "common/wire/status_map.h"
+#include "common/wire/tcp_options.h"
 #include "common/wire/wire_stream.h"
 #include "proto/common.pb.h"
 
@@ -21,6 +19,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{100};
 constexpr std::chrono::milliseconds kLongestPause{1000};
+/// Times the silence after which a call is given up: a network that loses much gets through sooner
+/// over the connection that there is.
+constexpr int kLostAfter = 2;
 
 }  // namespace
 
@@ -147,8 +148,7 @@ Task<Result<std::shared_ptr<StreamSocket>>> PeerLink::ConnectTo(
     }
     // A deadline that fired in the same turn has closed the socket.
     if (error || !socket->is_open()) continue;
-    if (place.protocol().family() != AF_UNIX)
-      socket->set_option(asio::ip::tcp::no_delay(true), error);
+    SetTcpOptions(*socket, kLostAfter * options_->client.silence);
     co_return socket;
   }
   const std::string why = error ? error.message() : std::string("timed out");

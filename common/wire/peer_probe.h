@@ -12,7 +12,7 @@ namespace forebay {
 /// Between two questions to a silent node; a random part of it, growing from the first to the last.
 struct ProbePauses {
   Duration first = std::chrono::milliseconds(500);
-  Duration longest = std::chrono::seconds(10);
+  Duration longest = std::chrono::seconds(3);
 };
 
 /// One question that costs a node next to nothing. True: it is alive, for it answered something.

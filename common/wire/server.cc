@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -28,6 +27,7 @@
 #include "common/wire/opening.h"
 #include "common/wire/rpc_rules.h"
 #include "common/wire/server_connection.h"
+#include "common/wire/tcp_options.h"
 #include "common/wire/turned_away.h"
 #include "common/wire/wire_stream.h"
 
@@ -257,9 +257,7 @@ Task<void> RpcServer::Impl::Open(std::shared_ptr<StreamSocket> socket, HalfOpen:
   boost::system::error_code ignored;
   const StreamEndpoint remote = socket->remote_endpoint(ignored);
   if (!ignored) opened->peer.address = DescribeEndpoint(remote);
-  if (socket->local_endpoint(ignored).protocol().family() != AF_UNIX) {
-    socket->set_option(asio::ip::tcp::no_delay(true), ignored);
-  }
+  SetTcpOptions(*socket);
   ServerConnection::Room room;
   if (share) room.share.emplace(std::move(*share));
   room.place.emplace(std::move(place));

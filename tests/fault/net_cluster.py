@@ -239,8 +239,9 @@ class NetFaultTest(VerifiedTest):
         eventually(lambda: count() > before + 4 * self.READS_PER_SECOND, "readers read on", 120)
 
     def wait_for_return(self, name):
-        before = self.answered(name)
+        begun, before = time.monotonic(), self.answered(name)
         eventually(lambda: self.answered(name) > before + 50, f"{name} is read from again")
+        print(f"\n    {name} is read from again after {time.monotonic() - begun:.1f} s", file=sys.stderr)
 
 
 __all__ = ["FILES", "LONGEST_SECONDS", "NODES", "PORT", "MachineDaemon", "NetCluster", "NetFaultTest", "Verbs",

@@ -69,6 +69,24 @@ TEST_F(NodePaceTest, ANodeThatNoLongerStuttersIsWellAgain) {
   EXPECT_FALSE(pace_.IsSlow("a"));
 }
 
+TEST_F(NodePaceTest, WhatWasMeasuredWhileANodeWasSilentIsForgottenAtItsReturn) {
+  Answer(milliseconds(1), milliseconds(1), milliseconds(1), seconds(4));
+  Answer(seconds(1), milliseconds(1), milliseconds(1), seconds(5));
+  ASSERT_TRUE(pace_.IsSlow("a"));
+  pace_.Returned("a");
+  EXPECT_TRUE(pace_.IsSlow("a")) << "it has answered nothing yet";
+  pace_.Returned("nobody");
+  AnswerSeldom(milliseconds(1), milliseconds(1), milliseconds(5700));
+  EXPECT_FALSE(pace_.IsSlow("a")) << "kSlowFor is over, and since its return it was quick";
+}
+
+TEST_F(NodePaceTest, ANodeThatIsSlowAtItsReturnStaysSlow) {
+  Answer(seconds(1), milliseconds(1), milliseconds(1), seconds(5));
+  pace_.Returned("a");
+  AnswerSeldom(milliseconds(100), milliseconds(1), seconds(20));
+  EXPECT_TRUE(pace_.IsSlow("a"));
+}
+
 TEST_F(NodePaceTest, NobodyIsSlowWhereAllAre) {
   Answer(milliseconds(900), milliseconds(700), milliseconds(500), seconds(20));
   for (const char* id : {"a", "b", "c"}) EXPECT_FALSE(pace_.IsSlow(id));
