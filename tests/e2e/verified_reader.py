@@ -66,6 +66,11 @@ class Files:
             file = os.open(self.paths[i], os.O_RDONLY)
         try:
             data = os.pread(file, FILE_BYTES + 1, 0)
+            while 0 < len(data) < FILE_BYTES:  # an error behind what could be read: it comes with the next read
+                more = os.pread(file, FILE_BYTES + 1 - len(data), len(data))
+                data += more
+                if not more:
+                    break
             seconds = time.monotonic() - begin
             os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
         except OSError:
@@ -76,6 +81,12 @@ class Files:
         else:
             os.close(file)
         return data, seconds
+
+
+    def close(self):
+        for file, _ in self.opened.values():
+            os.close(file)
+        self.opened.clear()
 
 
 class Times:

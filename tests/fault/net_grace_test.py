@@ -6,14 +6,16 @@ needed; one that comes later refuses what has ended, and only a token helps. No 
 import errno
 import json
 import re
+import time
 import unittest
 
-from net_cluster import NetFaultTest, Verbs, eventually, fault_made
+from net_cluster import FILES, NetFaultTest, Verbs, eventually, fault_made
 import verified_reader
 from wrong_clock import DAY, HOUR, WrongClocks, skip_if_missing
 
 LIFETIME = 30 * DAY
 GRACE = 7 * DAY
+REFUSAL_SECONDS = 1.1  # a connection that was refused is tried again after a second at most
 EXPIRY = "forebay_certificate_expiry_timestamp_seconds"
 FAILING = "forebay_certificate_renewal_failing"
 MEMBERS = {"n1": "node n1", "n2": "node n2", "m1": "client m1"}
@@ -190,10 +192,25 @@ class Grace(WrongClocks, NetFaultTest):
         for name, member in MEMBERS.items():
             self.cluster.join(name, member.split()[0], name)
         eventually(lambda: self.renewed(ends), "the new certificates are in force")
+        eventually(lambda: self.reads_for(mount, REFUSAL_SECONDS), "the mount asks those that refused it again")
         load = self.load(mount)
         self.keep_reading(self.NODES)
         self.all_is_well()
         self.finish(load, "all have joined again")
+
+    @staticmethod
+    def reads_for(mount, seconds):
+        """Whether no read fails for so long."""
+        job, end = verified_reader.Files(mount, FILES), time.monotonic() + seconds
+        try:
+            while time.monotonic() < end:
+                for i in range(FILES):
+                    job.read(i)
+        except OSError:
+            return False
+        finally:
+            job.close()
+        return True
 
     def is_refused(self, member):
         text = rf"refused a connection.*: the certificate of {member} ended at .*: join again with a new token"
