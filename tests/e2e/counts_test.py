@@ -7,7 +7,7 @@ import json
 import os
 import random
 
-from e2e import BLOCK, E2eTest, blocks_of, drop_page_cache, eventually, main
+from e2e import BLOCK, E2eTest, blocks_of, drop_page_cache, eventually, held_in_page_cache, main, read_all
 from mount_state import sleeps_of, worker_of
 from bench_subjects import read_like_pil  # noqa: E402, I001  (e2e has put ops/ on the path)
 
@@ -106,6 +106,28 @@ class Messages(Counts):
         self.assertLessEqual(used.get("open", 0) + used.get("flush", 0) + used.get("release", 0), 4, used)
         self.assertLessEqual(used.get("lookup", 0) + used.get("getattr", 0), LOST, used)
         self.assertLessEqual(sum(used.values()), FILES + 2 * LOST + 4, used)
+
+    def test_a_small_file_costs_one_message_after_a_walk(self):
+        files = {f"d{i % 10}/f{i:04d}": os.urandom(39_000) for i in range(500)}
+        self.put(files)
+        self.start()
+        self.link()
+        mount = self.cluster.mount("data", "m1")
+        names = sorted(os.path.join(parent, name) for parent, _, found in os.walk(mount) for name in found)
+        self.assertEqual(len(names), len(files))
+        before = self.fuse_ops("m1")
+        for name in names:
+            with open(name, "rb") as file:
+                self.assertEqual(file.read(), files[os.path.relpath(name, mount)])
+        after = self.fuse_ops("m1")
+        used = {op: after[op] - before.get(op, 0) for op in after}
+        messages = sum(count for op, count in used.items() if op not in ("forget", "statfs"))
+        self.assertLessEqual(messages, 2 * len(files), used)
+        self.assertEqual(used.get("read"), len(files), used)
+        with held_in_page_cache(names):
+            held = self.fuse_ops("m1")["read"]
+            read_all(mount)
+            self.assertEqual(self.fuse_ops("m1")["read"], held, "out of the page cache: no message")
 
     def test_the_pattern_of_pil_is_one_read_a_file(self):
         paths = self.walked()

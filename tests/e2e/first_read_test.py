@@ -9,7 +9,7 @@ import pathlib
 import random
 import signal
 
-from e2e import BLOCK, E2eTest, blocks_of, drop_page_cache, eventually, held_in_page_cache, main, read_all, shutil, tree_of
+from e2e import BLOCK, E2eTest, blocks_of, drop_page_cache, eventually, main, read_all, shutil, tree_of
 
 
 def copy_real_tree(target, most=1500):
@@ -57,28 +57,6 @@ class FirstRead(E2eTest):
         self.assertEqual((stats["objects"], stats["bytes"], stats["cached_bytes"]), (len(sizes), sum(sizes), sum(sizes)))
         check = self.cluster.cli("-o", "json", "check", "data", check=False)
         self.assertEqual(check.returncode, 0, check.stdout)
-
-    def test_a_small_file_costs_one_message_after_a_walk(self):
-        files = {f"d{i % 10}/f{i:04d}": os.urandom(39_000) for i in range(500)}
-        self.put(files)
-        self.start()
-        self.link()
-        mount = self.cluster.mount("data", "m1")
-        names = sorted(os.path.join(parent, name) for parent, _, found in os.walk(mount) for name in found)
-        self.assertEqual(len(names), len(files))
-        before = self.fuse_ops("m1")
-        for name in names:
-            with open(name, "rb") as file:
-                self.assertEqual(file.read(), files[os.path.relpath(name, mount)])
-        after = self.fuse_ops("m1")
-        used = {op: after[op] - before.get(op, 0) for op in after}
-        messages = sum(count for op, count in used.items() if op not in ("forget", "statfs"))
-        self.assertLessEqual(messages, 2 * len(files), used)
-        self.assertEqual(used.get("read"), len(files), used)
-        with held_in_page_cache(names):
-            held = self.fuse_ops("m1")["read"]
-            read_all(mount)
-            self.assertEqual(self.fuse_ops("m1")["read"], held, "out of the page cache: no message")
 
     def test_a_large_object_is_right_however_it_is_read(self):
         size = 5 * BLOCK + 12_345

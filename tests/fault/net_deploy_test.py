@@ -165,6 +165,6 @@ class DeployPage(FromPackages):
 
 
 if __name__ == "__main__":
-    if skipped := skip_without("etcd", "openssl", "curl"):
+    if skipped := skip_without("etcd", "curl"):
         sys.exit(skipped)
     main()

@@ -4,23 +4,38 @@ played_systemctl.py, which says what of a unit it leaves out."""
 
 import concurrent.futures
 import contextlib
+import functools
+import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import unittest
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 from e2e import PROGRAMS, eventually  # noqa: E402
 from netns import Network, Tunnel, skip_if_missing  # noqa: E402
+from shifted_clock import LIBRARY, ShiftedClock  # noqa: E402
 from verified_load import VerifiedTest  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 SYSTEMCTL = HERE / "played_systemctl.py"
 FILES = 600  # of one block each
-# /etc, /var, /usr and /root are the real ones below, so that nothing of this machine changes; the rest is empty.
+HEARD_SECONDS = 30  # between two steps of a change of the authority (docs/SECURITY.md)
+CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n", re.DOTALL)
+# On each machine: a clock, and the environment of those who have it.
+CLOCK_LIBRARY, CLOCK = "/usr/local/lib/shifted_clock.so", "/usr/local/lib/clock"
+CLOCKED = f"LD_PRELOAD={CLOCK_LIBRARY} FOREBAY_SHIFTED_CLOCK={CLOCK}"
+# /etc, /var, /usr and /root are the real ones below, so that nothing of this machine changes; the rest is empty. What others,
+# another test perhaps, have mounted below is not there.
 OWN = """
+while read -r _ _ _ _ place _; do
+  case "$place" in /etc/* | /var/* | /usr/* | /root/* | /run/* | /mnt/* | /tmp/*) umount -l "$place" 2> /dev/null || true ;; esac
+done < /proc/self/mountinfo
 mount -t tmpfs tmpfs "$1"
 for top in etc var usr root; do
   mkdir -p "$1/$top.upper" "$1/$top.work"
@@ -42,6 +57,18 @@ exec sleep infinity
 """
 
 
+@functools.cache
+def packages():
+    """The folder of the packages, which all classes of a test install."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="forebay-packages-"))
+    unittest.addModuleCleanup(shutil.rmtree, folder)
+    made = subprocess.run(["cpack", "--config", PROGRAMS.parent / "CPackConfig.cmake", "-B", folder,
+                           "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=none"], cwd=folder, capture_output=True, text=True, check=False)
+    if made.returncode:
+        raise AssertionError(made.stdout + made.stderr)
+    return folder
+
+
 class Host:
     """A machine: the network's, with mounts, processes and a name of its own."""
 
@@ -54,6 +81,8 @@ class Host:
                  "bash", "-euc", OWN, "-", str(folder), str(packages), machine.name], stdin=subprocess.DEVNULL)
         self.first = None
         eventually(self._is_up, f"{machine.name} is up", 60)
+        shutil.copyfile(LIBRARY, self.path(CLOCK_LIBRARY))
+        self.clock, self.passed_seconds = ShiftedClock(self.path(CLOCK)), 0
 
     def _is_up(self):
         children = pathlib.Path(f"/proc/{self.holder.pid}/task/{self.holder.pid}/children").read_text().split()
@@ -83,8 +112,17 @@ class Host:
     def logs(self):
         return self.run("tail -n 15 /var/log/forebay-*.log /var/log/etcd.log || true", check=False).stdout
 
+    def path(self, path):
+        """Of this machine, as this process reaches it."""
+        return self.root / path.lstrip("/")
+
+    def pass_time(self, seconds):
+        """For all that is CLOCKED, at once."""
+        self.passed_seconds += seconds
+        self.clock.set(self.passed_seconds)
+
     def put(self, path, text, mode="0644"):
-        (self.root / path.lstrip("/")).write_text(text)
+        self.path(path).write_text(text)
         self.run(f"chmod {mode} {path}")
 
     def pid_of(self, unit):
@@ -107,13 +145,7 @@ class FromPackages(VerifiedTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.rgw.upload(cls.home / "source", cls.shared_bucket, "train/")
-        cls.packages = cls.home / "packages"
-        cls.packages.mkdir()
-        made = subprocess.run(["cpack", "--config", PROGRAMS.parent / "CPackConfig.cmake", "-B", cls.packages,
-                               "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=none"],
-                              cwd=cls.packages, capture_output=True, text=True, check=False)
-        if made.returncode:
-            raise AssertionError(made.stdout + made.stderr)
+        cls.packages = packages()
 
     def packages_of(self, name):
         """What `apt install` is told on that machine, whose own folder is /root."""
@@ -148,17 +180,52 @@ class FromPackages(VerifiedTest):
         return self.hosts[name].run(script).stdout
 
     def change_the_authority(self, name, after_each=lambda: None):
-        """By three steps, on the coordinator's machine: with the second one everybody who runs renews."""
-        for step in ("believed beside", "the new authority issues", "believed no more"):
+        """By three steps, on the coordinator's machine: with the second one everybody who runs renews. Half a minute must lie
+        between them. It passes for the command, and for what is CLOCKED there, when all have heard of the step before."""
+        host = self.hosts[name]
+
+        def step(text):
             def taken():
-                return self.hosts[name].run("forebay init --rotate-ca", check=False).stdout
-            self.assertIn(step, eventually(taken, f"the step of --rotate-ca: {step}", 90))
+                return host.run(f"{CLOCKED} forebay init --rotate-ca", check=False).stdout
+            self.assertIn(text, eventually(taken, f"the step of --rotate-ca: {text}", HEARD_SECONDS))
             after_each()
+
+        old = self.believed(name)
+        step("believed beside")
+        new, = set(CERTIFICATE.findall(host.path("/etc/forebay/trust/ca.pem").read_text())) - old
+        eventually(lambda: all(new in self.believed(other) for other in self.MACHINES), "all machines believe the new one", 60)
+        for times in ("once", "again, with what they heard in force"):
+            before = self.seen(name)
+            eventually(lambda past=before: all(now != then for now, then in zip(self.seen(name), past, strict=True)),
+                       f"the members ask {times}", 60)
+        host.pass_time(HEARD_SECONDS)
+        step("the new authority issues")
+        eventually(lambda: all(self.are_issued_by(new, other) for other in self.MACHINES), "all have certificates of the new one", 60)
+        host.pass_time(HEARD_SECONDS)
+        step("believed no more")
+
+    def believed(self, name):
+        """The authorities of which all programs of this machine know."""
+        files = [path.read_text() for path in self.hosts[name].path("/etc/forebay").glob("*trust/ca.pem")]
+        return set.intersection(*(set(CERTIFICATE.findall(text)) for text in files))
+
+    def seen(self, name):
+        """When each node and mount last asked, as the coordinator of this machine says."""
+        members = json.loads(self.on(name, "forebay -o json member list"))["members"]
+        return [row["seen"] for row in members if row["role"] in ("node", "client")]
+
+    def are_issued_by(self, authority, name):
+        """All certificates of nodes and mounts on this machine."""
+        own = self.folder / "authority.pem"
+        own.write_text(authority)
+        return all(subprocess.run(["openssl", "verify", "-no_check_time", "-CAfile", own, path], capture_output=True,
+                                  check=False).returncode == 0
+                   for ending in ("node", "client") for path in self.hosts[name].path("/etc/forebay").glob(f"*trust/{ending}.pem"))
 
 
 def skip_without(*programs):
     """The exit status of a test that cannot run here; 0 = it can."""
-    for program in ("setpriv", "unshare", "nsenter", "cpack", "dpkg-shlibdeps", *programs):
+    for program in ("setpriv", "unshare", "nsenter", "cpack", "dpkg-shlibdeps", "openssl", *programs):
         if shutil.which(program) is None:
             print(f"skipped: {program} is not installed", file=sys.stderr)
             return 77
