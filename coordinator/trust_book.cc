@@ -105,6 +105,10 @@ Status TrustBook::RenewOwn(const Issuer& issuer, proto::Role role, std::int64_t 
   if (!issuer.authority) return Fail(NoAuthority());
   Result<FolderLock> lock = folder.Lock();
   if (!lock) return Fail(lock.error());
+  // `forebay init` came between: what it has changed counts at the next look.
+  const Result<Issuer> still = LoadIssuer();
+  if (!still) return Fail(still.error());
+  if (still->believed != issuer.believed) return {};
   Result<PrivateKey> key = PrivateKey::Generate();
   if (!key) return Fail(key.error());
   Result<std::string> request = MakeRequest(*key);

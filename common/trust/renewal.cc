@@ -14,8 +14,8 @@ constexpr std::int64_t kTryAgainSeconds = 60;
 bool IsKnown(const TrustFolder& folder, const proto::RenewReply& reply) {
   const Result<std::vector<Certificate>> authorities = folder.LoadAuthorities();
   const Result<std::vector<Revocation>> revoked = folder.LoadRevoked();
-  if (!authorities || !revoked) return false;
-  return PemOf(*authorities) == reply.authorities() && TextOf(*revoked) == reply.revoked();
+  if (!authorities || !revoked || TextOf(*revoked) != reply.revoked()) return false;
+  return folder.HoldsAuthority() || PemOf(*authorities) == reply.authorities();
 }
 
 }  // namespace
@@ -94,6 +94,9 @@ Result<bool> Renewal::Keep(const proto::RenewReply& reply, std::int64_t now_unix
   if (!revoked) return Fail(revoked.error());
   proto::RenewReply rest = reply;
   if (another_was_first) rest.clear_certificate();
+  // The coordinator has these from this folder, some seconds ago: the next authority would be gone
+  // with its key left, or the one before believed again.
+  if (folder.HoldsAuthority()) rest.clear_authorities();
   Result<MemberProof> next = Renewed(rest, std::move(*member), now_unix_s);
   if (!next) return Fail(next.error());
   Status saved;

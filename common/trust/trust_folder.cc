@@ -208,6 +208,11 @@ Status TrustFolder::SaveRevoked(const std::vector<Revocation>& revoked) const {
 
 Result<Authority> TrustFolder::LoadAuthority() const { return LoadAuthorityOf(At(kAuthorityKey)); }
 
+bool TrustFolder::HoldsAuthority() const {
+  struct stat key{};
+  return stat(At(kAuthorityKey).c_str(), &key) == 0;
+}
+
 Result<Authority> TrustFolder::LoadNextAuthority() const { return LoadAuthorityOf(At(kNextKey)); }
 
 Status TrustFolder::SaveNextAuthority(const Authority& next) const {

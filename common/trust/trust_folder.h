@@ -77,6 +77,9 @@ class TrustFolder {
   Result<std::vector<Certificate>> LoadAuthorities() const;
   /// With its key. kNotFound: that is elsewhere.
   Result<Authority> LoadAuthority() const;
+  /// Whether that key is here, readable or not. Such a folder says itself whom to believe, by the
+  /// steps of rotation.h; all others hear it from the coordinator.
+  bool HoldsAuthority() const;
   Status SaveAuthority(const Authority& authority) const;
 
   // The next authority (rotation.h): believed already, its key beside that of the present one.

@@ -29,9 +29,9 @@ class RotationTest : public testing::Test {
   }
   std::string Issuing() const { return folder_.LoadAuthority()->certificate().KeyHash(); }
 
-  /// The coordinator renews its own, as it does within seconds.
-  void CoordinatorRenews(std::int64_t now) const {
-    MemberProof member = folder_.Load(proto::ROLE_COORDINATOR).value();
+  /// The coordinator renews its own, and that of an administrator there, as it does within seconds.
+  void CoordinatorRenews(std::int64_t now, proto::Role role = proto::ROLE_COORDINATOR) const {
+    MemberProof member = folder_.Load(role).value();
     member.certificate = folder_.LoadAuthority()
                              ->Issue(MakeRequest(member.key).value(), member.self,
                                      Validity::From(now, kMemberLifetime))
@@ -71,6 +71,33 @@ TEST_F(RotationTest, AStepThatComesTooEarlyChangesNothing) {
   CoordinatorRenews(now_ + 180);
   EXPECT_FALSE(RotateAuthority(folder_, now_ + 200).has_value());
   EXPECT_EQ(Believed().size(), 2u);
+}
+
+// A verb right behind a step: the coordinator has not looked at its files since, and says what was.
+TEST_F(RotationTest, ACoordinatorThatIsBehindTakesNoStepBack) {
+  ASSERT_TRUE(folder_.Save(cluster_.Member(proto::ROLE_ADMIN, "admin")).has_value());
+  proto::RenewReply behind;
+  const auto hear = [&](const std::string& known) {
+    const std::shared_ptr<Trust> trust = Trust::Open(folder_, proto::ROLE_ADMIN).value();
+    Renewal renewal(trust);
+    EXPECT_TRUE(renewal.Prepare(now_).has_value());
+    behind.set_known(known);
+    behind.set_revoked("client " + known + " 5\n");
+    EXPECT_TRUE(renewal.Take(behind, now_).has_value());
+    EXPECT_TRUE(trust->standing().IsRevoked(proto::ROLE_CLIENT, known, 5));
+  };
+  behind.set_authorities(PemOf(folder_.LoadAuthorities().value()));
+  ASSERT_EQ(RotateAuthority(folder_, now_), Rotation::kBegun);
+  hear("1");
+  ASSERT_EQ(Believed().size(), 2u);
+  behind.set_authorities(PemOf(folder_.LoadAuthorities().value()));
+  ASSERT_EQ(RotateAuthority(folder_, now_ + 60), Rotation::kSwitched);
+  for (const proto::Role role : {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN})
+    CoordinatorRenews(now_ + 60, role);
+  hear("2");
+  ASSERT_EQ(RotateAuthority(folder_, now_ + 120), Rotation::kEnded);
+  hear("3");
+  EXPECT_EQ(Believed(), std::vector<std::string>{Issuing()}) << "the old one is believed no more";
 }
 
 TEST_F(RotationTest, MembersOfTheOldAuthorityAndOfTheNewBelieveEachOtherInBetween) {
