@@ -229,8 +229,11 @@ Result<Authority> TrustFolder::LoadAuthorityOf(const std::string& key_file) cons
   for (Certificate& certificate : *authorities) {
     if (certificate.Fits(*key)) return Authority::Of(std::move(certificate), std::move(*key));
   }
-  return Fail(Code::kInvalid,
-              key_file + " is the key of none of the authorities in " + At(kAuthorities));
+  const bool is_next = key_file == At(kNextKey);
+  return Fail(Code::kInvalid, key_file + " is the key of none of the authorities in " +
+                                  At(kAuthorities) +
+                                  (is_next ? ": remove it, and begin with the first step again"
+                                           : ": put back the file that belongs to it"));
 }
 
 Status TrustFolder::SaveAuthority(const Authority& authority) const {

@@ -121,6 +121,17 @@ TEST_F(RotationTest, AMemberOfTheOldAuthorityIsDueAtOnce) {
   EXPECT_TRUE(IsDue(member, now_));
 }
 
+TEST_F(RotationTest, AKeyOfAnAuthorityThatIsGoneIsRemovedAndTheFirstStepComesAgain) {
+  ASSERT_EQ(RotateAuthority(folder_, now_), Rotation::kBegun);
+  ASSERT_TRUE(folder_.SaveAuthorities({cluster_.authority().certificate()}).has_value());
+  EXPECT_THAT(RotateAuthority(folder_, now_ + 60).error().message,
+              HasSubstr("ca.next.key is the key of none of the authorities in "));
+  EXPECT_THAT(RotateAuthority(folder_, now_ + 60).error().message,
+              HasSubstr("remove it, and begin with the first step again"));
+  std::filesystem::remove(folder_.path() + "/ca.next.key");
+  EXPECT_EQ(RotateAuthority(folder_, now_ + 60), Rotation::kBegun);
+}
+
 TEST_F(RotationTest, WithoutTheAuthoritysKeyNothingIsDone) {
   std::filesystem::remove(folder_.path() + "/ca.key");
   EXPECT_THAT(RotateAuthority(folder_, now_).error().message, HasSubstr("ca.key"));
