@@ -18,6 +18,7 @@
 
 #include "common/base/wall_clock.h"
 #include "common/model/system_link.h"
+#include "common/s3/list_parser.h"
 #include "common/wire/messages.h"
 
 namespace forebay {
@@ -58,6 +59,21 @@ std::string Join(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
   return text;
+}
+
+constexpr std::size_t kMostWaits = 16;
+
+void ComposeWaits(const ObjectStore& s3, proto::HeartbeatRequest& request) {
+  for (UnansweredPlace& wait : s3.Waits(kMostWaits)) {
+    proto::S3Wait& message = *request.add_s3_waits();
+    message.set_endpoint(std::move(wait.endpoint));
+    message.set_bucket(std::move(wait.bucket));
+    message.set_prefix(std::move(wait.prefix));
+    message.set_longest_ms(static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(wait.longest).count()));
+    message.set_calls(wait.calls);
+    message.set_why(Printable(wait.why));
+  }
 }
 
 }  // namespace
@@ -393,6 +409,7 @@ proto::HeartbeatRequest Heartbeat::Compose() const {
     message.set_throttled(use.throttled);
     message.set_waiting(use.waiting);
   }
+  if (facts_.s3 != nullptr) ComposeWaits(*facts_.s3, request);
   for (const std::string& path : facts_.missing_dirs) {
     proto::DiskReport& report = *request.add_disks();
     report.set_path(path);

@@ -21,6 +21,7 @@
 #include "common/base/notifier.h"
 #include "common/base/offload.h"
 #include "common/model/membership.h"
+#include "common/s3/object_store.h"
 #include "common/wire/client_pool.h"
 #include "common/wire/coordinators.h"
 #include "common/wire/trust_keeper.h"
@@ -39,6 +40,7 @@ struct HeartbeatOptions {
 struct NodeFacts {
   std::vector<std::string> missing_dirs;  ///< Configured cache directories that it does not use.
   RunEnd last_end = RunEnd::kStopped;
+  const ObjectStore* s3 = nullptr;  ///< Whose calls may wait. Null: nobody's.
 };
 
 /// A node's side of its membership: learns the cluster, registers, reports once a second, and takes

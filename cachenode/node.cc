@@ -350,6 +350,7 @@ Status Node::Join(bool restarted, std::stop_token stopping) {
   NodeFacts facts;
   facts.missing_dirs = missing_;
   facts.last_end = last_end_;
+  facts.s3 = &origin_options_.store;
   heartbeat_->Start(std::move(self), *store_, filler_->brakes(), std::move(facts));
   // A node that knows its cluster serves at once, coordinator or not.
   if (restarted) return {};

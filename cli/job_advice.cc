@@ -9,6 +9,7 @@
 #include "cli/cluster_stats.h"
 #include "cli/text.h"
 #include "common/base/units.h"
+#include "common/model/limits.h"
 #include "common/model/membership.h"
 
 namespace forebay {
@@ -92,6 +93,34 @@ std::optional<Advice> MoreCache(const proto::DescribeJobReply& job,
   return std::nullopt;
 }
 
+/// The longest that any node waits for S3 to answer for that link.
+const proto::S3Wait* WaitOf(const proto::LinkStats& link, const proto::StatsReply& cluster) {
+  const proto::S3Wait* longest = nullptr;
+  for (const proto::NodeStats& node : cluster.nodes()) {
+    for (const proto::S3Wait& wait : node.s3_waits()) {
+      if (link.source() != "s3://" + wait.bucket() + "/" + wait.prefix()) continue;
+      if (longest == nullptr || wait.longest_ms() > longest->longest_ms()) longest = &wait;
+    }
+  }
+  return longest;
+}
+
+std::optional<Advice> S3Away(const proto::DescribeJobReply& job, const proto::StatsReply& cluster) {
+  for (const proto::JobStats& row : job.links()) {
+    const auto link = std::ranges::find(cluster.links(), row.link(), &proto::LinkStats::name);
+    if (link == cluster.links().end()) continue;
+    const proto::S3Wait* wait = WaitOf(*link, cluster);
+    if (wait == nullptr || wait->longest_ms() < kUnansweredMs) continue;
+    return Advice{
+        AdviceKind::kS3Away,
+        fmt::format("look at S3 and the way to it: it has not answered for {} for {}: {}. "
+                    "What waits for it now is in no figure above until it ends",
+                    row.link(), HumanDuration(std::chrono::milliseconds(wait->longest_ms())),
+                    Escaped(wait->why()))};
+  }
+  return std::nullopt;
+}
+
 std::optional<Advice> Preload(const proto::DescribeJobReply& job, const JobSummary& summary) {
   if (summary.shares.s3 < kMuchS3) return std::nullopt;
   const auto most = std::ranges::max_element(
@@ -120,6 +149,8 @@ std::string NothingToDo(std::uint64_t reads, const JobSummary& summary) {
 
 std::string_view AdviceName(AdviceKind kind) {
   switch (kind) {
+    case AdviceKind::kS3Away:
+      return "s3_unanswered";
     case AdviceKind::kSlowNode:
       return "slow_node";
     case AdviceKind::kMoreCache:
@@ -149,6 +180,7 @@ JobSummary SummaryOf(const proto::DescribeJobReply& job) {
 
 Advice AdviceFor(const proto::DescribeJobReply& job, const proto::StatsReply& cluster) {
   const JobSummary summary = SummaryOf(job);
+  if (std::optional<Advice> away = S3Away(job, cluster)) return *std::move(away);
   if (job.waits().reads() >= kTellingReads) {
     if (std::optional<Advice> slow = SlowNode(job)) return *std::move(slow);
     if (std::optional<Advice> cache = MoreCache(job, cluster)) return *std::move(cache);

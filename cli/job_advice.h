@@ -26,7 +26,14 @@ struct JobSummary {
 };
 JobSummary SummaryOf(const proto::DescribeJobReply& job);
 
-enum class AdviceKind : std::uint8_t { kSlowNode, kMoreCache, kPreload, kMoreWorkers, kNothing };
+enum class AdviceKind : std::uint8_t {
+  kS3Away,
+  kSlowNode,
+  kMoreCache,
+  kPreload,
+  kMoreWorkers,
+  kNothing
+};
 std::string_view AdviceName(AdviceKind kind);
 
 /// The one thing that would help this job most, as a sentence.
@@ -36,6 +43,8 @@ struct Advice {
 };
 
 /// By rule, the first that applies:
+/// - S3 leaves requests for a link of it without an answer: what waits for that counts when it
+/// ends;
 /// - a node whose mean answer takes three times the median of the others' or longer is slow;
 /// - after the first epoch less than 0.9 hits, of a link larger than the cache: more cache;
 /// - a fifth or more of the wait is for S3: preload;

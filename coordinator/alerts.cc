@@ -1,9 +1,15 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
+#include <map>
+#include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "common/model/disk_state.h"
+#include "common/model/limits.h"
 #include "common/s3/list_parser.h"
 #include "coordinator/clock_watch.h"
 #include "coordinator/drainer.h"
@@ -148,6 +154,39 @@ void AddDiskAlerts(const proto::StatsReply& reply, std::int64_t now,
   }
 }
 
+/// An alert for each place, whichever nodes wait for it.
+void AddUnanswered(const proto::StatsReply& reply, std::int64_t now,
+                   std::vector<proto::Alert>& alerts) {
+  struct Place {
+    proto::S3Wait longest;
+    std::vector<std::string> nodes;
+    std::uint64_t calls = 0;
+  };
+  std::map<std::tuple<std::string, std::string, std::string>, Place> places;
+  for (const proto::NodeStats& node : reply.nodes()) {
+    // Of one that is silent it is not known.
+    if (std::chrono::milliseconds(node.last_heartbeat_age_ms()) > kHeardLately) continue;
+    for (const proto::S3Wait& wait : node.s3_waits()) {
+      if (wait.longest_ms() < kUnansweredMs) continue;
+      Place& place = places[{wait.endpoint(), wait.bucket(), wait.prefix()}];
+      place.nodes.push_back(node.info().id());
+      place.calls += wait.calls();
+      if (wait.longest_ms() > place.longest.longest_ms()) place.longest = wait;
+    }
+  }
+  for (const auto& [key, place] : places) {
+    const auto seconds = static_cast<std::int64_t>(place.longest.longest_ms() / 1000);
+    alerts.push_back(MakeAlert(
+        "s3_unanswered", now - seconds,
+        fmt::format("s3://{}/{} leaves {} of {} without an answer, since {} s: {}",
+                    Printable(place.longest.bucket()), Printable(place.longest.prefix()),
+                    place.calls == 1 ? "a request" : fmt::format("{} requests", place.calls),
+                    fmt::join(place.nodes, ", "), seconds, place.longest.why()),
+        "look whether S3 and the way to it are well; what is cached is read as ever, and the "
+        "rest waits for it as long as s3_timeout says"));
+  }
+}
+
 }  // namespace
 
 std::vector<proto::Alert> ClusterAlerts(const proto::StatsReply& reply,
@@ -162,6 +201,7 @@ std::vector<proto::Alert> ClusterAlerts(const proto::StatsReply& reply,
                                "fills are paused: what is not cached cannot be read",
                                "forebay resume fills"));
   }
+  AddUnanswered(reply, now_unix_s, alerts);
   for (const proto::ThrottledPlace& place : reply.throttled()) {
     alerts.push_back(MakeAlert(
         "s3_throttled", place.since_unix_s(),

@@ -130,6 +130,7 @@ void Coordinator::ServeTasks(NodeCaller call) {
                                                                    .linker = *linker_,
                                                                    .preloader = *preloader_,
                                                                    .drainer = *drainer_,
+                                                                   .stats = *stats_,
                                                                    .uploads = *uploads_,
                                                                    .offload = offload_});
 }

@@ -12,6 +12,7 @@
 
 #include "common/base/nearest.h"
 #include "common/base/wall_clock.h"
+#include "common/model/limits.h"
 #include "common/wire/messages.h"
 #include "coordinator/records.h"
 
@@ -247,6 +248,7 @@ void ClusterStats::Describe(const std::vector<Link>& links, const std::vector<Me
     row.set_dismissal(static_cast<std::uint32_t>(member.dismissal));
     book_.NodeTotals(member.info.id).WriteTo(*row.mutable_total());
     for (const proto::DiskReport& disk : latest.disks) *row.add_disks() = disk;
+    for (const proto::S3Wait& wait : latest.s3_waits) *row.add_s3_waits() = wait;
     row.set_blocks(latest.blocks);
     row.set_blocks_set_aside(latest.blocks_set_aside);
     row.set_last_end(latest.last_end);
@@ -263,6 +265,18 @@ void ClusterStats::Describe(const std::vector<Link>& links, const std::vector<Me
         std::chrono::duration_cast<std::chrono::milliseconds>(member.silence).count());
   }
   for (proto::JobStats& row : JobRows(links)) *reply.add_jobs() = std::move(row);
+}
+
+std::optional<proto::S3Wait> ClusterStats::UnansweredOf(const LinkOrigin& origin) const {
+  std::scoped_lock lock(mutex_);
+  std::optional<proto::S3Wait> longest;
+  for (proto::S3Wait& wait : book_.WaitsSince(Clock::now() - kHeardLately)) {
+    const bool same = wait.endpoint() == origin.endpoint && wait.bucket() == origin.bucket &&
+                      wait.prefix() == origin.prefix;
+    if (!same || wait.longest_ms() < kUnansweredMs) continue;
+    if (!longest || wait.longest_ms() > longest->longest_ms()) longest = std::move(wait);
+  }
+  return longest;
 }
 
 void ClusterStats::ReportJobs(const proto::ReportJobsRequest& request,

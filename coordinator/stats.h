@@ -26,6 +26,9 @@ namespace forebay {
 /// A job ends when it has read nothing for so long.
 inline constexpr std::chrono::minutes kJobEnds{10};
 
+/// What a node said last is so for so long.
+inline constexpr std::chrono::seconds kHeardLately{5};
+
 struct JobActivity {
   std::string job;
   Duration idle{};  ///< Since its last read.
@@ -67,6 +70,9 @@ class ClusterStats {
   /// As ClockWatch::Of.
   std::optional<ClockWatch::View> NodeClock(const std::string& node_id) const;
   std::map<Uuid, std::uint64_t> NodePins(const std::string& node_id) const;
+  /// The longest that a node waits for S3 to answer for that place; nothing where none
+  /// waits for kUnansweredMs.
+  std::optional<proto::S3Wait> UnansweredOf(const LinkOrigin& origin) const;
   /// As StatsBook has them.
   std::uint64_t NodeUsable(const NodeInfo& node) const;
   std::uint64_t RoomFor(const Uuid& link, const LinkPriorities& priorities,

@@ -92,6 +92,7 @@ void StatsBook::Report(const proto::HeartbeatRequest& heartbeat, TimePoint now) 
   node.latest.told = {.links_version = heartbeat.links_version(),
                       .fill_limits_version = heartbeat.fill_limits_version()};
   node.latest.disks.assign(heartbeat.disks().begin(), heartbeat.disks().end());
+  node.latest.s3_waits.assign(heartbeat.s3_waits().begin(), heartbeat.s3_waits().end());
   node.latest.blocks = heartbeat.blocks();
   node.latest.blocks_set_aside = heartbeat.blocks_set_aside();
   node.latest.last_end = heartbeat.last_end();
@@ -224,6 +225,15 @@ std::uint64_t StatsBook::NodeRoom(const std::string& node_id, std::uint64_t capa
   const double evictable = cached > 0 ? idle / cached * static_cast<double>(used) : 0;
   const double stays = static_cast<double>(used) - evictable;
   return static_cast<std::uint64_t>(std::max(0.0, static_cast<double>(usable) - stays));
+}
+
+std::vector<proto::S3Wait> StatsBook::WaitsSince(TimePoint since) const {
+  std::vector<proto::S3Wait> all;
+  for (const auto& [id, node] : nodes_) {
+    if (node.latest.arrived < since) continue;
+    all.insert(all.end(), node.latest.s3_waits.begin(), node.latest.s3_waits.end());
+  }
+  return all;
 }
 
 StatsBook::Latest StatsBook::NodeLatest(const std::string& node_id) const {

@@ -44,6 +44,7 @@ class StatsBook {
     TimePoint arrived;
     Decisions told;
     std::vector<proto::DiskReport> disks;
+    std::vector<proto::S3Wait> s3_waits;
     std::uint64_t blocks = 0;
     std::uint64_t blocks_set_aside = 0;
     std::uint32_t last_end = 0;  ///< RunEnd.
@@ -81,6 +82,8 @@ class StatsBook {
   /// of lower priority, or idle and of the same.
   std::uint64_t NodeRoom(const std::string& node_id, std::uint64_t capacity, const Uuid& link,
                          const LinkPriorities& priorities) const;
+  /// What all nodes that were heard since `since` wait for S3 for.
+  std::vector<proto::S3Wait> WaitsSince(TimePoint since) const;
   Latest NodeLatest(const std::string& node_id) const;  ///< Empty when it was never heard.
   /// What nodes counted, over all of their processes. Jobs leave after kJobsShown without a read,
   /// the oldest when there are more than kMaxJobsShown.

@@ -71,11 +71,22 @@ std::string TaskService::SetOf(const proto::TaskState& task) const {
   return link ? link->spec.set : std::string();
 }
 
+/// What fills a link does not hear itself how long the nodes wait for S3.
+void TaskService::ShowWaiting(proto::TaskState& task) const {
+  const bool fills = task.kind() == kPreloadKind || task.kind() == kFillKind;
+  if (!fills || !Is(task, TaskPhase::kRunning)) return;
+  const Result<Link> link = parts_.links.Find(task.target().substr(0, task.target().find('/')));
+  if (!link) return;
+  const std::optional<proto::S3Wait> wait = parts_.stats.UnansweredOf(link->spec.origin);
+  if (wait) task.set_waiting(wait->why());
+}
+
 Result<proto::TaskState> TaskService::Find(const std::string& id, bool with_failures) const {
   std::vector<proto::TaskState> tasks;
   for (const std::string& each : SplitTaskIds(id)) {
     Result<proto::TaskState> task = parts_.tasks.Get(each);
     if (!task) return Fail(task.error());
+    ShowWaiting(*task);
     if (with_failures) *task->mutable_failures() = parts_.tasks.Failures(each).failures();
     tasks.push_back(std::move(*task));
   }
@@ -99,7 +110,9 @@ Task<Result<RpcReply>> TaskService::ListTasks(RpcCall call) {
   proto::ListTasksReply reply;
   const std::vector<proto::TaskState> all = parts_.tasks.All();
   for (std::size_t i = all.size() - std::min(all.size(), kMostListed); i < all.size(); ++i) {
-    *reply.add_tasks() = all[i];
+    proto::TaskState& task = *reply.add_tasks();
+    task = all[i];
+    ShowWaiting(task);
   }
   co_return ReplyWith(reply);
 }

@@ -24,6 +24,7 @@ class TaskService {
     Linker& linker;
     Preloader& preloader;
     Drainer& drainer;
+    const ClusterStats& stats;
     NameUploads& uploads;
     Offload& offload;
   };
@@ -43,6 +44,7 @@ class TaskService {
   /// One task, or the sum of several (task_sum.h).
   Result<proto::TaskState> Find(const std::string& id, bool with_failures) const;
   std::string SetOf(const proto::TaskState& task) const;
+  void ShowWaiting(proto::TaskState& task) const;
   Task<Status> EndTask(proto::TaskState task);
   Task<Status> RetryOne(proto::TaskState task);
 

@@ -65,6 +65,8 @@ inline constexpr std::chrono::seconds kSilence{3};  ///< Tn: a silent peer is pa
 inline constexpr std::chrono::seconds kPeerPatience{2};
 inline constexpr std::chrono::seconds kS3Patience{
     300};  ///< Ts: S3 fails that long before a reader gets EIO.
+/// S3 is not just slow where a request of a node has waited so long, tried anew each 5 s.
+inline constexpr std::uint64_t kUnansweredMs = 10'000;
 inline constexpr std::chrono::seconds kHeartbeatEvery{1};
 
 }  // namespace forebay

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "common/model/link.h"
 #include "common/model/posix_attributes.h"
 #include "common/s3/object_checksum.h"
+#include "common/s3/s3_waits.h"
 
 namespace forebay {
 
@@ -143,6 +145,9 @@ class ObjectStore {
   /// one alone.
   virtual Task<Result<VersionPage>> ListVersions(VersionsRequest request, Deadline deadline) = 0;
   virtual Task<Result<ObjectHead>> Head(HeadRequest request, Deadline deadline) = 0;
+
+  /// The calls that it does not answer, by place, at most `most`. Any thread.
+  virtual std::vector<UnansweredPlace> Waits(std::size_t /*most*/) const { return {}; }
 };
 
 }  // namespace forebay

@@ -53,6 +53,8 @@ struct S3Client::Call {
   bool asked_for_newer_credentials = false;
   bool has_asked = false;  // S3, at least once
   std::string why_none_newer = {};
+  const TimePoint began = Clock::now();
+  std::optional<S3Waits::Place> waits = std::nullopt;
 
   // Nothing when there is to be no retry. Counts the failure.
   std::optional<Duration> WaitBeforeRetry() {
@@ -186,6 +188,15 @@ void S3Client::CountEnd(S3Operation operation, const Status& status) {
   }
 }
 
+void S3Client::NoteWaiting(Call& call, RetryReason reason, const std::string& why) {
+  if (reason == RetryReason::kThrottled) {
+    call.waits.reset();
+    return;
+  }
+  if (!call.waits) call.waits.emplace(waits_, call.origin, call.began);
+  call.waits->Note(why);
+}
+
 Task<std::optional<Failure>> S3Client::TryOnce(Call& call, Deadline deadline) {
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   HttpRequest http = SignedRequest(call.request, call.credentials.get(), now);
@@ -280,6 +291,7 @@ Task<Status> S3Client::FindCredentials(Call& call, Deadline deadline) {
       co_return Fail(found.error().Within(
           fmt::format("s3://{} at {}", call.origin.bucket, call.origin.endpoint)));
     }
+    NoteWaiting(call, RetryReason::kCredentials, found.error().message);
     Status waited = co_await WaitFor(call, *wait);
     if (!waited) co_return waited;
   }
@@ -344,6 +356,7 @@ Task<Status> S3Client::Run(Call& call, Deadline deadline) {
     const std::optional<Duration> wait = call.WaitBeforeRetry();
     // No co_await from here to the end of a call that was cancelled: it would throw.
     if (!wait) co_return Fail(call.LastError());
+    NoteWaiting(call, call.failure->reason, call.failure->error.message);
     Status ready;
     if (call.failure->next == NextStep::kNewCredentials) {
       ready = co_await UseNewerCredentials(call, deadline);

@@ -78,6 +78,10 @@ class S3Client final : public ObjectStore {
   Task<Result<VersionPage>> ListVersions(VersionsRequest request, Deadline deadline) override;
   Task<Result<ObjectHead>> Head(HeadRequest request, Deadline deadline) override;
 
+  std::vector<UnansweredPlace> Waits(std::size_t most) const override {
+    return waits_.All(Clock::now(), most);
+  }
+
   const S3Counters& counters() const { return counters_; }
 
  private:
@@ -104,6 +108,7 @@ class S3Client final : public ObjectStore {
   // After S3 called the keys expired: waits, and takes newer ones where there are any.
   Task<Status> AwaitNewerCredentials(Call& call, Duration wait, Deadline deadline);
 
+  void NoteWaiting(Call& call, RetryReason reason, const std::string& why);
   void CountEnd(S3Operation operation, const Status& status);
   RetryTokens& TokensOf(const LinkOrigin& origin);
 
@@ -113,6 +118,7 @@ class S3Client final : public ObjectStore {
   ProfileBundles bundles_;
   CurlEngine engine_;
   S3Counters counters_;
+  S3Waits waits_;
   std::atomic<bool> stopping_{false};
   Notifier stopped_;
   std::mutex tokens_mutex_;

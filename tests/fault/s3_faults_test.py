@@ -2,6 +2,7 @@
 """S3 breaks off, lies, throttles, refuses, goes away: readers of a real mount get right bytes, or wait, or an error with
 its reason; and never ENOENT for what S3 did not say is gone."""
 
+import json
 import os
 import pathlib
 import signal
@@ -94,6 +95,7 @@ class S3Faults(scripted_s3.ScriptedS3Test):
         reader.start()
         eventually(lambda: self.retries("timeout") > 0, "a request to the S3 that is away has timed out")
         self.assertEqual(late, [])
+        eventually(lambda: "s3_unanswered" in self.alerts(), "status says that S3 does not answer", 30)
         self.assertEqual(sorted(os.listdir(mount / "s")), names)
         refreshed = self.cluster.cli("--timeout", "2s", "refresh", "data", check=False)
         self.assertEqual(refreshed.returncode, 4, refreshed.stderr)
@@ -101,7 +103,12 @@ class S3Faults(scripted_s3.ScriptedS3Test):
         self.s3.resume()
         reader.join(60)
         self.assertEqual(late, [files["s/0001"]])
+        eventually(lambda: "s3_unanswered" not in self.alerts(), "it answers again")
         self.assertEqual(self.errors_of(mount), "")
+
+    def alerts(self):
+        said = json.loads(self.cluster.cli("-o", "json", "status", check=False).stdout)
+        return [alert["name"] for alert in said["alerts"]]
 
     def test_an_outage_beyond_the_patience_is_an_eio_with_its_reason(self):
         files = self.objects(4, 0)

@@ -65,6 +65,28 @@ TEST(JobAdvice, WaitingForS3IsSparedByAPreload) {
   EXPECT_THAT(advice.text, StartsWith("preload imagenet: "));
 }
 
+// Also of a job that has read next to nothing: it hangs.
+TEST(JobAdvice, AnS3ThatDoesNotAnswerComesFirst) {
+  proto::DescribeJobReply job = HealthyJob();
+  job.mutable_waits()->set_reads(1);
+  proto::StatsReply stats = SampleStats();
+  proto::S3Wait& wait = *stats.mutable_nodes(0)->add_s3_waits();
+  wait.set_bucket("other");
+  wait.set_longest_ms(40'000);
+  EXPECT_EQ(AdviceFor(job, stats).kind, AdviceKind::kNothing);
+  stats.mutable_links(0)->set_source("s3://data/train/");
+  ASSERT_EQ(stats.links(0).name(), "imagenet");
+  wait.set_bucket("data");
+  wait.set_prefix("train/");
+  wait.set_why("no answer within 5 s");
+  const Advice advice = AdviceFor(job, stats);
+  EXPECT_EQ(advice.kind, AdviceKind::kS3Away);
+  EXPECT_THAT(advice.text,
+              HasSubstr("it has not answered for imagenet for 40 s: no answer within 5 s"));
+  wait.set_longest_ms(9'999);
+  EXPECT_EQ(AdviceFor(job, stats).kind, AdviceKind::kNothing);
+}
+
 TEST(JobAdvice, OneReadAtATimeIsTooFew) {
   proto::DescribeJobReply job = HealthyJob();
   job.mutable_waits()->set_busy_us(6'600'000);

@@ -53,6 +53,32 @@ TEST_F(AlertsTest, AKillForWantOfMemoryIsToldForAnHour) {
   EXPECT_THAT(Alerts(), IsEmpty()) << "who killed it knows";
 }
 
+TEST_F(AlertsTest, APlaceThatS3DoesNotAnswerForIsNamedOnceWithAllThatWait) {
+  const auto waits = [](proto::NodeStats& of, std::uint64_t ms, std::uint64_t calls) {
+    proto::S3Wait& wait = *of.add_s3_waits();
+    wait.set_bucket("data");
+    wait.set_prefix("train/");
+    wait.set_longest_ms(ms);
+    wait.set_calls(calls);
+    wait.set_why("no answer within 5 s");
+  };
+  waits(node(), 9'999, 7);
+  EXPECT_THAT(Alerts(), IsEmpty()) << "it may just be slow";
+  waits(node(), 12'000, 3);
+  proto::NodeStats& other = *reply_.add_nodes();
+  other.mutable_info()->set_id("n2");
+  waits(other, 23'400, 1);
+  const std::vector<proto::Alert> alerts = Alerts();
+  ASSERT_THAT(alerts, ElementsAre(Property(&proto::Alert::name, "s3_unanswered")));
+  EXPECT_EQ(alerts[0].since_unix_s(), kNow - 23);
+  EXPECT_THAT(alerts[0].message(),
+              HasSubstr("s3://data/train/ leaves 4 requests of n1, n2 without an answer, since 23 "
+                        "s: no answer within 5 s"));
+  for (int i = 0; i < reply_.nodes_size(); ++i)
+    reply_.mutable_nodes(i)->set_last_heartbeat_age_ms(6'000);
+  EXPECT_THAT(Alerts(), IsEmpty()) << "what they said last is old";
+}
+
 TEST_F(AlertsTest, ASlowNodeIsNamedWithHowManyMountsFoundItSlow) {
   node().set_slow_mounts(3);
   const std::vector<proto::Alert> alerts = Alerts();
