@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/log.h"
+#include "common/model/alert.h"
 #include "common/trust/join_token.h"
 #include "common/trust/renewal.h"
 
@@ -37,7 +38,8 @@ std::int64_t ForgottenAt(const Revocation& revocation) {
 proto::Alert CertificateAlert(const std::string& who, std::int64_t since, std::int64_t ends,
                               const std::string& failure) {
   proto::Alert alert;
-  alert.set_name(failure.empty() ? "certificate_ends" : "certificate_not_renewed");
+  alert.set_name(std::string(AlertName(failure.empty() ? AlertKind::kCertificateEnds
+                                                       : AlertKind::kCertificateNotRenewed)));
   alert.set_since_unix_s(since);
   const std::string when = ends == 0 ? "" : " ends at " + DescribeTime(ends);
   const std::string why = failure.empty() ? "" : " is not renewed: " + failure;
