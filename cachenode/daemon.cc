@@ -187,6 +187,7 @@ int RunNode(int argc, char** argv) {
   spec.others = all.SectionsBeside(spec.own);
   spec.log = &own.log;
   spec.metrics_listen = &own.node.metrics_listen;
+  spec.doubts = [&] { return CacheDirDoubts(own.node); };
   spec.make = [&](ProgramServices& services) {
     return std::make_unique<NodeDaemon>(own.node, own.s3, own.trust, spec.own,
                                         SourcesOfProcess(argc, argv), services);

@@ -130,6 +130,12 @@ std::expected<CommandLine, Failure> ReadCommandLine(const std::vector<std::strin
   const Options global = GlobalOptions(line, output);
   const std::size_t place = FindVerbWord(words, global);
   std::vector<std::string> rest = words;
+  if (place < words.size() && words[place] == "help") {
+    // As git and others have it: `forebay help VERB` is `forebay VERB --help`.
+    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(place));
+    rest.emplace_back("--help");
+    return ReadCommandLine(rest, coordinators, output);
+  }
   if (place < words.size()) {
     rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(place));
     line.row = FindVerb(words[place]);

@@ -44,8 +44,8 @@ void PrintFailure(const Console& console, const Failure& failure) {
     console.err << JsonText(line) << '\n' << std::flush;
     return;
   }
-  console.err << "forebay: " << Escaped(failure.error.message);
-  if (!failure.hint.empty()) console.err << "; " << Escaped(failure.hint);
+  console.err << "forebay: " << EscapedSentence(failure.error.message);
+  if (!failure.hint.empty()) console.err << "; " << EscapedSentence(failure.hint);
   console.err << '\n' << std::flush;
 }
 

@@ -61,7 +61,7 @@ std::string ProgramHelp() {
                       GlobalHelp());
   for (const ExitText& exit : kExitTexts)
     text += fmt::format("  {:<3}  {}\n", exit.code, exit.meaning);
-  return text + "\n`forebay VERB --help` says more, `man forebay` all.\n";
+  return text + "\n`forebay VERB --help` or `forebay help VERB` says more, `man forebay` all.\n";
 }
 
 std::string VerbHelp(const VerbRow& row) {

@@ -20,7 +20,7 @@ inline constexpr ExitText kExitTexts[] = {
     {0, "done; check: all of it is cached; status: healthy"},
     {1, "it was tried and failed"},
     {2, "the command or the configuration is wrong; nothing was done"},
-    {3, "partly; check: not all of it is cached; status: degraded"},
+    {3, "partly; check: not all of it, or nothing, is cached; status: degraded"},
     {4, "not done within --timeout"},
     {130, "Ctrl-C: what was begun goes on as a task"},
 };

@@ -37,6 +37,13 @@ struct Failure {
   }
 };
 
+/// `failure`; where it is that there is no such thing, with the verb that lists those.
+inline std::unexpected<Failure> OrAmong(Failure failure, std::string_view verb) {
+  if (failure.error.code == Code::kNotFound && failure.hint.empty())
+    failure.hint = "`forebay " + std::string(verb) + "` shows which there are";
+  return std::unexpected(std::move(failure));
+}
+
 using Outcome = std::expected<Exit, Failure>;
 
 /// The command was wrong: exit 2.

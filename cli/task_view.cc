@@ -171,8 +171,8 @@ void PrintTask(const Console& console, const proto::TaskState& task) {
   line("started", Rfc3339(task.started_unix_s()));
   if (task.ended_unix_s() != 0) line("ended", Rfc3339(task.ended_unix_s()));
   const auto count = [&](const char* what, std::uint64_t objects, std::uint64_t bytes) {
-    const char* unit = task.kind() == "drain" ? "blocks" : "objects";
-    line(what, fmt::format("{} {}, {}", HumanCount(objects), unit, HumanBytes(bytes)));
+    const char* unit = task.kind() == "drain" ? "block" : "object";
+    line(what, fmt::format("{}, {}", Counted(objects, unit), HumanBytes(bytes)));
   };
   if (task.total() > 0) count("total", task.total(), task.total_bytes());
   count("done", task.done(), task.bytes());

@@ -40,6 +40,29 @@ void AppendEscaped(std::string& out, std::string_view bytes) {
   for (const char c : bytes) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
 }
 
+std::string OneLine(std::string_view text, std::string_view backslash) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t length = CharacterLength(text);
+    const std::string_view character = text.substr(0, std::max<std::size_t>(length, 1));
+    const char c = character.front();
+    const bool control = static_cast<unsigned char>(c) < 0x20 || c == '\x7F';
+    if (c == '\\') {
+      out += backslash;
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else if (length == 0 || control || IsEightBitControl(character)) {
+      AppendEscaped(out, character);
+    } else {
+      out += character;
+    }
+    text.remove_prefix(character.size());
+  }
+  return out;
+}
+
 std::string SecondsText(std::int64_t unix_seconds) {
   using std::chrono::days;
   using std::chrono::floor;
@@ -54,28 +77,9 @@ std::string SecondsText(std::int64_t unix_seconds) {
 
 }  // namespace
 
-std::string Escaped(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const std::size_t length = CharacterLength(text);
-    const std::string_view character = text.substr(0, std::max<std::size_t>(length, 1));
-    const char c = character.front();
-    const bool control = static_cast<unsigned char>(c) < 0x20 || c == '\x7F';
-    if (c == '\\') {
-      out += "\\\\";
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (c == '\t') {
-      out += "\\t";
-    } else if (length == 0 || control || IsEightBitControl(character)) {
-      AppendEscaped(out, character);
-    } else {
-      out += character;
-    }
-    text.remove_prefix(character.size());
-  }
-  return out;
-}
+std::string Escaped(std::string_view text) { return OneLine(text, R"(\\)"); }
+
+std::string EscapedSentence(std::string_view sentence) { return OneLine(sentence, R"(\)"); }
 
 std::string ValidUtf8(std::string_view text) {
   std::string out;

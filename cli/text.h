@@ -11,6 +11,9 @@ namespace forebay {
 /// bytes that are not UTF-8 become \n, \t or \xNN, a backslash is doubled.
 std::string Escaped(std::string_view text);
 
+/// As Escaped, for a sentence: its backslashes are meant, as in "write \\[", and stay single.
+std::string EscapedSentence(std::string_view sentence);
+
 /// `text` with U+FFFD in place of each byte that is not UTF-8.
 std::string ValidUtf8(std::string_view text);
 

@@ -351,10 +351,12 @@ Task<Result<RpcReply>> AdminService::Stats(RpcCall call) {
     *reply.add_throttled() = std::move(place);
   const std::int64_t now = UnixSeconds();
   const std::vector<proto::TaskState> failed = parts_.tasks.FailedSince(0);
-  const std::vector<proto::Alert> alerts = ClusterAlerts(
-      reply, members, OtherFailures(links, failed, now - kFailedTaskAlertSeconds), now);
-  for (const proto::Alert& alert : alerts) *reply.add_alerts() = alert;
+  for (proto::Alert& alert :
+       ClusterAlerts(reply, members, parts_.tasks.FailedSince(now - kFailedTaskAlertSeconds), now))
+    *reply.add_alerts() = std::move(alert);
   for (proto::Alert& alert : LostListingAlerts(links, failed))
+    *reply.add_alerts() = std::move(alert);
+  for (proto::Alert& alert : FailedListingAlerts(links, failed))
     *reply.add_alerts() = std::move(alert);
   for (proto::Alert& alert : parts_.certificates.Alerts(now))
     *reply.add_alerts() = std::move(alert);

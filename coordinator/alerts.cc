@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/model/alert.h"
 #include "common/model/disk_state.h"
 #include "common/model/limits.h"
 #include "common/s3/list_parser.h"
@@ -19,10 +20,10 @@
 namespace forebay {
 namespace {
 
-proto::Alert MakeAlert(std::string name, std::int64_t since, std::string message,
+proto::Alert MakeAlert(AlertKind kind, std::int64_t since, std::string message,
                        std::string action) {
   proto::Alert alert;
-  alert.set_name(std::move(name));
+  alert.set_name(std::string(AlertName(kind)));
   alert.set_since_unix_s(since);
   alert.set_message(std::move(message));
   alert.set_action(std::move(action));
@@ -35,7 +36,7 @@ void AddNodeAlerts(const std::vector<MemberView>& members, std::int64_t now,
     const NodeInfo& node = member.info;
     if (member.dismissal == Dismissal::kFenced) {
       alerts.push_back(MakeAlert(
-          "node_fenced", member.out_unix_s,
+          AlertKind::kNodeFenced, member.out_unix_s,
           fmt::format("node {} at {} is fenced: an administrator keeps it out", node.id,
                       node.address),
           fmt::format("`forebay node undrain {0}` lets it in again, `forebay node remove {0}` "
@@ -45,7 +46,7 @@ void AddNodeAlerts(const std::vector<MemberView>& members, std::int64_t now,
     // One that was removed or drained is gone because somebody wanted it.
     if (node.state == NodeState::kOut && member.dismissal == Dismissal::kNone) {
       alerts.push_back(
-          MakeAlert("node_out", member.out_unix_s,
+          MakeAlert(AlertKind::kNodeOut, member.out_unix_s,
                     fmt::format("node {} at {} is out of the ring; the others hold its share",
                                 node.id, node.address),
                     fmt::format("start forebay-node on it again to bring {} back", node.id)));
@@ -53,7 +54,7 @@ void AddNodeAlerts(const std::vector<MemberView>& members, std::int64_t now,
     if (node.state == NodeState::kSuspect) {
       const auto silent = std::chrono::duration_cast<std::chrono::seconds>(member.silence);
       alerts.push_back(MakeAlert(
-          "node_suspect", now - silent.count(),
+          AlertKind::kNodeSuspect, now - silent.count(),
           fmt::format("node {} at {} has been silent for {} s; readers pass it over", node.id,
                       node.address, silent.count()),
           fmt::format("look whether forebay-node runs on it and reaches the coordinator; after 10 "
@@ -68,7 +69,7 @@ void AddSlowAlert(const proto::NodeStats& node, std::vector<proto::Alert>& alert
   if (node.slow_mounts() == 0) return;
   const std::string& id = node.info().id();
   alerts.push_back(MakeAlert(
-      "node_slow", 0,
+      AlertKind::kNodeSlow, 0,
       fmt::format(
           "node {} answers {} several times slower than the others do; they read from the "
           "other owners first, which keep copies of its blocks where they have room",
@@ -81,7 +82,7 @@ void AddClockAlert(const proto::NodeStats& node, std::int64_t now,
   if (node.clock_wrong_s() == 0) return;
   const std::string& id = node.info().id();
   alerts.push_back(
-      MakeAlert("clock_wrong", now - static_cast<std::int64_t>(node.clock_wrong_s()),
+      MakeAlert(AlertKind::kClockWrong, now - static_cast<std::int64_t>(node.clock_wrong_s()),
                 fmt::format("the clock of node {} is {} the coordinator's: reads go on, and one of "
                             "the two machines refuses certificates that the other has just got",
                             id, DescribeAhead(std::chrono::milliseconds(node.clock_ahead_ms()))),
@@ -102,14 +103,14 @@ void AddCrashAlerts(const proto::NodeStats& node, std::int64_t now,
   const std::string& id = node.info().id();
   if (node.last_end() == kOutOfMemory && node.running_s() < kToldOfEndSeconds) {
     alerts.push_back(MakeAlert(
-        "node_out_of_memory", now - static_cast<std::int64_t>(node.running_s()),
+        AlertKind::kNodeOutOfMemory, now - static_cast<std::int64_t>(node.running_s()),
         fmt::format("node {} was probably killed for want of memory, and runs again", id),
         "give it less with --memory-limit, or the machine or its control group more; the kernel's "
         "log on that machine says what was killed"));
   }
   if (node.blocks_set_aside() > 0) {
     alerts.push_back(MakeAlert(
-        "blocks_set_aside", 0,
+        AlertKind::kBlocksSetAside, 0,
         fmt::format("node {} keeps {} blocks out of its cache because it crashed on each of them "
                     "three times; they are read from S3",
                     id, node.blocks_set_aside()),
@@ -121,7 +122,7 @@ void AddCrashAlerts(const proto::NodeStats& node, std::int64_t now,
 /// Since when is not known: the node has left the disk alone since it started.
 proto::Alert MissingDisk(const std::string& node, const std::string& path) {
   return MakeAlert(
-      "disk_missing", 0,
+      AlertKind::kDiskMissing, 0,
       fmt::format("node {} runs without its disk {}: another file system is there, or nothing",
                   node, path),
       fmt::format("mount the disk and restart forebay-node; or start it once with "
@@ -143,7 +144,7 @@ void AddDiskAlerts(const proto::StatsReply& reply, std::int64_t now,
       }
       const bool read_only = IsState(disk.state(), DiskState::kReadOnly);
       alerts.push_back(MakeAlert(
-          read_only ? "disk_readonly" : "disk_quarantined",
+          read_only ? AlertKind::kDiskReadOnly : AlertKind::kDiskQuarantined,
           now - node.last_heartbeat_age_ms() / 1000,
           fmt::format("disk {} of node {} {}", disk.path(), node.info().id(),
                       read_only ? "is read-only: it serves what it holds and is not filled"
@@ -197,41 +198,35 @@ std::vector<proto::Alert> ClusterAlerts(const proto::StatsReply& reply,
   AddNodeAlerts(members, now_unix_s, alerts);
   AddDiskAlerts(reply, now_unix_s, alerts);
   if (reply.fill_limits().paused_since_unix_s() != 0) {
-    alerts.push_back(MakeAlert("fills_paused", reply.fill_limits().paused_since_unix_s(),
+    alerts.push_back(MakeAlert(AlertKind::kFillsPaused, reply.fill_limits().paused_since_unix_s(),
                                "fills are paused: what is not cached cannot be read",
                                "forebay resume fills"));
   }
   AddUnanswered(reply, now_unix_s, alerts);
   for (const proto::ThrottledPlace& place : reply.throttled()) {
     alerts.push_back(MakeAlert(
-        "s3_throttled", place.since_unix_s(),
+        AlertKind::kS3Throttled, place.since_unix_s(),
         fmt::format("S3 throttles s3://{}/{}: the cluster keeps to {:.0f} requests/s; what is "
                     "cached is read as ever",
                     place.bucket(), Printable(place.prefix()), place.requests_per_s()),
         "nothing has to be done; S3 gives more by itself after a while, and larger blocks (`link "
         "--block-size`) need fewer requests"));
   }
+  // What a link's or a preload's task could not do its command says, and the task; what stays of it
+  // is FailedListingAlerts'. What a fill could not fetch its readers are told of.
   for (const proto::TaskState& task : failed_tasks) {
-    // What it could not fetch its readers are told of.
-    if (task.kind() == kFillKind) continue;
-    if (task.kind() == kDrainKind) {
-      // Tried again, taken back or removed since then.
-      const bool over = std::ranges::none_of(members, [&](const MemberView& member) {
-        return member.info.id == task.target() && member.drains;
-      });
-      if (over) continue;
-      alerts.push_back(MakeAlert(
-          "drain_failed", task.ended_unix_s(),
-          fmt::format("node {} could not be drained: {}", task.target(), task.error()),
-          fmt::format("`forebay node drain {0}` tries again, `forebay node undrain {0}` takes it "
-                      "back, `forebay node remove {0}` gives up what it holds",
-                      task.target())));
-      continue;
-    }
-    alerts.push_back(
-        MakeAlert("link_failed", task.ended_unix_s(),
-                  fmt::format("link '{}' could not be listed: {}", task.target(), task.error()),
-                  "correct the cause and run `forebay link` again"));
+    if (task.kind() != kDrainKind) continue;
+    // Tried again, taken back or removed since then.
+    const bool over = std::ranges::none_of(members, [&](const MemberView& member) {
+      return member.info.id == task.target() && member.drains;
+    });
+    if (over) continue;
+    alerts.push_back(MakeAlert(
+        AlertKind::kDrainFailed, task.ended_unix_s(),
+        fmt::format("node {} could not be drained: {}", task.target(), task.error()),
+        fmt::format("`forebay node drain {0}` tries again, `forebay node undrain {0}` takes it "
+                    "back, `forebay node remove {0}` gives up what it holds",
+                    task.target())));
   }
   return alerts;
 }

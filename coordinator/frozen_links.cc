@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "common/model/alert.h"
+
 namespace forebay {
 namespace {
 
@@ -17,6 +19,13 @@ bool IsListing(const proto::TaskState& task) {
 std::string Describe(const proto::GenerationInfo& listing) {
   return fmt::format("{} objects of {} bytes, digest {}", listing.objects(), listing.bytes(),
                      listing.listing_digest().empty() ? "unknown" : listing.listing_digest());
+}
+
+/// Of the link or of a path in it.
+bool IsOf(const proto::TaskState& task, const Link& link) {
+  const std::string& name = link.spec.name;
+  return task.target().starts_with(name) &&
+         (task.target().size() == name.size() || task.target()[name.size()] == '/');
 }
 
 /// What `unlink` and `refresh` take.
@@ -70,7 +79,8 @@ std::vector<proto::Alert> LostListingAlerts(const std::vector<Link>& links,
     const bool frozen = IsListingLost(link);
     if (!(frozen || link.HasLostGeneration()) || link.refresh_error.empty()) continue;
     proto::Alert alert;
-    alert.set_name(frozen ? "frozen_listing_lost" : "listing_lost");
+    alert.set_name(
+        std::string(AlertName(frozen ? AlertKind::kFrozenListingLost : AlertKind::kListingLost)));
     for (const proto::TaskState& task : failed_tasks) {
       if (!IsListing(task) || task.target() != link.spec.name) continue;
       alert.set_since_unix_s(std::max(alert.since_unix_s(), task.ended_unix_s()));
@@ -85,20 +95,28 @@ std::vector<proto::Alert> LostListingAlerts(const std::vector<Link>& links,
   return alerts;
 }
 
-std::vector<proto::TaskState> OtherFailures(const std::vector<Link>& links,
-                                            const std::vector<proto::TaskState>& failed_tasks,
-                                            std::int64_t since_unix_s) {
-  std::vector<proto::TaskState> others;
-  for (const proto::TaskState& task : failed_tasks) {
-    if (task.ended_unix_s() < since_unix_s) continue;
-    const bool told =
-        IsListing(task) && std::ranges::any_of(links, [&](const Link& link) {
-          const bool is_frozen = link.generation && link.spec.refresh == RefreshPolicy::kImmutable;
-          return link.spec.name == task.target() && (is_frozen || link.HasLostGeneration());
-        });
-    if (!told) others.push_back(task);
+std::vector<proto::Alert> FailedListingAlerts(const std::vector<Link>& links,
+                                              const std::vector<proto::TaskState>& failed_tasks) {
+  std::vector<proto::Alert> alerts;
+  for (const Link& link : links) {
+    if (!link.generation || link.refresh_error.empty() || IsListingLost(link)) continue;
+    // The first one since the whole link was listed, as far as its task is still known.
+    std::int64_t since = 0;
+    for (const proto::TaskState& task : failed_tasks) {
+      const bool after = task.ended_unix_s() >= link.checked_unix_s;
+      if (!IsListing(task) || !after || !IsOf(task, link)) continue;
+      since = since == 0 ? task.ended_unix_s() : std::min(since, task.ended_unix_s());
+    }
+    proto::Alert alert;
+    alert.set_name(std::string(AlertName(AlertKind::kLinkFailed)));
+    alert.set_since_unix_s(since == 0 ? link.checked_unix_s : since);
+    alert.set_message(
+        fmt::format("link '{}' could not be listed again, and shows what it showed before: {}",
+                    link.spec.name, link.refresh_error));
+    alert.set_action(fmt::format("correct the cause and run `forebay refresh {}`", WholeOf(link)));
+    alerts.push_back(std::move(alert));
   }
-  return others;
+  return alerts;
 }
 
 }  // namespace forebay

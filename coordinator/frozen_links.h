@@ -30,10 +30,10 @@ Error LostListing(const Link& link);
 std::vector<proto::Alert> LostListingAlerts(const std::vector<Link>& links,
                                             const std::vector<proto::TaskState>& failed_tasks);
 
-/// The failed tasks that ended at or after `since_unix_s` and are not what LostListingAlerts tells
-/// of.
-std::vector<proto::TaskState> OtherFailures(const std::vector<Link>& links,
-                                            const std::vector<proto::TaskState>& failed_tasks,
-                                            std::int64_t since_unix_s);
+/// link_failed, one for each other link whose last listing failed: it shows what it showed before.
+/// It ends with the next listing that succeeds, and with the link. A link that could not be listed
+/// when it was made is not there, and has none. `failed_tasks` tell since when.
+std::vector<proto::Alert> FailedListingAlerts(const std::vector<Link>& links,
+                                              const std::vector<proto::TaskState>& failed_tasks);
 
 }  // namespace forebay

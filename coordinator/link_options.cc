@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/units.h"
 #include "common/model/key_filter.h"
 #include "common/model/limits.h"
 
@@ -81,6 +82,14 @@ Result<std::uint32_t> ReplicasOf(std::uint32_t asked) {
                                           asked, kMostReplicas));
 }
 
+Status CheckLinkQuota(std::uint64_t quota_bytes, std::uint64_t block_bytes) {
+  if (quota_bytes == 0 || quota_bytes >= block_bytes) return {};
+  return Fail(Code::kInvalid,
+              fmt::format("a quota of {} is less than one block of the link, {}, and would evict "
+                          "nearly all of it: write it with its unit, as in 500GiB",
+                          HumanBytes(quota_bytes), HumanBytes(block_bytes)));
+}
+
 Result<LinkOptions> ValidateLinkRequest(const proto::LinkRequest& request) {
   LinkSpec chosen;
   Status choice = TakeChoice(request, chosen);
@@ -110,6 +119,9 @@ Result<LinkOptions> ValidateLinkRequest(const proto::LinkRequest& request) {
   if (!domain) return Fail(domain.error().Within("the sharing domain"));
   const Result<std::uint32_t> replicas = ReplicasOf(request.replicas());
   if (!replicas) return Fail(replicas.error());
+
+  const Status quota = CheckLinkQuota(request.quota_bytes(), *block_bytes);
+  if (!quota) return Fail(quota.error());
 
   LinkOptions options;
   options.path_style = *path_style;

@@ -311,6 +311,7 @@ Status LinkRegistry::Publish(const Uuid& id, const proto::GenerationInfo& genera
   std::optional<proto::TaskState> task = tasks_.Find(std::exchange(link->task_id, ""));
   if (task) {
     task->set_total(generation.objects());
+    if (link->refresh_path.empty()) TaskBook::CountListed(*task, generation);
     task->set_added(difference.added);
     task->set_removed(difference.removed);
     task->set_changed(difference.changed);

@@ -33,12 +33,15 @@ class TextSink final : public BodySink {
   std::string text_;
 };
 
-Error BadManifest(const ManifestSource& source, const LinkManifest& manifest) {
+/// `looked_up`: S3 was asked for what the other lines name.
+Error BadManifest(const ManifestSource& source, const LinkManifest& manifest, bool looked_up) {
   std::string text = "manifest " + source.location + ": ";
   const std::size_t told = std::min(kToldOf, manifest.bad.size());
   for (std::size_t i = 0; i < told; ++i) text += (i == 0 ? "" : "; ") + manifest.bad[i].reason;
   const std::uint64_t more = manifest.bad_lines() - told;
   if (more > 0) text += fmt::format("; and {} more like these", more);
+  if (!looked_up && !manifest.names.empty())
+    text += "; whether S3 has what the other lines name is looked up when these are right";
   text += source.skip_bad ? "; it leaves nothing to link" : "; or leave them out with --skip-bad";
   return Error{Code::kInvalid, std::move(text)};
 }
@@ -60,6 +63,11 @@ Task<Result<std::string>> Linker::FetchManifest(LinkOrigin origin, S3Location at
   origin.prefix.clear();
   HeadRequest asked{.origin = origin, .key = at.prefix};
   Result<ObjectHead> head = co_await parts_.store.Head(std::move(asked), deadline);
+  if (!head && head.error().code == Code::kNotFound) {
+    co_return Fail(Code::kNotFound, fmt::format("there is no such object: correct its name, or put "
+                                                "it there ({})",
+                                                head.error().message));
+  }
   if (!head) co_return Fail(head.error());
   if (head->size > kMaxManifestBytes) {
     co_return Fail(Code::kInvalid, "it is larger than 256 MiB: link its prefix, or split it");
@@ -91,7 +99,7 @@ Task<Result<LinkManifest>> Linker::ReadManifest(ManifestSource source, LinkOrigi
   Result<LinkManifest> manifest = co_await parts_.offload.Run(std::move(parse));
   if (!manifest) co_return Fail(manifest.error().Within(where));
   if (!manifest->bad.empty() && (!source.skip_bad || manifest->names.empty()))
-    co_return Fail(BadManifest(source, *manifest));
+    co_return Fail(BadManifest(source, *manifest, false));
   co_return manifest;
 }
 
@@ -218,14 +226,15 @@ Status Linker::TakeMissing(const Link& link, const Plan& plan,
   const bool nothing_left =
       is_part ? files_gone == plan.previous->totals().objects : missing.size() == keys.size();
   // The same as for a prefix with nothing below it.
-  if (!missing.empty() && nothing_left) return Fail(BadManifest(link.spec.manifest, manifest));
+  if (!missing.empty() && nothing_left)
+    return Fail(BadManifest(link.spec.manifest, manifest, true));
   return ReportBad(link, manifest);
 }
 
 /// Of what cannot be linked: fails with it, or shows it as the report of the task.
 Status Linker::ReportBad(const Link& link, const LinkManifest& manifest) {
   if (manifest.bad.empty()) return {};
-  if (!link.spec.manifest.skip_bad) return Fail(BadManifest(link.spec.manifest, manifest));
+  if (!link.spec.manifest.skip_bad) return Fail(BadManifest(link.spec.manifest, manifest, true));
   std::vector<proto::TaskFailure> failures;
   for (const LinkManifest::Bad& bad : manifest.bad) {
     if (failures.size() >= TaskBook::kFailuresKept) break;

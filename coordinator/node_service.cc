@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/model/alert.h"
 #include "common/model/disk_state.h"
 #include "common/wire/messages.h"
 
@@ -129,7 +130,7 @@ void NodeService::AddDenied(TimePoint now, std::int64_t now_unix_s,
   const auto [first, count, ago] = StillSaid(denied_, now);
   if (first == nullptr) return;
   proto::Alert alert;
-  alert.set_name("coordinator_refused");
+  alert.set_name(std::string(AlertName(AlertKind::kCoordinatorRefused)));
   alert.set_since_unix_s(now_unix_s - ago.count());
   alert.set_message(fmt::format("{} of the nodes, {} first, refuse what this coordinator asks: {}",
                                 count, first->first, first->second.why));
@@ -144,7 +145,7 @@ void NodeService::AddOutdated(TimePoint now, std::int64_t now_unix_s,
   if (!has_heard_of_newer_) return;
   const auto [first, count, ago] = StillSaid(newer_, now);
   proto::Alert alert;
-  alert.set_name("coordinator_outdated");
+  alert.set_name(std::string(AlertName(AlertKind::kCoordinatorOutdated)));
   if (first != nullptr) {
     alert.set_since_unix_s(now_unix_s - ago.count());
     alert.set_message(

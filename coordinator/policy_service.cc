@@ -311,6 +311,8 @@ Task<Result<RpcReply>> PolicyService::SetQuota(RpcCall call) {
   if (!link) co_return Fail(link.error());
   const Uuid id = link->spec.id;
   const std::uint64_t quota = request.quota_bytes();
+  good = CheckLinkQuota(quota, link->spec.block_bytes);
+  if (!good) co_return Fail(good.error());
   const std::uint64_t pinned = PinnedBytesOf(id);
   if (quota != 0 && pinned > quota) {
     co_return Fail(Code::kInvalid,

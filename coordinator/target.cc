@@ -59,7 +59,13 @@ Result<ResolvedTarget> ResolveLocation(std::string_view text, const std::vector<
     const std::string source = "s3://" + link.origin.bucket + "/" + link.origin.prefix;
     nearest.emplace_back(EditDistance(source, text), &link);
   }
-  const LinkSpec& link = *std::ranges::min_element(nearest)->second;
+  const auto [distance, best_of_all] = *std::ranges::min_element(nearest);
+  const LinkSpec& link = *best_of_all;
+  if (3 * distance > text.size()) {
+    return Fail(
+        Code::kNotFound,
+        fmt::format("no link covers {0}: link it first, `forebay link {0} --as NAME`", text));
+  }
   return Fail(Code::kNotFound,
               fmt::format("no link covers {}; the nearest is '{}' of s3://{}/{}", text, link.name,
                           link.origin.bucket, link.origin.prefix));
@@ -102,9 +108,11 @@ Error UnknownLink(std::string_view name, const std::vector<LinkSpec>& links) {
     names.push_back(link.name);
     if (!link.set.empty()) names.push_back(link.set);
   }
-  const std::string& nearest = *std::ranges::min_element(
-      names, {}, [&](const std::string& each) { return EditDistance(each, name); });
-  return Error{Code::kNotFound, fmt::format("no link '{}'; the nearest is '{}'", name, nearest)};
+  const std::string nearest = Nearest(name, names);
+  return Error{Code::kNotFound,
+               nearest.empty()
+                   ? fmt::format("no link '{}': `forebay links` shows what there is", name)
+                   : fmt::format("no link '{}'; the nearest is '{}'", name, nearest)};
 }
 
 Result<ResolvedTarget> ResolveTarget(std::string_view text, const std::vector<LinkSpec>& links) {

@@ -82,6 +82,12 @@ proto::TaskState TaskBook::Cancelled(proto::TaskState task, const std::string& r
   return task;
 }
 
+void TaskBook::CountListed(proto::TaskState& task, const proto::GenerationInfo& listed) {
+  task.set_done(listed.objects());
+  task.set_bytes(listed.bytes());
+  task.set_hidden_keys(listed.hidden_keys());
+}
+
 void TaskBook::Put(StateBatch& batch, const proto::TaskState& task) {
   batch.Put(TaskKey(task.id()), task.SerializeAsString());
 }

@@ -37,6 +37,8 @@ class TaskBook {
   static proto::TaskState Ended(proto::TaskState task, const std::string& error);
   /// `task` as it is when somebody ended it; `reason` says who or what.
   static proto::TaskState Cancelled(proto::TaskState task, const std::string& reason);
+  /// A listing of a whole link counted keys while it ran, hidden ones among them.
+  static void CountListed(proto::TaskState& task, const proto::GenerationInfo& listed);
   static void Put(StateBatch& batch, const proto::TaskState& task);
 
   /// Shows a task whose batch was written, and forgets the oldest of those that ended, by the

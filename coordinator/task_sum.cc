@@ -36,6 +36,7 @@ void AddCounts(proto::TaskState& sum, const proto::TaskState& task) {
   sum.set_fetched_blocks(sum.fetched_blocks() + task.fetched_blocks());
   sum.set_fetched_bytes(sum.fetched_bytes() + task.fetched_bytes());
   sum.set_bytes_per_second(sum.bytes_per_second() + task.bytes_per_second());
+  sum.set_hidden_keys(sum.hidden_keys() + task.hidden_keys());
   sum.set_added(sum.added() + task.added());
   sum.set_removed(sum.removed() + task.removed());
   sum.set_changed(sum.changed() + task.changed());

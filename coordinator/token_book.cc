@@ -186,7 +186,8 @@ Result<proto::JoinReply> TokenBook::Redeem(const proto::JoinRequest& request,
   const std::chrono::seconds lifetime =
       links ? std::min<std::chrono::seconds>(issuer->lifetime, kGrantLifetime) : issuer->lifetime;
   Result<Certificate> issued = issuer->authority->Issue(
-      request.request(), member, Validity::From(now_unix_s, lifetime), links);
+      request.request(), member,
+      Validity::From(IssueTime(issuer->revoked, member, now_unix_s), lifetime), links);
   if (!issued) return Fail(issued.error());
   token.set_uses_left(token.uses_left() - 1);
   Status kept = Keep(*record);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/log.h"
+#include "common/model/alert.h"
 #include "common/trust/join_token.h"
 #include "common/trust/renewal.h"
 
@@ -37,7 +38,8 @@ std::int64_t ForgottenAt(const Revocation& revocation) {
 proto::Alert CertificateAlert(const std::string& who, std::int64_t since, std::int64_t ends,
                               const std::string& failure) {
   proto::Alert alert;
-  alert.set_name(failure.empty() ? "certificate_ends" : "certificate_not_renewed");
+  alert.set_name(std::string(AlertName(failure.empty() ? AlertKind::kCertificateEnds
+                                                       : AlertKind::kCertificateNotRenewed)));
   alert.set_since_unix_s(since);
   const std::string when = ends == 0 ? "" : " ends at " + DescribeTime(ends);
   const std::string why = failure.empty() ? "" : " is not renewed: " + failure;
@@ -68,7 +70,9 @@ Status TrustBook::Load(std::int64_t now_unix_s) {
 
 Issuer TrustBook::issuer() const {
   const std::scoped_lock lock(mutex_);
-  return issuer_;
+  Issuer now = issuer_;
+  if (own_) now.revoked = own_->standing().revoked();
+  return now;
 }
 
 Result<Issuer> TrustBook::LoadIssuer() const {
@@ -238,6 +242,26 @@ void TrustBook::Note(const proto::RenewRequest& request, const PeerIdentity& pee
   seen.state.set_failure(refusal.substr(0, kLongestReason));
 }
 
+void TrustBook::NoteJoined(const Certificate& certificate, const std::string& address) {
+  const Result<Identity> member = certificate.Member();
+  const auto links = certificate.Links();
+  if (!member || !links) return;
+  const std::scoped_lock lock(mutex_);
+  const Name name(RoleWord(member->role), member->id);
+  if (seen_.size() >= kMostSeen && !seen_.contains(name)) return;
+  Seen& seen = seen_[name];
+  seen.issued_unix_s = certificate.issued_unix_s();
+  seen.failing_since = 0;
+  seen.state.set_role(name.first);
+  seen.state.set_id(name.second);
+  seen.state.set_ends_unix_s(certificate.ends_unix_s());
+  seen.state.set_address(address);
+  seen.state.clear_failure();
+  seen.state.clear_links();
+  for (const std::string& link : links->value_or(std::vector<std::string>()))
+    seen.state.add_links(link);
+}
+
 Result<proto::RevokeMemberReply> TrustBook::Revoke(const proto::RevokeMemberRequest& request,
                                                    const PeerIdentity& peer,
                                                    std::int64_t now_unix_s) {
@@ -254,6 +278,9 @@ Result<proto::RevokeMemberReply> TrustBook::Revoke(const proto::RevokeMemberRequ
   }
   const std::scoped_lock change(changing_);
   std::vector<Revocation> revoked = own_->standing().revoked();
+  const Identity member{.cluster = own_->self().cluster, .role = role, .id = request.id()};
+  // Whoever joined again within this second has a certificate of the next one.
+  const std::int64_t until = IssueTime(revoked, member, now_unix_s);
   std::erase_if(revoked, [&](const Revocation& each) {
     return (each.role == role && each.id == request.id()) || ForgottenAt(each) < now_unix_s;
   });
@@ -262,25 +289,34 @@ Result<proto::RevokeMemberReply> TrustBook::Revoke(const proto::RevokeMemberRequ
                 "too many members are revoked: replace the authority (`forebay "
                 "init --rotate-ca`)");
   }
-  revoked.push_back({.role = role, .id = request.id(), .until_unix_s = now_unix_s});
+  revoked.push_back({.role = role, .id = request.id(), .until_unix_s = until});
   StateBatch batch;
   batch.Put(kRevokedKey, TextOf(revoked));
   Status written = store_.Write(batch, fence_);
   if (!written) return Fail(written.error());
   own_->standing().SetRevoked(std::move(revoked));
   proto::RevokeMemberReply reply;
-  reply.set_until_unix_s(now_unix_s);
+  reply.set_until_unix_s(until);
+  const std::scoped_lock lock(mutex_);
+  reply.set_unseen(!seen_.contains(Name(request.role(), request.id())));
   return reply;
 }
 
 std::vector<proto::MemberState> TrustBook::Members() const {
   std::map<Name, proto::MemberState> all;
+  std::map<Name, std::int64_t> issued;
   {
     const std::scoped_lock lock(mutex_);
-    for (const auto& [name, seen] : seen_) all[name] = seen.state;
+    for (const auto& [name, seen] : seen_) {
+      all[name] = seen.state;
+      issued[name] = seen.issued_unix_s;
+    }
   }
   for (const Revocation& each : own_ ? own_->standing().revoked() : std::vector<Revocation>()) {
-    proto::MemberState& state = all[Name(RoleWord(each.role), each.id)];
+    const Name name(RoleWord(each.role), each.id);
+    const auto again = issued.find(name);
+    if (again != issued.end() && again->second > each.until_unix_s) continue;
+    proto::MemberState& state = all[name];
     state.set_role(std::string(RoleWord(each.role)));
     state.set_id(each.id);
     state.set_revoked_unix_s(each.until_unix_s);

@@ -24,6 +24,7 @@ struct Issuer {
   std::shared_ptr<const Authority> authority;  ///< Null: nobody can join or renew.
   std::string believed;                        ///< PEM; the authority that issues comes first.
   std::chrono::seconds lifetime = kMemberLifetime;
+  std::vector<Revocation> revoked = {};  ///< Whoever joins again is issued to behind them.
 };
 
 /// The members' certificates: renews them, knows who was revoked, and says whose are in trouble.
@@ -47,11 +48,15 @@ class TrustBook {
   Result<proto::RenewReply> Renew(const proto::RenewRequest& request, const PeerIdentity& peer,
                                   std::int64_t now_unix_s);
 
+  /// `certificate` was issued to who joined from `address`: Members has it before it asks.
+  void NoteJoined(const Certificate& certificate, const std::string& address);
+
   /// Blocks. kInvalid: no such role or id, or that of `peer`, who asks.
   Result<proto::RevokeMemberReply> Revoke(const proto::RevokeMemberRequest& request,
                                           const PeerIdentity& peer, std::int64_t now_unix_s);
 
-  /// Who asked within the last month, and who is revoked; by role and id.
+  /// Who joined here or asked within the last month, and who is revoked and has no certificate that
+  /// was issued later; by role and id.
   std::vector<proto::MemberState> Members() const;
   /// Certificates that are not renewed, or end soon.
   std::vector<proto::Alert> Alerts(std::int64_t now_unix_s) const;

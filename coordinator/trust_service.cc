@@ -45,8 +45,13 @@ Task<Result<proto::JoinReply>> TrustService::Redeem(const RpcCall& call) {
   proto::JoinRequest request;
   Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
-  auto redeem = [this, request, channel = call.peer.channel] {
-    return tokens_.Redeem(request, channel, UnixSeconds());
+  auto redeem = [this, request, channel = call.peer.channel,
+                 address = call.peer.address]() -> Result<proto::JoinReply> {
+    Result<proto::JoinReply> reply = tokens_.Redeem(request, channel, UnixSeconds());
+    const auto issued = reply ? Certificate::FromPem(reply->certificate())
+                              : Result<Certificate>(Fail(reply.error()));
+    if (issued) members_.NoteJoined(*issued, address);
+    return reply;
   };
   Result<proto::JoinReply> reply = co_await offload_.Run(std::move(redeem));
   co_return reply;

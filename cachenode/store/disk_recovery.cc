@@ -10,6 +10,7 @@
 #include "cachenode/store/disk.h"
 #include "cachenode/store/recovery.h"
 #include "common/base/failpoint.h"
+#include "common/base/units.h"
 
 // How a disk comes back: its capacity, its records, and the space that no record owns.
 namespace forebay {
@@ -36,14 +37,13 @@ Result<std::uint64_t> Disk::CheckedCapacity(std::uint64_t wanted) const {
   if (!space) return Fail(space.error());
   const std::uint64_t capacity = wanted == 0 ? space->size / 10 * 8 : wanted;
   if (capacity > space->size) {
-    return Fail(Code::kInvalid, "cache directory " + path_ + " may use " +
-                                    std::to_string(capacity) + " bytes and its file system has " +
-                                    std::to_string(space->size) + "; choose a smaller size");
+    return Fail(Code::kInvalid, "cache directory " + path_ + " may use " + HumanBytes(capacity) +
+                                    " and its file system has " + HumanBytes(space->size) +
+                                    ": mount its disk, or choose a smaller size");
   }
   if (capacity < kMinCapacity) {
-    return Fail(Code::kInvalid, "cache directory " + path_ + " may use " +
-                                    std::to_string(capacity) + " bytes; at least " +
-                                    std::to_string(kMinCapacity) + " are needed");
+    return Fail(Code::kInvalid, "cache directory " + path_ + " may use " + HumanBytes(capacity) +
+                                    "; at least " + HumanBytes(kMinCapacity) + " are needed");
   }
   return capacity;
 }

@@ -38,9 +38,8 @@ class CheckVerb final : public Verb {
     } else {
       PrintText(context.console, *target, *reply, complete);
     }
-    if (complete) return Exit::kDone;
-    return reply->cached_blocks() == 0 && reply->unknown_blocks() == 0 ? Exit::kFailed
-                                                                       : Exit::kPartly;
+    // kFailed is that of a look that failed: a script must not take that for "nothing is cached".
+    return complete ? Exit::kDone : Exit::kPartly;
   }
 
  private:
@@ -89,9 +88,9 @@ class CheckVerb final : public Verb {
   static void PrintChanged(const Console& console, const proto::CheckTargetReply& reply) {
     if (reply.changed_objects() == 0) return;
     console.out << fmt::format(
-        "  {} objects have changed in S3 since they were listed; reads of what is not cached of "
-        "them fail with ESTALE:\n",
-        HumanCount(reply.changed_objects()));
+        "  {} changed in S3 since the listing; reads of what is not cached of them fail with "
+        "ESTALE:\n",
+        Counted(reply.changed_objects(), "object"));
     for (const proto::ChangedFile& file : reply.changed()) {
       console.out << fmt::format("    {} (found {})\n", Escaped(file.path()),
                                  Rfc3339(file.since_unix_s()));
@@ -115,13 +114,12 @@ class CheckVerb final : public Verb {
     line("bytes", HumanBytes(reply.cached_bytes()), HumanBytes(reply.bytes()));
     line("blocks", HumanCount(reply.cached_blocks()), HumanCount(reply.blocks()));
     for (const proto::UnknownNode& node : reply.unknown()) {
-      console.out << fmt::format("  unknown: {} blocks on node {} ({})\n",
-                                 HumanCount(node.blocks()), Escaped(node.node_id()),
-                                 Escaped(node.reason()));
+      console.out << fmt::format("  unknown: {} on node {} ({})\n", Counted(node.blocks(), "block"),
+                                 Escaped(node.node_id()), Escaped(node.reason()));
     }
     if (verify_) {
-      console.out << fmt::format("  verified {} blocks, dropped {} that did not match\n",
-                                 HumanCount(reply.verified_blocks()),
+      console.out << fmt::format("  verified {}, dropped {} that did not match\n",
+                                 Counted(reply.verified_blocks(), "block"),
                                  HumanCount(reply.corrupt_blocks()));
     }
     if (reply.set_aside_blocks() > 0) {
@@ -134,9 +132,9 @@ class CheckVerb final : public Verb {
     }
     PrintChanged(console, reply);
     if (reply.hidden_keys() > 0) {
-      console.out << fmt::format(
-          "  {} keys cannot be shown as files: `forebay ls {} --hidden` lists them\n",
-          HumanCount(reply.hidden_keys()), reply.link());
+      console.out << fmt::format("  {} cannot be shown as {}: `forebay ls {} --hidden` says why\n",
+                                 Counted(reply.hidden_keys(), "key"),
+                                 reply.hidden_keys() == 1 ? "a file" : "files", reply.link());
     }
     console.out << std::flush;
   }

@@ -65,17 +65,24 @@ class LinkVerb final : public Verb {
       document["already"] = false;
       document["objects"] = objects;
       document["bytes"] = task.bytes();
+      document["hidden_keys"] = task.hidden_keys();
       document["skipped"] = task.failed();
       PrintDocument(console, document);
     } else {
-      console.out << fmt::format("{}: {} objects, {}; mount it with `forebay-mount {} DIR`\n",
-                                 Called(), HumanCount(objects), HumanBytes(task.bytes()), name_)
+      console.out << fmt::format("{}: {}, {}; mount it with `forebay-mount {} DIR`\n", Called(),
+                                 Counted(objects, "object"), HumanBytes(task.bytes()), name_)
                   << std::flush;
+      if (task.hidden_keys() > 0) {
+        console.out << fmt::format("{} cannot be shown as {}: `forebay ls {} --hidden` says why\n",
+                                   Counted(task.hidden_keys(), "key"),
+                                   task.hidden_keys() == 1 ? "a file" : "files", name_)
+                    << std::flush;
+      }
       if (task.failed() > 0) {
         console.out << fmt::format(
-                           "{} lines of the manifest are left out: `forebay task show {}` "
-                           "says which\n",
-                           HumanCount(task.failed()), task_id_)
+                           "{} of the manifest {} left out: `forebay task show {}` says which\n",
+                           Counted(task.failed(), "line"), task.failed() == 1 ? "is" : "are",
+                           task_id_)
                     << std::flush;
       }
     }

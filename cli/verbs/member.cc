@@ -102,8 +102,16 @@ class MemberVerb final : public Verb {
       document["role"] = role_;
       document["id"] = id_;
       document["revoked"] = Rfc3339(reply->until_unix_s());
+      document["seen"] = !reply->unseen();
       PrintDocument(console, document);
     } else {
+      if (reply->unseen()) {
+        console.err << fmt::format(
+            "nobody called {} {} has joined or asked since the coordinator started: `forebay "
+            "member "
+            "list` shows who has; it is revoked all the same\n",
+            role_, Escaped(id_));
+      }
       console.out << fmt::format(
                          "what was issued to {} {} until now counts no more: members that run know "
                          "it within 10 s. It can join again with a new token\n",

@@ -30,7 +30,7 @@ class NodeVerb final : public Verb {
     request.set_node(id_);
     request.set_change(static_cast<std::uint32_t>(Change()));
     auto reply = Ask<proto::ChangeNodeReply>(context.session, Method::kChangeNode, request);
-    if (!reply) return std::unexpected(reply.error());
+    if (!reply) return OrAmong(reply.error(), "nodes");
     if (action_ == "drain") return Follow(context, *reply);
     Print(context.console, *reply);
     return Exit::kDone;
@@ -97,8 +97,8 @@ class NodeVerb final : public Verb {
       PrintDocument(console, document);
     } else {
       console.out << fmt::format(
-          "node {} is drained: {} blocks with {} are at other nodes; its machine may be stopped\n",
-          Escaped(task.target()), HumanCount(task.done()), HumanBytes(task.bytes()));
+          "node {} is drained: {} with {} are at other nodes; its machine may be stopped\n",
+          Escaped(task.target()), Counted(task.done(), "block"), HumanBytes(task.bytes()));
       if (task.not_kept() > 0) {
         console.out << fmt::format(
             "the others have no room for {} blocks with {}: they are fetched again when somebody "

@@ -20,8 +20,8 @@ class QuotaVerb final : public Verb {
     options.Argument("NAME", "the link's name", name_);
     options.Argument(
         "SIZE",
-        "the most that all nodes together cache of it: 1.5TiB; none for no quota. Each "
-        "node keeps to its part, by its capacity; what is above is evicted",
+        "the most that all nodes together cache of it: 1.5TiB, at least a block; none for no "
+        "quota. Each node keeps to its part, by its capacity; what is above is evicted",
         size_);
   }
 

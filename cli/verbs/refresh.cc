@@ -30,7 +30,7 @@ class RefreshVerb final : public Verb {
       Outcome outcome = WaitForTask(context, WaitOf(*reply, *target), [&](const auto& task) {
         // Another listing of the link ran: it may have looked before the change that is asked for.
         again = !reply->started();
-        if (!again) Print(context.console, *target, *reply, task);
+        if (!again) Print(context, *target, *reply, task);
         return Exit::kDone;
       });
       if (!again) return outcome;
@@ -55,8 +55,20 @@ class RefreshVerb final : public Verb {
             .detached = Document(target, reply, "listing")};
   }
 
-  static void Print(const Console& console, const std::string& target,
+  /// A listing that found nothing new of a target that is not there: it is probably misspelt.
+  static bool IsNothing(VerbContext& context, const std::string& target,
+                        const proto::TaskState& task) {
+    if (task.added() + task.removed() + task.changed() > 0) return false;
+    proto::ListTargetRequest look;
+    look.mutable_target()->set_text(target);
+    look.set_limit(1);
+    const auto found = Ask<proto::ListTargetReply>(context.session, Method::kListTarget, look);
+    return !found && found.error().error.code == Code::kNotFound;
+  }
+
+  static void Print(VerbContext& context, const std::string& target,
                     const proto::RefreshReply& reply, const proto::TaskState& task) {
+    const Console& console = context.console;
     if (console.json()) {
       boost::json::object document = Document(target, reply, "done");
       document["added"] = task.added();
@@ -68,6 +80,11 @@ class RefreshVerb final : public Verb {
     console.out << fmt::format("{}: +{} -{} ~{} files\n", Escaped(target), HumanCount(task.added()),
                                HumanCount(task.removed()), HumanCount(task.changed()))
                 << std::flush;
+    if (IsNothing(context, target, task)) {
+      console.err << fmt::format("{}: there is nothing of that name, neither before nor now\n",
+                                 Escaped(target))
+                  << std::flush;
+    }
   }
 
   std::string text_;

@@ -168,7 +168,7 @@ class StatusVerb final : public Verb {
       const std::string cached =
           link.has_generation()
               ? fmt::format(
-                    "{} objects, {}, {} cached", HumanCount(link.generation().objects()),
+                    "{}, {}, {} cached", Counted(link.generation().objects(), "object"),
                     HumanBytes(link.generation().bytes()),
                     HumanPercent(Ratio(link.total().cached_bytes(), link.generation().bytes())))
               : std::string(LinkStateName(link.state()));

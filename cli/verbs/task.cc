@@ -28,7 +28,7 @@ class TaskVerb final : public Verb {
     request.set_id(id_);
     const Method method = action_ == "cancel" ? Method::kCancelTask : Method::kRetryTask;
     auto reply = Ask<proto::ChangeTaskReply>(context.session, method, request);
-    if (!reply) return std::unexpected(reply.error());
+    if (!reply) return OrAmong(reply.error(), "tasks");
     if (action_ == "retry") return Follow(context);
     PrintCancelled(context.console, *reply);
     return Exit::kDone;
@@ -44,7 +44,7 @@ class TaskVerb final : public Verb {
 
   Outcome Show(VerbContext& context) const {
     auto task = Get(context, true);
-    if (!task) return std::unexpected(task.error());
+    if (!task) return OrAmong(task.error(), "tasks");
     if (!context.console.json()) {
       PrintTask(context.console, *task);
       return Exit::kDone;
@@ -66,7 +66,7 @@ class TaskVerb final : public Verb {
 
   Outcome Follow(VerbContext& context) const {
     auto task = Get(context, false);
-    if (!task) return std::unexpected(task.error());
+    if (!task) return OrAmong(task.error(), "tasks");
     if (task->kind() == "preload") return WaitForPreload(context, *task);
     boost::json::object detached = NewDocument();
     detached["task"] = TaskJson(*task);

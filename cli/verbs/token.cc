@@ -79,7 +79,7 @@ class TokenVerb final : public Verb {
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
     auto reply = Ask<proto::CreateTokenReply>(context.session, Method::kCreateToken, request);
-    if (!reply) return std::unexpected(reply.error());
+    if (!reply) return OrAmong(reply.error(), "token list");
     const std::string line = fmt::format("forebay join {} --token {}",
                                          AsOthersReach(context.session.Address()), reply->text());
     const Console& console = context.console;
@@ -100,7 +100,7 @@ class TokenVerb final : public Verb {
   static Outcome List(VerbContext& context) {
     auto reply = Ask<proto::ListTokensReply>(context.session, Method::kListTokens,
                                              proto::ListTokensRequest());
-    if (!reply) return std::unexpected(reply.error());
+    if (!reply) return OrAmong(reply.error(), "token list");
     const Console& console = context.console;
     if (console.json()) {
       boost::json::object document = NewDocument();
@@ -136,7 +136,7 @@ class TokenVerb final : public Verb {
     proto::RevokeTokenRequest request;
     request.set_id(id_);
     auto reply = Ask<proto::RevokeTokenReply>(context.session, Method::kRevokeToken, request);
-    if (!reply) return std::unexpected(reply.error());
+    if (!reply) return OrAmong(reply.error(), "token list");
     const Console& console = context.console;
     if (console.json()) {
       boost::json::object document = NewDocument();

@@ -57,6 +57,8 @@ std::optional<int> Configure(ProgramSpec& spec, const ConfigSources& sources) {
     return kExitDone;
   }
   if (outcome.action == ConfigAction::kCheckConfig) {
+    for (const std::string& doubt : spec.doubts ? spec.doubts() : std::vector<std::string>())
+      Print(stderr, fmt::format("{}: warning: {}\n", spec.name, doubt));
     Print(stdout, "the configuration is good\n");
     return kExitDone;
   }

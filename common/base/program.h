@@ -101,6 +101,9 @@ struct ProgramSpec {
   const bool* foreground = nullptr;             ///< Null = always in the foreground.
   bool quiet = false;                           ///< No ready line.
   std::function<std::unique_ptr<Daemon>(ProgramServices&)> make = {};
+  /// What --check-config says besides: sentences about what does not fit this machine as it is now,
+  /// and so may or may not be wrong when the program starts.
+  std::function<std::vector<std::string>()> doubts = {};
   /// Instead of `make`: the program's life after its configuration, in one thread. Answers its exit
   /// code.
   std::function<int(const Guardianship&)> guard = {};

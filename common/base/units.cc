@@ -243,6 +243,10 @@ std::string HumanCount(std::uint64_t count) {
   return text;
 }
 
+std::string Counted(std::uint64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", HumanCount(count), what, count == 1 ? "" : "s");
+}
+
 std::string HumanDuration(std::chrono::milliseconds duration) {
   if (duration >= kForever) return "unlimited";
   const auto ms = static_cast<std::uint64_t>(std::max<std::int64_t>(duration.count(), 0));

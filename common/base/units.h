@@ -46,6 +46,8 @@ std::string FormatDuration(std::chrono::milliseconds duration);
 std::string HumanBytes(std::uint64_t bytes);
 /// "1,234,567".
 std::string HumanCount(std::uint64_t count);
+/// "1 object", "1,234,567 objects".
+std::string Counted(std::uint64_t count, std::string_view what);
 /// "850 ms", "12.3 s", "4 min 10 s", "3 h 12 min", "5 d 2 h".
 std::string HumanDuration(std::chrono::milliseconds duration);
 /// 0.987 to "98.7 %".

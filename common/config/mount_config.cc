@@ -62,6 +62,11 @@ std::vector<std::string> Finish(MountConfig& config, const Environment& environm
   if (config.job_id.size() > kMaxJobIdBytes || !IsPrintable(config.job_id)) {
     faults.push_back("job_id must be at most 255 bytes without control characters");
   }
+  if (config.source.starts_with("s3://")) {
+    faults.push_back("argument LINK: \"" + config.source +
+                     "\" is no link; link it first: forebay link " + config.source +
+                     " --as NAME, then forebay-mount NAME");
+  }
   if (config.source.starts_with('/') && config.source != "/") {
     faults.push_back("argument LINK: \"" + config.source +
                      "\" begins with /; name a link as `forebay links` shows it, or give / alone "

@@ -1,6 +1,7 @@
 #include "common/config/node_config.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <set>
 
@@ -176,6 +177,23 @@ Result<CacheDir> ParseCacheDir(const std::string& text) {
 
 std::string FormatCacheDir(const CacheDir& dir) {
   return dir.bytes == 0 ? dir.path : dir.path + "=" + FormatSize(dir.bytes);
+}
+
+std::vector<std::string> CacheDirDoubts(const NodeConfig& config) {
+  std::vector<std::string> doubts;
+  for (const CacheDir& dir : config.cache_dir) {
+    // Where it will be made.
+    std::filesystem::path there = dir.path;
+    std::error_code error;
+    while (!std::filesystem::exists(there, error) && there.has_relative_path())
+      there = there.parent_path();
+    const std::filesystem::space_info space = std::filesystem::space(there, error);
+    if (error || dir.bytes <= space.capacity) continue;
+    doubts.push_back("cache_dir: " + dir.path + " may take " + HumanBytes(dir.bytes) +
+                     ", and the file system that is there now has " + HumanBytes(space.capacity) +
+                     ": mount its disk before the start, or choose a smaller size");
+  }
+  return doubts;
 }
 
 ConfigSection NodeSection(NodeConfig& config) {

@@ -48,6 +48,10 @@ struct NodeConfig {
   std::uint64_t copy_limit = 256ULL << 20;   ///< A second; 0 = no bound.
 };
 
+/// Which of cache_dir may take more than its file system has, one sentence each: the node would not
+/// start. A directory's disk may not be mounted yet.
+std::vector<std::string> CacheDirDoubts(const NodeConfig& config);
+
 /// The table of the members of `config`, which must outlive it.
 ConfigSection NodeSection(NodeConfig& config);
 

@@ -30,6 +30,15 @@ Result<Revocation> OneOf(std::string_view line) {
 
 }  // namespace
 
+std::int64_t IssueTime(const std::vector<Revocation>& revoked, const Identity& member,
+                       std::int64_t now_unix_s) {
+  for (const Revocation& each : revoked) {
+    if (each.role == member.role && each.id == member.id)
+      now_unix_s = std::max(now_unix_s, each.until_unix_s + 1);
+  }
+  return now_unix_s;
+}
+
 std::string TextOf(const std::vector<Revocation>& revocations) {
   std::string text;
   for (const Revocation& each : revocations) {

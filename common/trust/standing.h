@@ -32,6 +32,11 @@ struct Revocation {
 
 inline constexpr std::size_t kMaxRevocations = 4096;
 
+/// As of when a certificate for `member` is issued at `now_unix_s`: a second behind a revocation of
+/// that name that counts until now or later, since these count in whole seconds.
+std::int64_t IssueTime(const std::vector<Revocation>& revoked, const Identity& member,
+                       std::int64_t now_unix_s);
+
 /// As they are kept in a file and compared: a line for each, "node n1 1767323000".
 std::string TextOf(const std::vector<Revocation>& revocations);
 /// kInvalid: it is no such text, or has more than kMaxRevocations.

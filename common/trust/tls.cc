@@ -257,7 +257,9 @@ Error TlsFailure(const ssl_st* connection, unsigned long code) {
   if (!refusal.empty()) {
     why = refusal;
   } else if (SpeaksNoTls(code)) {
-    why = "the other side speaks no TLS, as a program without certificates";
+    why =
+        "the other side speaks no TLS: a program without certificates, or another one or port "
+        "than was meant";
   } else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
     why = "the other side has no certificate: it gets one with 'forebay join HOST:PORT --token T'";
   } else if (reason >= SSL_AD_REASON_OFFSET) {

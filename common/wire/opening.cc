@@ -178,6 +178,10 @@ Task<Result<OpenedSocket>> OpenAsClient(WireStream& stream, Credentials credenti
   if (!sent) co_return Fail(sent.error());
   proto::ServerHello answer;
   Status got = co_await ReadMessage(stream, answer);
+  if (!got && got.error().code == Code::kCorrupt) {
+    co_return Fail(got.error().Within(
+        "what listens there is probably no Forebay program, or another port of one (metrics)"));
+  }
   if (!got) co_return Fail(got.error());
   if (!ProofMatches(ServerProof(credentials, hello, answer), answer.proof())) {
     co_return Fail(WrongSecret(answer.program()));

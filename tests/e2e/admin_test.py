@@ -61,7 +61,7 @@ class Admin(E2eTest):
         self.cluster.cli("unpin", "data/keep/")
         self.cluster.cli("evict", "data", "--yes", "--force")
         self.assertEqual(self.cached("data")["cached_bytes"], 0)
-        self.assertEqual(self.cluster.cli("check", "data", check=False).returncode, 1)
+        self.assertEqual(self.cluster.cli("check", "data", check=False).returncode, 3)
 
     def test_pins_and_quotas_that_cannot_be_are_refused_with_both_numbers(self):
         self.put({f"f{i}": os.urandom(30_000_000) for i in range(3)})
@@ -83,8 +83,9 @@ class Admin(E2eTest):
         files = {f"f{i:03d}": os.urandom(100_000) for i in range(120)}
         self.put(files)
         self.start()
-        self.link()
+        self.link("data", "", "--block-size", "256KiB")
         mount = self.cluster.mount("data", "m1")
+        self.refused("quota", "data", "10", says=["a quota of 10 B is less than one block", "256 KiB"])
         self.cluster.cli("quota", "data", "4MB")
         self.assertEqual(read_all(mount), 12_000_000)
         held = eventually(lambda: self.cached("data")["cached_bytes"], "something is cached", 10)

@@ -35,6 +35,16 @@ TEST_F(ManifestTest, MayLieInAnotherBucketOfTheSameRegion) {
   EXPECT_EQ(task.done(), 2U);
 }
 
+TEST_F(ManifestTest, OneThatIsNotThereOrHasBadLinesSaysWhatToDo) {
+  EXPECT_THAT(Link("s3://bucket/lists/none").error().message,
+              AllOf(HasSubstr("manifest s3://bucket/lists/none: there is no such object"),
+                    HasSubstr("correct its name, or put it there")));
+  store.PutText("lists/bad", "s3://bucket/data/a\ns3://bucket/data/gone\ns3://other/x\n");
+  EXPECT_THAT(Link("s3://bucket/lists/bad").error().message,
+              AllOf(HasSubstr("line 3 's3://other/x' is not in bucket bucket"),
+                    HasSubstr("whether S3 has what the other lines name is looked up when")));
+}
+
 TEST_F(ManifestTest, ElsewhereIsRefusedWhenTheLinkIsMade) {
   // It is read once where it lies, and then with the origin of what it names.
   store.FailHeadsAfter(1, Error{Code::kInvalid, "S3 answered 301"});

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "common/model/limits.h"
 #include "tests/component/coordinator/filling_cluster.h"
 
 namespace forebay {
@@ -89,8 +90,13 @@ TEST_F(PreloadTest, ADryRunBeginsNothing) {
 }
 
 TEST_F(PreloadTest, ALookAtTheRoomBeginsNothingAndCountsWhatIsCachedOnlyWhereThatDecides) {
-  ASSERT_EQ(Run(Of("data/train/10000")).state(), kDone);
-  proto::PreloadRequest request = Of("data");
+  proto::LinkRequest small = LinkRequestFor("small", "data/");
+  small.set_block_bytes(kMinBlockBytes);
+  const auto linked = admin.Ask<proto::LinkReply>(address(), Method::kLink, small);
+  ASSERT_TRUE(linked.has_value());
+  ASSERT_EQ(WaitForTask(linked->task_id()).state(), kDone);
+  ASSERT_EQ(Run(Of("small/train/10000")).state(), kDone);
+  proto::PreloadRequest request = Of("small");
   request.set_room_only(true);
   auto look = Ask(request);
   ASSERT_TRUE(look.has_value()) << look.error().message;
@@ -99,14 +105,16 @@ TEST_F(PreloadTest, ALookAtTheRoomBeginsNothingAndCountsWhatIsCachedOnlyWhereTha
   EXPECT_GE(look->needed_bytes(), kObjects * 4096);
   EXPECT_GT(look->room_bytes(), 2ULL << 30);
   proto::SetQuotaRequest quota;
-  quota.set_name("data");
+  quota.set_name("small");
   quota.set_quota_bytes(10'000);
+  EXPECT_FALSE(admin.Call(address(), Method::kSetQuota, quota).has_value()) << "less than a block";
+  quota.set_quota_bytes(kMinBlockBytes);
   ASSERT_TRUE(admin.Call(address(), Method::kSetQuota, quota).has_value());
   look = Ask(request);
   ASSERT_TRUE(look.has_value()) << look.error().message;
   EXPECT_TRUE(look->quota_bound());
   EXPECT_EQ(look->cached_blocks(), 1u);
-  EXPECT_EQ(look->room_bytes(), 10'000u);
+  EXPECT_EQ(look->room_bytes(), kMinBlockBytes);
   EXPECT_GT(look->needed_bytes(), look->room_bytes());
   EXPECT_EQ(Fills(), 1u);
 }

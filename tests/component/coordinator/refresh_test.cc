@@ -112,6 +112,35 @@ TEST_F(RefreshTest, NothingNewKeepsTheGeneration) {
   EXPECT_EQ(Generation(), 2U);
 }
 
+TEST_F(RefreshTest, AListingThatFailedIsAnAlertUntilOneSucceedsOrTheLinkIsGone) {
+  const auto alerts = [this] {
+    const auto stats =
+        admin.Ask<proto::StatsReply>(address(), Method::kStats, proto::StatsRequest());
+    std::vector<proto::Alert> all;
+    if (stats) all.assign(stats->alerts().begin(), stats->alerts().end());
+    return all;
+  };
+  const Error denied{Code::kDenied, "the keys are old"};
+  Fault(denied);
+  const proto::TaskState failed = Refresh("data/train");
+  EXPECT_EQ(failed.state(), kTaskFailed);
+  ASSERT_EQ(alerts().size(), 1U);
+  EXPECT_EQ(alerts()[0].name(), "link_failed");
+  EXPECT_EQ(alerts()[0].since_unix_s(), failed.ended_unix_s());
+  EXPECT_NE(alerts()[0].message().find("link 'data' could not be listed again"), std::string::npos);
+  EXPECT_NE(alerts()[0].action().find("`forebay refresh data`"), std::string::npos);
+  Fault(std::nullopt);
+  EXPECT_EQ(Refresh("data").state(), kTaskDone);
+  EXPECT_TRUE(alerts().empty());
+  Fault(denied);
+  EXPECT_EQ(Refresh("data").state(), kTaskFailed);
+  EXPECT_EQ(alerts().size(), 1U);
+  proto::UnlinkRequest unlink;
+  unlink.set_name("data");
+  ASSERT_TRUE(admin.Call(address(), Method::kUnlink, unlink).has_value());
+  EXPECT_TRUE(alerts().empty());
+}
+
 TEST_F(RefreshTest, EachOfManyInARowEndsAlsoOneThatIsAskedForWhileTheOneBeforeTidiesUp) {
   for (int i = 0; i < 60; ++i) ASSERT_EQ(Refresh("data").state(), kTaskDone) << i;
   EXPECT_EQ(Generation(), 1U);

@@ -59,6 +59,19 @@ class FaultyServer : public WireFixture {
   RawListener listener_;
 };
 
+TEST_F(FaultyServer, AnotherProtocolIsSaidToBeNoForebayProgram) {
+  Connect();
+  auto call = Start(Ask(1));
+  const RawPeer peer = listener_.Accept();
+  EXPECT_TRUE(
+      peer.Send("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"));
+  const Result<RpcReply> reply = Await(std::move(call));
+  ASSERT_FALSE(reply.has_value());
+  EXPECT_NE(reply.error().message.find("probably no Forebay program, or another port of one"),
+            std::string::npos)
+      << reply.error().message;
+}
+
 TEST_F(FaultyServer, AResetInMidReplyFailsTheCallAndTheNextReconnects) {
   Connect();
   const std::string payload(1 << 20, 'p');

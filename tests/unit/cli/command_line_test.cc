@@ -102,6 +102,14 @@ TEST(CommandLine, HelpNamesEveryVerbAndAsksNobody) {
   EXPECT_THAT(RunForebay(session, {"evict", "-h"}).out, HasSubstr("--dry-run"));
 }
 
+TEST(CommandLine, HelpOfAVerbIsAlsoAskedForAsGitDoes) {
+  ScriptedSession session;
+  EXPECT_EQ(RunForebay(session, {"help", "evict"}).out,
+            RunForebay(session, {"evict", "--help"}).out);
+  EXPECT_EQ(RunForebay(session, {"help"}).out, RunForebay(session, {"--help"}).out);
+  EXPECT_EQ(RunForebay(session, {"help", "nonsense"}).exit, 2);
+}
+
 TEST(CommandLine, AnAliasIsTheVerb) {
   EXPECT_EQ(Read({"release", "imagenet"})->row->name, "evict");
   ScriptedSession session;

@@ -34,6 +34,20 @@ TEST(Link, WaitsForTheListingAndSaysHowToMount) {
   EXPECT_EQ(session.Asked<proto::GetTaskRequest>(1).id(), "t-1");
 }
 
+TEST(Link, SaysHowManyKeysAreHiddenAndHowToSeeWhy) {
+  ScriptedSession session;
+  session.Answer(Method::kLink, Started());
+  proto::TaskState done;
+  done.set_state(1);
+  done.set_done(1);
+  done.set_total(1);
+  done.set_hidden_keys(8);
+  session.Answer(Method::kGetTask, done);
+  EXPECT_EQ(RunForebay(session, {"link", "s3://bkt/data/train/"}).out,
+            "link 'train': 1 object, 0 B; mount it with `forebay-mount train DIR`\n"
+            "8 keys cannot be shown as files: `forebay ls train --hidden` says why\n");
+}
+
 TEST(Link, SendsEachOption) {
   ScriptedSession session;
   session.Answer(Method::kLink, Started(""));

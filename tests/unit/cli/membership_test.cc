@@ -293,6 +293,19 @@ TEST_F(JsonDoc, Members) {
   EXPECT_EQ(session_.Asked<proto::RevokeMemberRequest>(session_.calls() - 1).id(), "gpu-2");
 }
 
+TEST(Member, ARevocationOfWhoWasNeverSeenSaysSoAndIsDone) {
+  ScriptedSession session;
+  proto::RevokeMemberReply revoked;
+  revoked.set_until_unix_s(1'767'409'435);
+  session.Answer(Method::kRevokeMember, revoked);
+  EXPECT_EQ(RunForebay(session, {"member", "revoke", "node", "n1"}).err, "");
+  revoked.set_unseen(true);
+  session.Answer(Method::kRevokeMember, revoked);
+  const Ran ran = RunForebay(session, {"member", "revoke", "node", "nx"});
+  EXPECT_EQ(ran.exit, 0);
+  EXPECT_THAT(ran.err, HasSubstr("nobody called node nx has joined or asked"));
+}
+
 TEST(Member, WhatIsNotWholeIsAskedOfNobody) {
   ScriptedSession session;
   EXPECT_EQ(RunForebay(session, {"member", "revoke", "client"}).exit, 2);

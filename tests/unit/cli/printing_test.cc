@@ -28,6 +28,11 @@ TEST(Text, NothingThatATerminalObeysIsLeft) {
   EXPECT_EQ(Escaped("\xFF\xC3"), "\\xff\\xc3");
 }
 
+TEST(Text, TheBackslashOfASentenceIsMeant) {
+  EXPECT_EQ(EscapedSentence("write \\[ for\x1b it\n"), "write \\[ for\\x1b it\\n");
+  EXPECT_EQ(Escaped("a\\b"), "a\\\\b") << "of a name it is doubled";
+}
+
 TEST(Text, OnlyWellFormedUtf8IsKept) {
   const std::string replaced = "\xEF\xBF\xBD";
   EXPECT_EQ(ValidUtf8("ü画\xF0\x9F\x98\x80"), "ü画\xF0\x9F\x98\x80");

@@ -44,6 +44,23 @@ TEST(Refresh, WaitsForAListingThatRunsAndThenAsksAgain) {
   EXPECT_EQ(session.Asked<proto::GetTaskRequest>(3).id(), "t-2");
 }
 
+TEST(Refresh, ATargetThatIsNeitherThereNorWasIsSaidSo) {
+  proto::TaskState nothing;
+  nothing.set_state(1);
+  ScriptedSession session;
+  session.Answer(Method::kRefresh, Reply("t-1", true));
+  session.Answer(Method::kGetTask, nothing);
+  session.Refuse(Method::kListTarget, Error{Code::kNotFound, "no 'nope' in link 'train'"});
+  const Ran ran = RunForebay(session, {"refresh", "train/nope"});
+  EXPECT_EQ(ran.exit, 0);
+  EXPECT_EQ(ran.out, "train/nope: +0 -0 ~0 files\n");
+  EXPECT_EQ(ran.err, "train/nope: there is nothing of that name, neither before nor now\n");
+  session.Answer(Method::kRefresh, Reply("t-2", true));
+  session.Answer(Method::kGetTask, nothing);
+  session.Answer(Method::kListTarget, proto::ListTargetReply());
+  EXPECT_EQ(RunForebay(session, {"refresh", "train"}).err, "");
+}
+
 TEST(Refresh, DetachPrintsTheTask) {
   ScriptedSession session;
   session.Answer(Method::kRefresh, Reply("t-1", true));

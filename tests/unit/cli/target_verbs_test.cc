@@ -42,11 +42,11 @@ TEST(Check, PartlyCachedIsExitThree) {
   EXPECT_THAT(ran.out, HasSubstr("imagenet: partly cached, 75.0 %\n"));
 }
 
-TEST(Check, NothingCachedIsExitOne) {
+TEST(Check, NothingCachedIsExitThreeAsWellForExitOneIsAFailure) {
   ScriptedSession session;
   session.Answer(Method::kCheckTarget, Checked(0));
   const Ran ran = RunForebay(session, {"check", "imagenet"});
-  EXPECT_EQ(ran.exit, 1);
+  EXPECT_EQ(ran.exit, 3);
   EXPECT_THAT(ran.out, HasSubstr("imagenet: not cached, 0.0 %\n"));
 }
 

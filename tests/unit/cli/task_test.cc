@@ -33,6 +33,14 @@ TEST(Tasks, AreOneLineEach) {
             "imagenet/train\n");
 }
 
+TEST(Task, OneThatIsNotThereIsLookedForAmongTasks) {
+  ScriptedSession session;
+  session.Refuse(Method::kGetTask, Error{Code::kNotFound, "no task 't-0'"});
+  const Ran ran = RunForebay(session, {"task", "wait", "t-0", "-o", "json"});
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_THAT(ran.err, HasSubstr("`forebay tasks` shows which there are"));
+}
+
 TEST(Tasks, NoneIsSaid) {
   ScriptedSession session;
   session.Answer(Method::kListTasks, proto::ListTasksReply());

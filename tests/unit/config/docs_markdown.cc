@@ -7,6 +7,7 @@
 
 #include "common/base/metric_names.h"
 #include "common/config/sections.h"
+#include "common/model/alert.h"
 #include "common/wire/audit.h"
 #include "common/wire/rpc_rules.h"
 
@@ -70,6 +71,14 @@ std::string MetricsMarkdown() {
   return text;
 }
 
+std::string AlertsMarkdown() {
+  std::string text = "| Alert | Stands when | What to do | Fault |\n|---|---|---|---|\n";
+  for (const AlertDescription& alert : AllAlerts())
+    text +=
+        fmt::format("| `{}` | {} | {} | {} |\n", alert.name, alert.when, alert.to_do, alert.fault);
+  return text;
+}
+
 std::string RulesMarkdown() {
   const std::pair<proto::Role, std::string_view> roles[] = {
       {proto::ROLE_CLIENT, "client"},
@@ -101,6 +110,7 @@ std::string RulesMarkdown() {
 std::vector<GeneratedDoc> GeneratedDocs() {
   return {{"docs/CONFIGURATION.md", ConfigurationMarkdown()},
           {"docs/METRICS.md", MetricsMarkdown()},
+          {"docs/ALERTS.md", AlertsMarkdown()},
           {"docs/SECURITY.md", RulesMarkdown()}};
 }
 

@@ -13,6 +13,7 @@ struct GeneratedDoc {
 };
 
 /// docs/CONFIGURATION.md from the option tables, docs/METRICS.md from the metric definitions,
+/// docs/ALERTS.md from the table of alerts,
 /// docs/SECURITY.md from the table of who may ask what.
 std::vector<GeneratedDoc> GeneratedDocs();
 

@@ -38,6 +38,17 @@ std::vector<std::string> Load(Config& config, Make make, std::vector<std::string
   return LoadConfig(sources, own, others).faults;
 }
 
+TEST(Options, ACacheThatIsLargerThanTheFileSystemIsADoubtWithBothSizes) {
+  const fakes::TempDir dir;
+  NodeConfig config;
+  config.cache_dir = {{.path = dir / "small", .bytes = 64ULL << 20},
+                      {.path = dir / "not/yet/there", .bytes = 1ULL << 60},
+                      {.path = dir / "all of it", .bytes = 0}};
+  const std::vector<std::string> doubts = CacheDirDoubts(config);
+  ASSERT_EQ(doubts.size(), 1U);
+  EXPECT_THAT(doubts[0], HasSubstr("not/yet/there may take 1.00 EiB, and the file system that"));
+}
+
 TEST(Options, EachHasAParagraphAndAnUnambiguousName) {
   AllConfigs all;
   std::set<std::string> shared_flags;
@@ -166,6 +177,8 @@ TEST(Options, OfAMount) {
   EXPECT_EQ(config.source, "/");
   EXPECT_THAT(Load(config, MountSection, {"/train", "/mnt/data"}, {{"HOME", "/home/u"}}),
               ElementsAre(StartsWith("argument LINK: \"/train\" begins with /; ")));
+  EXPECT_THAT(Load(config, MountSection, {"s3://data/train", "/mnt/data"}, {{"HOME", "/home/u"}}),
+              ElementsAre(HasSubstr("link it first: forebay link s3://data/train --as NAME")));
 }
 
 TEST(Options, OneFileServesAllPrograms) {

@@ -48,6 +48,20 @@ TEST(LinkOptions, RefusesWhatCannotBe) {
   EXPECT_TRUE(refused([](auto& r) { r.add_excludes(""); }));
 }
 
+TEST(LinkOptions, AQuotaBelowABlockIsAUnitThatWasForgotten) {
+  EXPECT_TRUE(CheckLinkQuota(0, kDefaultBlockBytes));
+  EXPECT_TRUE(CheckLinkQuota(kDefaultBlockBytes, kDefaultBlockBytes));
+  const Status refused = CheckLinkQuota(10, kDefaultBlockBytes);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kInvalid);
+  EXPECT_TRUE(refused.error().message.starts_with(
+      "a quota of 10 B is less than one block of the link, 4.00 MiB"))
+      << refused.error().message;
+  proto::LinkRequest request = Request();
+  request.set_quota_bytes(10);
+  EXPECT_FALSE(ValidateLinkRequest(request).has_value());
+}
+
 TEST(LinkOptions, KeepsTheGlobs) {
   proto::LinkRequest request = Request();
   request.add_includes("*.jpg");

@@ -54,6 +54,10 @@ TEST_F(TargetTest, APrefixNeverTakesItsLongerNeighbour) {
 TEST_F(TargetTest, WhatIsUnknownNamesTheNearest) {
   EXPECT_EQ(Resolve("imagnet/x"), "error: no link 'imagnet'; the nearest is 'imagenet'");
   EXPECT_NE(Resolve("s3://data/imagnet/x").find("'imagenet'"), std::string::npos);
+  EXPECT_EQ(Resolve("s3:/x"), "error: no link 's3:': `forebay links` shows what there is");
+  EXPECT_EQ(Resolve("s3://another/bucket"),
+            "error: no link covers s3://another/bucket: link it first, `forebay link "
+            "s3://another/bucket --as NAME`");
   links.clear();
   EXPECT_NE(Resolve("imagenet").find("no links yet"), std::string::npos);
   EXPECT_NE(Resolve("s3://data/x").find("no links yet"), std::string::npos);

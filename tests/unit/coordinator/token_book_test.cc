@@ -80,6 +80,24 @@ TEST_F(TokenBookTest, AGoodTokenMakesAMember) {
             Certificate::FromPem(reply->authorities())->KeyHash());
 }
 
+TEST_F(TokenBookTest, WhatIsIssuedInTheSecondOfARevocationIsIssuedBehindIt) {
+  TokenBook book(store_, store_.Claim().value(), cluster_.id, [this] {
+    Issuer issuer = IssuerOf(cluster_);
+    issuer.revoked = {{.role = proto::ROLE_NODE, .id = "m1", .until_unix_s = now_}};
+    return issuer;
+  });
+  proto::CreateTokenRequest token;
+  token.set_role("node");
+  token.set_uses(1);
+  token.set_valid_s(kHour);
+  const proto::CreateTokenReply created = book.Create(token, now_).value();
+  const auto reply = book.Redeem(RequestWith(created.text(), now_), kChannel, now_);
+  ASSERT_TRUE(reply.has_value()) << reply.error().message;
+  const Certificate certificate = Certificate::FromPem(reply->certificate()).value();
+  EXPECT_EQ(certificate.issued_unix_s(), now_ + 1);
+  EXPECT_TRUE(VerifyMember(certificate, cluster_.OwnBelief(), Purpose::kIsConnectedTo, now_));
+}
+
 TEST_F(TokenBookTest, ATokenIsGoodForItsUsesAlone) {
   const proto::CreateTokenReply created = Create("client", 2);
   const auto join = [&] { return book_.Redeem(RequestWith(created.text(), now_), kChannel, now_); };

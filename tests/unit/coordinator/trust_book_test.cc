@@ -116,6 +116,34 @@ TEST_F(TrustBookTest, ARevocationHoldsAtOnceAndAfterARestart) {
   EXPECT_EQ(book_->Members()[0].revoked_unix_s(), now_);
 }
 
+TEST_F(TrustBookTest, WhoJoinsAgainInTheSecondOfTheRevocationIsGood) {
+  const PeerIdentity admin = Peer(proto::ROLE_ADMIN, "ann");
+  const Identity member{.cluster = cluster_.id, .role = proto::ROLE_CLIENT, .id = "gpu2"};
+  EXPECT_TRUE(book_->Revoke(Whom("client", "gpu2"), admin, now_)->unseen());
+  const auto join = [&] {
+    const Result<std::string> asked = MakeRequest(PrivateKey::Generate().value());
+    const std::int64_t issued = IssueTime(book_->issuer().revoked, member, now_);
+    const Certificate certificate =
+        cluster_.authority()
+            .Issue(*asked, member, Validity::From(issued, std::chrono::hours(1)), std::nullopt)
+            .value();
+    book_->NoteJoined(certificate, "10.0.0.2:5");
+    return certificate.issued_unix_s();
+  };
+  const std::int64_t again = join();
+  EXPECT_FALSE(own_->standing().IsRevoked(member.role, member.id, again));
+  ASSERT_THAT(book_->Members(), SizeIs(1)) << "also before it asks for anything";
+  EXPECT_EQ(book_->Members()[0].revoked_unix_s(), 0) << "what it has now is good";
+  EXPECT_EQ(book_->Members()[0].seen_unix_s(), 0);
+  EXPECT_EQ(book_->Members()[0].address(), "10.0.0.2:5");
+  // And the next revocation, in the same second still, counts for that certificate as well.
+  const auto revoked = book_->Revoke(Whom("client", "gpu2"), admin, now_);
+  EXPECT_FALSE(revoked->unseen());
+  EXPECT_TRUE(own_->standing().IsRevoked(member.role, member.id, again));
+  EXPECT_EQ(book_->Members()[0].revoked_unix_s(), revoked->until_unix_s());
+  EXPECT_FALSE(own_->standing().IsRevoked(member.role, member.id, join()));
+}
+
 TEST_F(TrustBookTest, AWrongRevocationChangesNothing) {
   const PeerIdentity admin = Peer(proto::ROLE_ADMIN, "ann");
   EXPECT_FALSE(book_->Revoke(Whom("king", "n1"), admin, now_).has_value());
