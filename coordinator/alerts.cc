@@ -178,7 +178,7 @@ void AddUnanswered(const proto::StatsReply& reply, std::int64_t now,
   for (const auto& [key, place] : places) {
     const auto seconds = static_cast<std::int64_t>(place.longest.longest_ms() / 1000);
     alerts.push_back(MakeAlert(
-        "s3_unanswered", now - seconds,
+        AlertKind::kS3Unanswered, now - seconds,
         fmt::format("s3://{}/{} leaves {} of {} without an answer, since {} s: {}",
                     Printable(place.longest.bucket()), Printable(place.longest.prefix()),
                     place.calls == 1 ? "a request" : fmt::format("{} requests", place.calls),

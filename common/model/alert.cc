@@ -39,6 +39,14 @@ constexpr std::array kAlerts = {
                      .when = "a node is silent, and readers pass it over; at most 10 minutes",
                      .to_do = "look whether it runs and reaches the coordinator",
                      .fault = "node stopped; cut off from the coordinator"},
+    AlertDescription{.kind = AlertKind::kS3Unanswered,
+                     .name = "s3_unanswered",
+                     .when =
+                         "S3 has not answered requests of nodes for 10 s, each tried anew every "
+                         "5 s, until it does",
+                     .to_do = "look at S3 and the way to it; what is cached is read as ever, and "
+                              "the rest waits as long as `s3_timeout` says",
+                     .fault = "500, 502, 504, reset, DNS failure, stall"},
     AlertDescription{.kind = AlertKind::kFrozenListingLost,
                      .name = "frozen_listing_lost",
                      .when = "the listing of a frozen link is lost and S3 does not give the same "

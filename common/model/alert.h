@@ -17,6 +17,7 @@ enum class AlertKind : std::uint8_t {
   kDiskMissing,
   kNodeOut,
   kNodeSuspect,
+  kS3Unanswered,
   kFrozenListingLost,
   kListingLost,
   kCoordinatorOutdated,
