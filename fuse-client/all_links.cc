@@ -74,6 +74,8 @@ Status AllLinks::MakeDirectory(const KnownLinks& first, std::optional<InheritedM
     const Status allowed = CheckUserAllowOther();
     if (!allowed) return allowed;
   }
+  // fusermount3 asks whether the user may write a directory before it mounts there.
+  options.mount.read_only = root;
   options.uid = root ? config.uid : ::geteuid();
   options.gid = root ? config.gid : ::getegid();
   options.mode = config.dir_mode;
