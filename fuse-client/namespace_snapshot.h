@@ -27,6 +27,8 @@ struct NamespaceOptions {
   Duration call_timeout = kSilence;       ///< For one answer of one coordinator.
   Duration retry_pause = std::chrono::milliseconds(500);
   Duration message_every = std::chrono::seconds(10);  ///< "still waiting", in the log.
+  /// Called at once, and once, when something has to be waited for: what it is and how long.
+  std::function<void(const std::string& sentence)> tell_waiting = {};
 };
 
 /// A link as a mount needs it.
@@ -130,12 +132,14 @@ class NamespaceSource {
   static Result<MountedNamespace> FromDisk(const KeptLink& kept, const std::string& why);
   std::string UnlistedPart(const KnownLinks& known, const std::string& name) const;
   void Remember(const MountedNamespace& found) const;
+  void SayWaiting(const std::string& what, Deadline deadline, TimePoint* next);
 
   ClientPool& pool_;
   const NamespaceOptions options_;
   SnapshotFetcher fetcher_;
   std::string led_;  // the coordinator that answered last
   bool said_empty_ = false;
+  bool told_waiting_ = false;
 };
 
 }  // namespace forebay
