@@ -422,10 +422,9 @@ Result<KnownLinks> NamespaceSource::LinksOnDisk(const std::string& name) const {
   return known;
 }
 
-Task<Result<proto::LinkState>> NamespaceSource::Look(std::string link) {
-  Result<Answer> answer = co_await AskForLink(std::move(link));
-  if (!answer) co_return Fail(answer.error());
-  co_return answer->reply.links(0);
+Fence NamespaceSource::HeardOf(const std::string& link) const {
+  const Result<KnownLinks> here = LinksOnDisk(link);
+  return here ? here->fence : Fence();
 }
 
 Task<Result<KnownLinks>> NamespaceSource::Links(std::string name) {

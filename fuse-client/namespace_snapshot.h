@@ -94,9 +94,9 @@ class NamespaceSource {
   /// kInvalid: the listing failed. kInternal: the state directory.
   Task<Result<MountedNamespace>> Obtain(std::string link, Deadline deadline);
 
-  /// A link as it is now, by one round over the coordinators. kNotFound; kUnavailable: none
-  /// answered.
-  Task<Result<proto::LinkState>> Look(std::string link);
+  /// The newest coordinator that has named the link, as far as it is on disk; epoch 0: none is. Any
+  /// thread; reads small files.
+  Fence HeardOf(const std::string& link) const;
 
   /// Every link that this client may see, by one round over the coordinators; with a name that
   /// link, or the parts of that set (link_set.h). kUnavailable: none answered; kNotFound: there is
