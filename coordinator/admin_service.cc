@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <ranges>
+#include <set>
 #include <utility>
 
 #include "common/base/version.h"
@@ -24,6 +27,8 @@ namespace {
 
 /// `check` names so many files that have changed, and counts all.
 constexpr int kMostChangedShown = 100;
+/// `unlink` names so many of the jobs that read the link.
+constexpr int kMostReadersNamed = 5;
 /// kStats waits so long for heartbeats, which come once a second.
 constexpr std::chrono::milliseconds kFreshStatsWait{1500};
 constexpr std::chrono::seconds kDefaultWindow{60};
@@ -85,10 +90,14 @@ Task<Result<RpcReply>> AdminService::Unlink(RpcCall call) {
                     "it; nothing was changed",
                     link.spec.name));
   }
-  proto::UnlinkReply reply;
   const bool is_part = links.size() == 1 && !links.front().spec.set.empty();
+  if (!request.force() && !is_part) {  // a part is refused
+    const Status unread = CheckNobodyReads(links);
+    if (!unread) co_return Fail(unread.error());
+  }
+  proto::UnlinkReply reply;
   for (const Link& link : links) {
-    if (!request.evict() || is_part) break;  // a part is refused
+    if (!request.evict() || is_part) break;
     std::vector<proto::NodeEvicted> evicted = co_await parts_.census.EvictLink(
         link.spec.id, parts_.membership.CurrentRoster(), EvictRules(), BeforeCallers(call));
     for (const proto::NodeEvicted& node : evicted) AddEvicted(*reply.mutable_evicted(), node);
@@ -96,6 +105,24 @@ Task<Result<RpcReply>> AdminService::Unlink(RpcCall call) {
   Result<std::vector<Link>> removed = co_await parts_.linker.Remove(request.name());
   if (!removed) co_return Fail(removed.error());
   co_return ReplyWith(reply);
+}
+
+Status AdminService::CheckNobodyReads(const std::vector<Link>& links) const {
+  for (const Link& link : links) {
+    const std::set<std::string> jobs = parts_.stats.ReadersNow(link.spec.id);
+    if (jobs.empty()) continue;
+    const auto named = std::ranges::subrange(
+        jobs.begin(), std::ranges::next(jobs.begin(), kMostReadersNamed, jobs.end()));
+    const std::size_t more = jobs.size() - static_cast<std::size_t>(std::ranges::distance(named));
+    return Fail(
+        Code::kInvalid,
+        fmt::format("link '{}' is read by the {} '{}'{}, whose reads fail when it is gone: "
+                    "unmount it first, or give --force to remove what a running job reads; "
+                    "nothing was changed",
+                    link.spec.name, jobs.size() == 1 ? "job" : "jobs", fmt::join(named, "', '"),
+                    more == 0 ? "" : fmt::format(" and {} more", more)));
+  }
+  return {};
 }
 
 Result<LocatedTargets> AdminService::Locate(const std::string& target) const {

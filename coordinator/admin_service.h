@@ -69,6 +69,8 @@ class AdminService {
                                                  Deadline deadline);
   Task<Result<proto::CheckTargetReply>> CheckOne(LocatedTarget target, bool verify, Roster roster,
                                                  Deadline deadline);
+  /// kInvalid, with the jobs' names, while any reads a link that is to be removed.
+  Status CheckNobodyReads(const std::vector<Link>& links) const;
   /// kInvalid while a job reads what is to be evicted.
   Status CheckUnread(const LinkSpec& link) const;
   Task<Result<proto::EvictTargetReply>> EvictOne(LocatedTarget target, EvictRules rules,

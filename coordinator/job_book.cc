@@ -218,6 +218,24 @@ std::optional<bool> JobBook::IsRead(const Uuid& link, TimePoint now) const {
   return read;
 }
 
+std::set<std::string> JobBook::Readers(const Uuid& link, TimePoint now) const {
+  std::set<std::string> readers;
+  for (const auto& [key, job] : jobs_) {
+    const bool reads = key.link == link && std::ranges::any_of(job.mounts, [&](const auto& mount) {
+                         return Reads(mount.second, now);
+                       });
+    if (reads) readers.insert(key.job);
+  }
+  return readers;
+}
+
+bool JobBook::HasEnded(const JobKey& key) const {
+  const auto job = jobs_.find(key);
+  return job != jobs_.end() && std::ranges::all_of(job->second.mounts, [](const auto& mount) {
+           return mount.second.ended;
+         });
+}
+
 std::map<std::string, proto::NodeAnswers> JobBook::AnswersTo(const std::string& job_id) const {
   std::map<std::uint64_t, const MountAnswers*> mounts;
   for (const auto& [key, job] : jobs_) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,12 @@ class JobBook {
 
   /// Whether a mount reads the link for some job now; nothing when no mount has told of the link.
   std::optional<bool> IsRead(const Uuid& link, TimePoint now) const;
+
+  /// The jobs that a mount reads the link for now.
+  std::set<std::string> Readers(const Uuid& link, TimePoint now) const;
+  /// The mounts that are kept of the job have all said that it is over there; false of one that no
+  /// mount has told of.
+  bool HasEnded(const JobKey& key) const;
 
   /// How nodes answered the mounts that read for `job`, over all of its links.
   std::map<std::string, proto::NodeAnswers> AnswersTo(const std::string& job) const;

@@ -7,7 +7,6 @@
 #include <boost/asio/this_coro.hpp>
 #include <chrono>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "common/base/nearest.h"
@@ -138,6 +137,16 @@ std::optional<JobActivity> ClusterStats::LastReader(const Uuid& link) const {
   const auto last = book_.LinkLastRead(link);
   if (!last) return std::nullopt;
   return JobActivity{.job = last->first, .idle = Clock::now() - last->second};
+}
+
+std::set<std::string> ClusterStats::ReadersNow(const Uuid& link) const {
+  std::scoped_lock lock(mutex_);
+  const TimePoint now = Clock::now();
+  std::set<std::string> readers = jobs_.Readers(link, now);
+  for (std::string& job : book_.LinkReaders(link, now - kJobEnds)) {
+    if (!jobs_.HasEnded({.job = job, .link = link})) readers.insert(std::move(job));
+  }
+  return readers;
 }
 
 std::map<Uuid, std::uint64_t> ClusterStats::NodePins(const std::string& node_id) const {

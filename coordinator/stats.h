@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,9 @@ class ClusterStats {
   std::optional<bool> IsRead(const Uuid& link) const;
   /// The job that read the link last.
   std::optional<JobActivity> LastReader(const Uuid& link) const;
+  /// The jobs that read the link now, in order: those that a mount reads it for, and those that
+  /// nodes have answered within kJobEnds and that no mount has called ended.
+  std::set<std::string> ReadersNow(const Uuid& link) const;
   /// As ClockWatch::Of.
   std::optional<ClockWatch::View> NodeClock(const std::string& node_id) const;
   std::map<Uuid, std::uint64_t> NodePins(const std::string& node_id) const;

@@ -272,6 +272,14 @@ std::optional<std::pair<std::string, TimePoint>> StatsBook::LinkLastRead(const U
   return last;
 }
 
+std::vector<std::string> StatsBook::LinkReaders(const Uuid& link, TimePoint since) const {
+  std::vector<std::string> readers;
+  for (const auto& [key, ended] : ended_jobs_) {
+    if (key.link == link && ended.last_seen > since) readers.push_back(key.job);
+  }
+  return readers;
+}
+
 std::map<Uuid, std::uint64_t> StatsBook::NodePins(const std::string& node_id) const {
   std::map<Uuid, std::uint64_t> pins;
   const auto node = nodes_.find(node_id);

@@ -92,6 +92,8 @@ class StatsBook {
   std::optional<TimePoint> JobLastRead(const std::string& job) const;
   /// The job that read the link last, and when.
   std::optional<std::pair<std::string, TimePoint>> LinkLastRead(const Uuid& link) const;
+  /// The jobs that have read the link since then.
+  std::vector<std::string> LinkReaders(const Uuid& link, TimePoint since) const;
   /// Which pins of each link a node has taken over.
   std::map<Uuid, std::uint64_t> NodePins(const std::string& node_id) const;
 

@@ -74,6 +74,8 @@ Status AllLinks::MakeDirectory(const KnownLinks& first, std::optional<InheritedM
     const Status allowed = CheckUserAllowOther();
     if (!allowed) return allowed;
   }
+  // fusermount3 asks whether the user may write a directory before it mounts there.
+  options.mount.read_only = root;
   options.uid = root ? config.uid : ::geteuid();
   options.gid = root ? config.gid : ::getegid();
   options.mode = config.dir_mode;
@@ -140,6 +142,7 @@ void AllLinks::GoOnWith(std::vector<InheritedMount> inherited) {
     auto mount = std::make_unique<LinkMount>(parts_.links, std::move(mine), [] {});
     status = mount->Start();
     if (!status) Complain(name, status.error().message);
+    if (leaving && status) mount->SetPresence(LinkPresence::State::kRemoved);
     if (leaving || !status) {
       leaving_.push_back(std::move(mount));
       continue;
@@ -333,6 +336,7 @@ void AllLinks::TakeDown(Place& place, const std::string& name) {
   std::error_code ignored;
   std::filesystem::remove(FolderOf(place.mount->found()) + "/link.pb", ignored);
   place.mount->MarkLeaving();
+  place.mount->SetPresence(LinkPresence::State::kRemoved);
   leaving_.push_back(std::move(place.mount));
   --mounted_;
 }

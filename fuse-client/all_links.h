@@ -21,8 +21,8 @@ namespace forebay {
 /// The `/` mount: every link that this client may see, each a directory with a mount of its own;
 /// or the mount of a set, with its parts.
 /// One thread, which serves no request, looks every two seconds which links there are, mounts the
-/// new ones and takes down those that have gone. A link that is in use leaves the tree at once, and
-/// serves what is open until that is closed.
+/// new ones and takes down those that have gone. A link that is in use leaves the tree at once;
+/// what is open goes on until it is closed, with what the kernel has of it.
 class AllLinks {
  public:
   struct Parts {

@@ -330,6 +330,8 @@ Task<Result<Cells>> BlockClient::AskAllOwners(Question* question, const Director
              "no cache node has joined the ring; start forebay-node or see `forebay nodes`"};
   std::size_t refusals = 0;
   for (std::size_t i = 0; i < routes.count; ++i) {
+    const Status there = CheckLink();
+    if (!there) co_return Fail(there.error());
     Route route = routes.list[i];
     question->refused = false;
     route.after_hot = std::exchange(question->sent_on, false);
@@ -346,7 +348,14 @@ Task<Result<Cells>> BlockClient::AskAllOwners(Question* question, const Director
   co_return Fail(std::move(last));
 }
 
+// Nodes that have forgotten the link would hold each question up, for it may be a new one.
+Status BlockClient::CheckLink() const {
+  return options_.presence ? options_.presence->Check() : Status();
+}
+
 Task<Result<Cells>> BlockClient::Read(BlockRequest request, Deadline deadline) {
+  const Status there = CheckLink();
+  if (!there) co_return Fail(there.error());
   const InFlight counted(in_flight_);
   const TimePoint began = Clock::now();
   std::optional<Cells> known = local_.ReadKnown(request, began);
@@ -418,6 +427,8 @@ Task<Status> BlockClient::Prefetch(BlockRequest request) {
   if (stopped_) co_return Fail(Code::kUnavailable, "the mount is going away");
   if (prefetches_ >= kMaxPrefetches)
     co_return Fail(Code::kOverloaded, "as many blocks are being asked for ahead as may be");
+  const Status there = CheckLink();
+  if (!there) co_return there;
   const InFlight counted(in_flight_);
   ++prefetches_;
   Status asked = co_await AskAhead(&request);

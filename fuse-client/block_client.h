@@ -22,6 +22,7 @@
 #include "common/wire/peer_probe.h"
 #include "common/wire/rpc.h"
 #include "fuse-client/file_reader.h"
+#include "fuse-client/link_presence.h"
 #include "fuse-client/local_reads.h"
 #include "fuse-client/node_pace.h"
 #include "fuse-client/ring_view.h"
@@ -48,6 +49,8 @@ struct BlockClientOptions {
   std::string zone = {};  ///< This machine's; "" = none.
   /// At how many of its first owners a block is, as the link says now; null: at one.
   std::shared_ptr<const std::atomic<std::uint32_t>> replicas = nullptr;
+  /// Of the link; null: it is there.
+  std::shared_ptr<const LinkPresence> presence = nullptr;
   NetworkPace* bandwidth = nullptr;  ///< Of what comes over the network; null: there is no bound.
   bool goes_first = false;           ///< Waits for no bandwidth; who comes next waits for it.
 };
@@ -65,8 +68,9 @@ struct BlockClientOptions {
 /// lack from it and keep it where they have room. A question that takes much longer than the other
 /// nodes' answers do is put to them too (a hedge), with `peer_only`: it costs no GET.
 ///
-/// Errors of Read: kStale the object changed; kDenied; kInvalid; kCorrupt or kInternal no owner has
-/// it right; kTimeout with the last cause when the deadline passed; kUnavailable after Stop.
+/// Errors of Read: kStale the object changed, or the link was removed (at once); kDenied; kInvalid;
+/// kCorrupt or kInternal no owner has it right; kTimeout with the last cause when the deadline
+/// passed; kUnavailable after Stop.
 class BlockClient final : public BlockSource, public BlockPrefetcher {
  public:
   struct Parts {
@@ -123,6 +127,7 @@ class BlockClient final : public BlockSource, public BlockPrefetcher {
   void SortByDistance(const Directory& directory, std::span<const std::uint16_t> owners,
                       std::span<std::uint8_t> places) const;
   std::size_t CopiesAmong(std::size_t owners) const;
+  Status CheckLink() const;
   Task<Result<Cells>> AskOwner(Question* question, Route route);
   Task<Result<Cells>> AskOnce(Question* question, Route route);
   bool IsPaced(const Route& route) const;

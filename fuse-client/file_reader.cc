@@ -162,6 +162,14 @@ Task<Result<std::vector<Slice>>> FileReader::ReadObject(ObjectRead* read, std::u
   co_return slices;
 }
 
+// That the link has gone is one failure of the whole mount, however many files are read.
+void FileReader::NoteFailure(std::uint64_t nodeid, const Error& why) {
+  const Status there = options_.presence ? options_.presence->Check() : Status();
+  const bool of_all = !there && there.error() == why;
+  parts_.errors.Add(of_all ? "." : parts_.files.PathOf(nodeid), why);
+  parts_.stats.CountFailedRead(why.code);
+}
+
 Task<Result<std::vector<Slice>>> FileReader::Read(std::uint64_t nodeid, std::uint64_t offset,
                                                   std::size_t size, pid_t thread) {
   const TimePoint begin = Clock::now();
@@ -174,8 +182,7 @@ Task<Result<std::vector<Slice>>> FileReader::Read(std::uint64_t nodeid, std::uin
     co_return slices;
   }
   if (!content) {
-    parts_.errors.Add(parts_.files.PathOf(nodeid), content.error());
-    parts_.stats.CountFailedRead(content.error().code);
+    NoteFailure(nodeid, content.error());
     co_return Fail(std::move(content.error()));
   }
   ObjectRead read{.content = std::move(*content),
@@ -192,10 +199,7 @@ Task<Result<std::vector<Slice>>> FileReader::Read(std::uint64_t nodeid, std::uin
     const Duration detour = std::min(read.outcome.detour, end - begin);
     parts_.stats.CountWait(read.outcome.slowest, end - begin - detour, detour);
   }
-  if (!slices) {
-    parts_.errors.Add(parts_.files.PathOf(nodeid), slices.error());
-    parts_.stats.CountFailedRead(slices.error().code);
-  }
+  if (!slices) NoteFailure(nodeid, slices.error());
   co_return slices;
 }
 

@@ -16,6 +16,7 @@
 #include "fuse-client/filesystem.h"
 #include "fuse-client/job_finder.h"
 #include "fuse-client/job_reads.h"
+#include "fuse-client/link_presence.h"
 #include "fuse-client/node_answers.h"
 #include "fuse-client/order/order_book.h"
 #include "fuse-client/stats.h"
@@ -37,6 +38,8 @@ struct FileReaderOptions {
   std::uint64_t block_bytes = 0;
   /// How long a read waits for S3 before it fails (Ts).
   Duration patience = kS3Patience;
+  /// Of the link; null: it is there.
+  std::shared_ptr<const LinkPresence> presence = nullptr;
 };
 
 /// Reads of files, by node id: which blocks, from `source`, all of them at once. One per worker,
@@ -92,6 +95,7 @@ class FileReader {
   Task<Status> Ask(BlockRequest request);
   Task<void> AskForStream(std::uint64_t nodeid, BlockRequest request);
   BlockRequest RequestFor(const ObjectRead& read, BlockId block, BlockRange range) const;
+  void NoteFailure(std::uint64_t nodeid, const Error& why);
   void Account(const Cells& cells, BlockRange range, ReadOutcome& outcome);
 
   Parts parts_;

@@ -296,7 +296,6 @@ Result<std::unique_ptr<LinkDirectory>> LinkDirectory::Make(
     Options options, Surroundings surroundings, std::optional<InheritedMount> inherited) {
   std::unique_ptr<LinkDirectory> made(new LinkDirectory(std::make_unique<Impl>()));
   Impl& here = *made->impl_;
-  options.mount.read_only = false;
   options.mode |= S_IRWXU;
   here.options = std::move(options);
   here.keeper = &surroundings.keeper;

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -43,12 +44,38 @@ void LinkFollower::Watch(const std::stop_token& stop) {
   }
 }
 
+/// The mount's own link; null when it has gone, or whoever says so may be wrong.
+const proto::LinkState* LinkFollower::NoteWhatIsThere(const KnownLinks& known) {
+  using enum LinkPresence::State;
+  const proto::LinkSpec& shown = parts_.mount.found().link.spec();
+  const auto link = std::ranges::find(
+      known.links, shown.name(), [](const proto::LinkState& each) { return each.spec().name(); });
+  const bool has_name = link != known.links.end();
+  if (has_name && link->spec().id() == shown.id()) {
+    if (known.fence.epoch > followed_.epoch) followed_ = known.fence;
+    parts_.mount.SetPresence(kThere);
+    return &*link;
+  }
+  if (TellsWhatHasGone(followed_, known)) parts_.mount.SetPresence(has_name ? kMadeAnew : kRemoved);
+  return nullptr;
+}
+
 void LinkFollower::Look(const std::stop_token& stop) {
   const std::string name = parts_.mount.found().link.spec().name();
-  const Result<proto::LinkState> link =
-      WaitFor(parts_.control, parts_.stopping, parts_.source.Look(name));
-  if (link) parts_.mount.Heed(*link);
-  if (!link || !parts_.mount.IsBehind(*link)) return;
+  if (followed_.epoch == 0) followed_ = parts_.source.HeardOf(name);
+  const auto ask = [&](const std::string& of) {
+    return WaitFor(parts_.control, parts_.stopping, parts_.source.Links(of));
+  };
+  Result<KnownLinks> known = ask(name);
+  if (!known && known.error().code == Code::kNotFound) {
+    if (parts_.mount.presence() == LinkPresence::State::kRemoved) return;
+    known = ask("");  // who says so, and whether it would know
+  }
+  if (!known || known->cluster != parts_.mount.found().cluster) return;
+  const proto::LinkState* const link = NoteWhatIsThere(*known);
+  if (link == nullptr) return;
+  parts_.mount.Heed(*link);
+  if (!parts_.mount.IsBehind(*link)) return;
   Result<MountedNamespace> next =
       parts_.mount.ShardOf(WaitFor(parts_.control, parts_.stopping,
                                    parts_.source.Obtain(name, Deadline::After(kFetchPatience))));

@@ -137,10 +137,12 @@ WorkerOptions LinkMount::OptionsOfWorkers() const {
   options.blocks.host_id = shares_.host_id;
   options.blocks.zone = shares_.config.zone;
   options.blocks.replicas = replicas_;
+  options.blocks.presence = presence_;
   options.blocks.bandwidth = &shares_.bandwidth;
   options.reader.link = namespace_.snapshot->id().link;
   options.reader.block_bytes = namespace_.snapshot->block_bytes();
   options.reader.patience = shares_.config.s3_timeout;
+  options.reader.presence = presence_;
   options.job_from = shares_.config.job_from;
   return options;
 }
@@ -271,6 +273,13 @@ bool LinkMount::IsBehind(const proto::LinkState& link) const {
 void LinkMount::Heed(const proto::LinkState& link) {
   if (link.spec().id() != namespace_.link.spec().id()) return;
   replicas_->store(link.spec().replicas(), std::memory_order_relaxed);
+}
+
+void LinkMount::SetPresence(LinkPresence::State state) {
+  if (!presence_->Set(state)) return;
+  const Status there = presence_->Check();
+  if (there) return spdlog::info("the coordinator has the link \"{}\" again", name_);
+  errors_->Add(".", there.error());
 }
 
 Result<MountedNamespace> LinkMount::ShardOf(Result<MountedNamespace> found) const {

@@ -22,6 +22,7 @@
 #include "fuse-client/fuse_session.h"
 #include "fuse-client/inherited.h"
 #include "fuse-client/job_table.h"
+#include "fuse-client/link_presence.h"
 #include "fuse-client/manifest.h"
 #include "fuse-client/mount_metrics.h"
 #include "fuse-client/mountpoint.h"
@@ -92,6 +93,10 @@ class LinkMount {
   bool IsBehind(const proto::LinkState& link) const;
   /// What the coordinator says of the link beside its generation: from where blocks are read.
   void Heed(const proto::LinkState& link);
+  /// What the coordinator says of the link itself. While it is not there, reads of what the kernel
+  /// does not have end with kStale. Any thread, after Start.
+  void SetPresence(LinkPresence::State state);
+  LinkPresence::State presence() const { return presence_->state(); }
   /// `found` with what this mount is to show of it. Blocks; any thread.
   Result<MountedNamespace> ShardOf(Result<MountedNamespace> found) const;
   /// Shows the generation of `next`, and has the kernel forget what changed; that ends early when
@@ -160,6 +165,7 @@ class LinkMount {
   Texts texts_;                 // guarded by mutex_
   std::uint64_t refused_generation_ = 0;
   const std::string name_;
+  const std::shared_ptr<LinkPresence> presence_ = std::make_shared<LinkPresence>(name_);
   const Place place_;
   const std::function<void()> on_ended_;
 

@@ -55,6 +55,7 @@ std::string LinkMount::RenderConfig() const {
   all["block_bytes"] = snapshot.block_bytes();
   all["ring_epoch"] = shares_.ring.epoch();
   all["namespace_from_disk"] = now.from_disk;
+  all["link_removed"] = presence() != LinkPresence::State::kThere;
   all["mode"] = large_ ? "large" : "small";
   all["direct_reads"] = session_ && session_->DirectReads();
   all["kernel_features"] = session_ ? session_->Features() : "";

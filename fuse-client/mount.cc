@@ -212,6 +212,9 @@ Status MountDaemon::PrepareSource() {
   options.state_dir = std::filesystem::absolute(config_.state_dir).string();
   options.coordinators = config_.coordinator;
   options.call_timeout = config_.failover_timeout;
+  options.tell_waiting = [this](const std::string& sentence) {
+    if (!serving_ && services_.tell_starter) services_.tell_starter(sentence);
+  };
   const Status folder = MakePrivateFolder(options.state_dir);
   if (!folder) return folder;
   SnapshotFetcher::Parts parts{.pool = *control_pool_,

@@ -244,6 +244,20 @@ Task<Result<NamespaceSource::Answer>> NamespaceSource::AskForLink(std::string li
   co_return answer;
 }
 
+/// Whoever has started the program may see no log.
+void NamespaceSource::SayWaiting(const std::string& what, Deadline deadline, TimePoint* next) {
+  constexpr std::chrono::hours kAsGoodAsForEver{24};
+  if (Clock::now() < *next) return;
+  *next = Clock::now() + options_.message_every;
+  const auto left = std::chrono::ceil<std::chrono::seconds>(deadline.Remaining());
+  const std::string sentence =
+      what + (left > kAsGoodAsForEver
+                  ? "; waiting as long as it takes"
+                  : "; waiting for " + std::to_string(left.count()) + " s at most");
+  spdlog::warn("{}", sentence);
+  if (!std::exchange(told_waiting_, true) && options_.tell_waiting) options_.tell_waiting(sentence);
+}
+
 Task<Result<MountedNamespace>> NamespaceSource::Obtain(std::string link, Deadline deadline) {
   TimePoint next_message = Clock::now();
   for (;;) {
@@ -281,10 +295,7 @@ Task<Result<MountedNamespace>> NamespaceSource::Obtain(std::string link, Deadlin
     if (deadline.Remaining() <= options_.retry_pause) {
       co_return Fail(Code::kUnavailable, waiting_for + "; gave up waiting");
     }
-    if (Clock::now() >= next_message) {
-      spdlog::warn("{}, waiting…", waiting_for);
-      next_message = Clock::now() + options_.message_every;
-    }
+    SayWaiting(waiting_for, deadline, &next_message);
     co_await SleepFor(options_.retry_pause);
   }
 }
@@ -411,10 +422,9 @@ Result<KnownLinks> NamespaceSource::LinksOnDisk(const std::string& name) const {
   return known;
 }
 
-Task<Result<proto::LinkState>> NamespaceSource::Look(std::string link) {
-  Result<Answer> answer = co_await AskForLink(std::move(link));
-  if (!answer) co_return Fail(answer.error());
-  co_return answer->reply.links(0);
+Fence NamespaceSource::HeardOf(const std::string& link) const {
+  const Result<KnownLinks> here = LinksOnDisk(link);
+  return here ? here->fence : Fence();
 }
 
 Task<Result<KnownLinks>> NamespaceSource::Links(std::string name) {
@@ -444,10 +454,7 @@ Task<Result<KnownLinks>> NamespaceSource::WaitForLinks(std::string name, Deadlin
     if (deadline.Remaining() <= options_.retry_pause) {
       co_return Fail(Code::kUnavailable, waiting_for + "; gave up waiting");
     }
-    if (Clock::now() >= next_message) {
-      spdlog::warn("{}, waiting…", waiting_for);
-      next_message = Clock::now() + options_.message_every;
-    }
+    SayWaiting(waiting_for, deadline, &next_message);
     co_await SleepFor(options_.retry_pause);
   }
 }

@@ -27,6 +27,8 @@ struct NamespaceOptions {
   Duration call_timeout = kSilence;       ///< For one answer of one coordinator.
   Duration retry_pause = std::chrono::milliseconds(500);
   Duration message_every = std::chrono::seconds(10);  ///< "still waiting", in the log.
+  /// Called at once, and once, when something has to be waited for: what it is and how long.
+  std::function<void(const std::string& sentence)> tell_waiting = {};
 };
 
 /// A link as a mount needs it.
@@ -92,9 +94,9 @@ class NamespaceSource {
   /// kInvalid: the listing failed. kInternal: the state directory.
   Task<Result<MountedNamespace>> Obtain(std::string link, Deadline deadline);
 
-  /// A link as it is now, by one round over the coordinators. kNotFound; kUnavailable: none
-  /// answered.
-  Task<Result<proto::LinkState>> Look(std::string link);
+  /// The newest coordinator that has named the link, as far as it is on disk; epoch 0: none is. Any
+  /// thread; reads small files.
+  Fence HeardOf(const std::string& link) const;
 
   /// Every link that this client may see, by one round over the coordinators; with a name that
   /// link, or the parts of that set (link_set.h). kUnavailable: none answered; kNotFound: there is
@@ -130,12 +132,14 @@ class NamespaceSource {
   static Result<MountedNamespace> FromDisk(const KeptLink& kept, const std::string& why);
   std::string UnlistedPart(const KnownLinks& known, const std::string& name) const;
   void Remember(const MountedNamespace& found) const;
+  void SayWaiting(const std::string& what, Deadline deadline, TimePoint* next);
 
   ClientPool& pool_;
   const NamespaceOptions options_;
   SnapshotFetcher fetcher_;
   std::string led_;  // the coordinator that answered last
   bool said_empty_ = false;
+  bool told_waiting_ = false;
 };
 
 }  // namespace forebay

@@ -113,7 +113,7 @@ class ColdEpoch:
         run = self._epoch_of(link, listed, bench_subjects.Subject(
             link, link, root, mount=lambda: mount, daemons=lambda: [mount, *self._servers(cluster)]), cluster)
         self.clusters[cluster].unmount(link)
-        self.clusters[cluster].cli("unlink", link, "--evict")
+        self.clusters[cluster].cli("unlink", link, "--evict", "--force")
         return run
 
     def _epoch_without_fuse(self, link):
@@ -121,7 +121,7 @@ class ColdEpoch:
         cluster.cli("link", f"s3://{self.bucket}/", "--as", link)
         run = self._epoch_of(link, "all", bench_subjects.Subject(
             link, link, link, direct=lambda: cluster.reading_without_fuse(link), daemons=lambda: self._servers("c")), "c")
-        cluster.cli("unlink", link, "--evict")
+        cluster.cli("unlink", link, "--evict", "--force")
         return run
 
     def _servers(self, cluster):

@@ -86,7 +86,7 @@ class PreloadBench:
             os.close(disk)
         seconds = time.monotonic() - begin
         self.gets.append(self.rgw.gets(BUCKET)["gets"] - before)
-        cluster.cli("unlink", LINK, "--evict")
+        cluster.cli("unlink", LINK, "--evict", "--force")
         return seconds
 
 

@@ -249,4 +249,4 @@ class Forebay:
             if name in self.cluster.mounts:
                 self.cluster.unmount(name)
         # The next one shall find room in the caches.
-        self.cluster.cli("unlink", self.link, "--evict", check=False)
+        self.cluster.cli("unlink", self.link, "--evict", "--force", check=False)

@@ -18,6 +18,8 @@ class UnlinkVerb final : public Verb {
   void Declare(Options& options) override {
     options.Argument("NAME", "the link's name, or a set's with all its parts", name_);
     options.Switch("--evict", "also free what the nodes hold of it", evict_);
+    options.Switch("--force", "also what a job reads now: what its mounts do not have then fails",
+                   force_);
   }
 
   Outcome Run(VerbContext& context) override {
@@ -27,6 +29,7 @@ class UnlinkVerb final : public Verb {
     proto::UnlinkRequest request;
     request.set_name(name_);
     request.set_evict(evict_);
+    request.set_force(force_);
     auto reply = Ask<proto::UnlinkReply>(context.session, Method::kUnlink, request);
     // What is already so is done; a misspelt name is seen by the nearest one in the message.
     const bool absent = !reply && reply.error().error.code == Code::kNotFound;
@@ -63,6 +66,7 @@ class UnlinkVerb final : public Verb {
 
   std::string name_;
   bool evict_ = false;
+  bool force_ = false;
 };
 
 }  // namespace

@@ -105,8 +105,14 @@ class Run {
     const Status listening = control.Start(*spec_.metrics_listen);
     if (!listening) return Failed(listening.error());
     ProgramServices services{
-        metrics, health, control.stopping(), [&control] { control.RequestStop(); },
-        [&control](const std::vector<IoPool*>& loops) { control.WatchOnly(loops); }};
+        metrics,
+        health,
+        control.stopping(),
+        [&control] { control.RequestStop(); },
+        [&control](const std::vector<IoPool*>& loops) { control.WatchOnly(loops); },
+        [this](const std::string& sentence) {
+          if (!LogIsStderr()) SayToStarter(sentence);
+        }};
     spdlog::info("{} {} ({}) starts", spec_.name, Version(), Commit());
     const std::unique_ptr<Daemon> daemon = spec_.make(services);
 
@@ -167,10 +173,15 @@ class Run {
 
   /// Says why the program ends: in its log, and to whoever started it if the log is elsewhere.
   int Failed(const Error& error) {
-    const bool log_is_stderr = log_ != nullptr && spec_.log->file.empty() && !in_background_;
     if (log_ != nullptr) spdlog::error("{}", error.message);
-    if (!log_is_stderr) Print(stderr, fmt::format("{}: {}\n", spec_.name, error.message));
+    if (!LogIsStderr()) SayToStarter(error.message);
     return error.code == Code::kInvalid ? kExitUsage : kExitFailed;
+  }
+
+  bool LogIsStderr() const { return log_ != nullptr && spec_.log->file.empty() && !in_background_; }
+
+  void SayToStarter(const std::string& sentence) const {
+    Print(stderr, fmt::format("{}: {}\n", spec_.name, sentence));
   }
 
   const ProgramSpec& spec_;

@@ -28,6 +28,9 @@ struct ProgramServices {
   /// For a root whose event loops change while it runs, in place of Daemon::Loops: from now on
   /// these are watched, and no others. Any thread.
   std::function<void(const std::vector<IoPool*>&)> watch_loops;
+  /// During Start(): a sentence to whoever started the program and waits for it, where the log,
+  /// which should have it too, goes elsewhere. Any thread.
+  std::function<void(const std::string& sentence)> tell_starter = {};
 };
 
 /// The composition root of a program: owns its parts and their order. All calls come from the main

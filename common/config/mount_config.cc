@@ -92,9 +92,12 @@ void AddWhat(ConfigSection& section, MountConfig& config) {
               "Where the coordinator is. Without it a mount starts with the listing that it kept "
               "from last time.");
   section
-      .Add("foreground", Switch(config.foreground),
-           "Stay in the foreground and log to standard error. Otherwise the command returns when "
-           "the mount is ready, and the log goes to the system's log or to [log] file.")
+      .Add(
+          "foreground", Switch(config.foreground),
+          "Stay in the foreground, log to standard error, and wait for a coordinator as long as it "
+          "takes. Otherwise the command returns when the mount is ready, or fails after 30 s "
+          "without a coordinator or a listing, and the log goes to the system's log or to [log] "
+          "file. What has to be waited for is said on standard error at once.")
       .Short("-f");
   section
       .Add("job_id", Text(config.job_id, "ID"),

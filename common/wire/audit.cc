@@ -51,6 +51,7 @@ constexpr auto kFields = std::to_array<Field>({
     {Method::kLink, 40, "dry_run"},
     {Method::kUnlink, 1, "name"},
     {Method::kUnlink, 2, "evict"},
+    {Method::kUnlink, 3, "force"},
     {Method::kEvictTarget, 1, "target", Form::kTarget},
     {Method::kEvictTarget, 2, "dry_run"},
     {Method::kEvictTarget, 3, "unused_for_hours"},

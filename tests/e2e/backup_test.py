@@ -86,7 +86,7 @@ class Backup(E2eTest):
         self.cluster.cli("unpin", "data")
         self.cluster.cli("quota", "data", "none")
         # The last link that there is: now it has gone.
-        self.cluster.cli("unlink", "data")
+        self.cluster.cli("unlink", "data", "--force")
         eventually(lambda: not any(everything.iterdir()), "the link has gone", 20)
 
     def test_an_old_copy_of_the_state_is_refused_and_alarms(self):

@@ -3,6 +3,8 @@
 
 import json
 import os
+import pathlib
+import signal
 import subprocess
 import time
 
@@ -93,6 +95,22 @@ class BadInput(E2eTest):
         self.assertEqual(result.returncode, 1, result)
         self.assertIn("imagenet", result.stderr)
         self.assertFalse(os.path.ismount(folder))
+
+    def test_a_mount_says_at_once_that_no_coordinator_answers(self):
+        folder = self.folder / "m"
+        folder.mkdir()
+        for how, says in (((), "waiting for 30 s at most"), (("--foreground",), "waiting as long as it takes"),
+                          (("--foreground", "--log-file", self.folder / "log"), "waiting as long as it takes")):
+            with self.subTest(how=how), subprocess.Popen(
+                    [PROGRAMS / "forebay-mount", "data", folder, "--coordinator", "127.0.0.1:9", "--state-dir",
+                     self.folder / "s", *how], stderr=subprocess.PIPE, text=True, env=self.cluster.client_env) as mount:
+                begin = time.monotonic()
+                line = next((line for line in mount.stderr if "waiting" in line), "")
+                self.assertLess(time.monotonic() - begin, 10)
+                child = pathlib.Path(f"/proc/{mount.pid}/task/{mount.pid}/children").read_text().split()
+                os.kill(mount.pid if how else int(child[0]), signal.SIGTERM)
+            self.assertIn("127.0.0.1:9: nobody answers", line)
+            self.assertIn(says, line)
 
     def test_mountpoints_that_cannot_be_used(self):
         self.put({"some/key": b"x"})

@@ -48,7 +48,7 @@ class ManyLinks(E2eTest):
         self.assertEqual(stats, {name: (FILES, FILES) for name in names})
 
         # One goes, and the others stay.
-        self.cluster.cli("unlink", "set07")
+        self.cluster.cli("unlink", "set07", "--force")
         eventually(lambda: sorted(os.listdir(mount)) == [name for name in names if name != "set07"], "it is gone")
         self.assertEqual((mount / "set08/c0/0.bin").read_bytes(), files["set08/c0/0.bin"])
 

@@ -10,6 +10,7 @@ import pwd
 import shutil
 import stat
 import subprocess
+import time
 
 from e2e import eventually, main
 from semantics import LARGE, SMALL, Semantics, made_bytes
@@ -227,6 +228,36 @@ class Tree(Semantics):
         self.run_tool("ls", "-lR", mount)
         ops = self.fuse_ops("walked")
         self.assertEqual((ops.get("read", 0), self.gets()["gets"]), (0, before))
+
+
+class Links(Semantics):
+    MODE = "small"
+    FILES = {"kept": b"read before", **{f"cold{i}": b"never read" for i in range(20)}}
+
+    def test_removed_links(self):
+        self.assertEqual((self.mount / "kept").read_bytes(), b"read before")
+        jobs = lambda: self.cluster.json("stats", "--jobs")["jobs"]
+        eventually(jobs, "the coordinator has heard of the job")
+        [job] = jobs()
+        answer = self.cluster.cli("unlink", "data", check=False)
+        self.assertEqual(answer.returncode, 2, answer)
+        self.assertIn(f"'{job['id']}'", answer.stderr)
+        self.cluster.cli("unlink", "data", "--force")
+        config = lambda: json.loads((self.mount / ".forebay/config").read_text())
+        eventually(lambda: config()["link_removed"], "the mount has heard of it", 10)
+        begin = time.monotonic()
+        for i in range(20):
+            self.assert_errno(errno.ESTALE, (self.mount / f"cold{i}").read_bytes)
+        self.assertLess(time.monotonic() - begin, 5)
+        self.assertEqual((self.mount / "kept").read_bytes(), b"read before")
+        [line] = self.errors_of(self.mount).splitlines()
+        self.assertRegex(line, r'ESTALE "\." \d+x \w+: the link "data" was removed, .* unmount it, or link it again')
+        self.assertEqual(self.cluster.mounts["m"].log.read_text().count("was removed"), 1)
+        # The name is another link's by now, which this mount does not take for its own.
+        self.link("data", "")
+        eventually(lambda: "made anew" in self.errors_of(self.mount), "the sentence says so", 10)
+        self.assert_errno(errno.ESTALE, (self.mount / "cold0").read_bytes)
+        self.assertEqual((self.another_mount("data", "anew") / "cold0").read_bytes(), b"never read")
 
 
 class TreeLarge(Tree):

@@ -132,7 +132,7 @@ class Sets(E2eTest):
         self.refused(2, "removed as a whole", "unlink", "clip.images")
         self.assertEqual(self.cluster.json("explain", "clip/labels/train/000.txt")["link"], "clip.labels")
 
-        self.cluster.cli("unlink", "clip", "--evict")
+        self.cluster.cli("unlink", "clip", "--evict", "--force")
         self.assertEqual(self.cluster.json("links")["links"], [])
         eventually(lambda: os.listdir(mount) == [], "the parts leave the mount")
         eventually(lambda: sum(node["blocks"] for node in self.cluster.json("nodes")["nodes"]) == 0, "all is freed")

@@ -170,7 +170,7 @@ class Trust(E2eTest):
         for mount in (everything, later):
             self.assertEqual((mount / "data/train/1").read_bytes(), b"one")
         # The last link that there is: now it has gone.
-        self.admin("unlink", "data")
+        self.admin("unlink", "data", "--force")
         eventually(lambda: not any([*everything.iterdir(), *later.iterdir()]), "the link has gone", 20)
 
     def test_a_revoked_member_is_out_at_once(self):

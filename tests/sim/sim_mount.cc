@@ -95,8 +95,10 @@ void SimMount::Look(bool* same) {
 }
 
 Task<void> SimMount::RunLook(bool* same) {
-  const Result<proto::LinkState> now = co_await source_->Look(data_.link().name);
-  *same = now && now->has_generation() && !IsLater(*now, shown_) && !IsLater(shown_, *now);
+  const Result<KnownLinks> known = co_await source_->Links(data_.link().name);
+  if (!known || known->links.size() != 1) co_return;
+  const proto::LinkState& now = known->links.front();
+  *same = now.has_generation() && !IsLater(now, shown_) && !IsLater(shown_, now);
 }
 
 BlockRequest SimMount::RequestFor(const Wanted& wanted) const {

@@ -385,6 +385,46 @@ TEST_F(CoordinatorTest, UnlinkRemovesTheLinkAndEvictsWhenAsked) {
   EXPECT_GT(told->links_version(), n1.links_version);
 }
 
+TEST_F(CoordinatorTest, ALinkThatAJobReadsIsRemovedByForceAlone) {
+  MakeLink("data", "data/");
+  proto::ReportJobsRequest report;
+  report.set_incarnation(7);
+  for (const char* job : {"resnet", "vit"}) {
+    proto::MountJob& row = *report.add_jobs();
+    row.set_job(job);
+    row.set_link(GetLink("data")->spec().id());
+    row.set_serial(1);
+    row.mutable_waits()->set_reads(1);
+  }
+  const auto tell = [&] {
+    return client.Ask<proto::ReportJobsReply>(address(), Method::kReportJobs, report).has_value();
+  };
+  proto::UnlinkRequest request;
+  request.set_name("data");
+  const auto unlink = [&] {
+    return admin.Ask<proto::UnlinkReply>(address(), Method::kUnlink, request);
+  };
+  ASSERT_TRUE(tell());
+  const auto refused = unlink();
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kInvalid);
+  EXPECT_NE(refused.error().message.find("the jobs 'resnet', 'vit'"), std::string::npos)
+      << refused.error().message;
+  EXPECT_NE(refused.error().message.find("--force"), std::string::npos);
+  EXPECT_TRUE(GetLink("data").has_value());
+  request.set_force(true);
+  EXPECT_TRUE(unlink().has_value());
+
+  MakeLink("data", "data/");
+  for (proto::MountJob& row : *report.mutable_jobs()) {
+    row.set_link(GetLink("data")->spec().id());
+    row.set_ended(true);
+  }
+  ASSERT_TRUE(tell());
+  request.set_force(false);
+  EXPECT_TRUE(unlink().has_value()) << "its mounts have said that they are over";
+}
+
 TEST_F(CoordinatorTest, ListShowsAFolderInParts) {
   MakeLink("data", "data/");
   proto::ListTargetRequest request;

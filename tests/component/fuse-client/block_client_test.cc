@@ -258,6 +258,24 @@ TEST_F(BlockClientTest, ANodeCannotMakeAFileDisappear) {
   EXPECT_EQ(cells.error().code, Code::kUnavailable);
 }
 
+TEST_F(BlockClientTest, OfALinkThatWasRemovedNobodyIsAskedAnyMore) {
+  const auto presence = std::make_shared<LinkPresence>("data");
+  options_.presence = presence;
+  const auto client = NewClient(options_);
+  const BlockRequest request = RequestFor({0, 4096});
+  const auto owners = OwnersOf(request);
+  owners[0]->OnRead([&](proto::ReadBlockRequest) -> FakeNode::Answer {
+    presence->Set(LinkPresence::State::kRemoved);
+    return {Fail(Code::kNotFound, "it knows of no such link")};
+  });
+  for (int i = 0; i < 2; ++i) {
+    const Result<Cells> cells = Run(client->Read(request, Deadline::After(seconds(20))));
+    EXPECT_EQ(cells.error().code, Code::kStale) << "while it is under way, and from the beginning";
+  }
+  EXPECT_EQ(owners[0]->reads(), 1u);
+  EXPECT_EQ(owners[1]->reads(), 0u);
+}
+
 TEST_F(BlockClientTest, ARefusalIsNotTriedElsewhere) {
   const BlockRequest request = RequestFor({0, 4096});
   const auto owners = OwnersOf(request);

@@ -69,6 +69,7 @@ class FileReaderTest : public ::testing::Test {
     FileReaderOptions options;
     options.link = link_.id();
     options.block_bytes = kBlock;
+    options.presence = presence_;
     reader_ = std::make_unique<FileReader>(
         FileReader::Parts{*files_, source_, source_, streams_, errors_, stats_, jobs_,
                           table_.answers(), memory_, orders_},
@@ -102,6 +103,7 @@ class FileReaderTest : public ::testing::Test {
   StreamTable streams_;
   OrderBook orders_;
   ErrorLog errors_;
+  const std::shared_ptr<LinkPresence> presence_ = std::make_shared<LinkPresence>("sample");
   WorkerStats stats_;
   MemoryBudget memory_{kMemory};
   JobTable table_{"job-1"};
@@ -197,6 +199,18 @@ TEST_F(FileReaderTest, AFailureOfAnySpanFailsTheReadAndIsOnRecord) {
   StatsSnapshot sum;
   stats_.AddTo(sum);
   EXPECT_EQ(sum.failed_reads[static_cast<std::size_t>(Code::kTimeout)], 1u);
+}
+
+TEST_F(FileReaderTest, ThatTheLinkHasGoneIsOneFailureOfAllFiles) {
+  presence_->Set(LinkPresence::State::kRemoved);
+  source_.failure = presence_->Check().error();
+  EXPECT_EQ(Read(InodeOf("small"), 0, 100).error().code, Code::kStale);
+  EXPECT_FALSE(Read(InodeOf("big"), 0, 100));
+  EXPECT_EQ(errors_.size(), 1u);
+  EXPECT_NE(errors_.Render().find("ESTALE \".\" 2x"), std::string::npos) << errors_.Render();
+  source_.failure = Error{Code::kStale, "the object has changed"};
+  EXPECT_FALSE(Read(InodeOf("small"), 0, 100));
+  EXPECT_NE(errors_.Render().find("\"small\" 1x"), std::string::npos) << "has a reason of its own";
 }
 
 TEST_F(FileReaderTest, AnInodeOfNoKnownGenerationIsStale) {

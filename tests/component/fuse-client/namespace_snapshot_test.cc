@@ -361,6 +361,26 @@ TEST_F(NamespaceTest, TheFirstListingIsWaitedFor) {
   ASSERT_TRUE(found) << found.error().message;
 }
 
+TEST_F(NamespaceTest, WhoWaitsIsToldAtOnceWhatForAndHowLong) {
+  NamespaceOptions options;
+  options.state_dir = dir_ / "state";
+  options.coordinators = {coordinator_->address()};
+  options.retry_pause = milliseconds(10);
+  options.message_every = milliseconds(20);
+  std::vector<std::string> told;
+  options.tell_waiting = [&](const std::string& sentence) { told.push_back(sentence); };
+  NamespaceSource source(Parts(), options);
+  EXPECT_TRUE(Run(source.WaitForLinks("imagenet", Deadline::After(seconds(20)))));
+  EXPECT_TRUE(told.empty()) << "nothing was waited for";
+  coordinator_->Stop();
+  std::filesystem::remove_all(dir_ / "state");
+  EXPECT_FALSE(Run(source.WaitForLinks("imagenet", Deadline::After(milliseconds(200)))));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_NE(told[0].find(coordinator_->address() + ": nobody answers"), std::string::npos)
+      << told[0];
+  EXPECT_TRUE(told[0].ends_with("; waiting for 1 s at most")) << told[0];
+}
+
 TEST_F(NamespaceTest, WhatACoordinatorHasLostIsMountedFromDisk) {
   ASSERT_TRUE(Obtain());
   proto::LinkState lost = link_->State();

@@ -288,6 +288,19 @@ TEST(Unlink, RemovesAndSaysSo) {
   EXPECT_EQ(ran.out, "'imagenet' is removed\n");
   EXPECT_EQ(session.Asked<proto::UnlinkRequest>(0).name(), "imagenet");
   EXPECT_FALSE(session.Asked<proto::UnlinkRequest>(0).evict());
+  EXPECT_FALSE(session.Asked<proto::UnlinkRequest>(0).force());
+}
+
+TEST(Unlink, WhatAJobReadsIsRefusedUnlessForced) {
+  ScriptedSession session;
+  session.Refuse(Method::kUnlink,
+                 Error{Code::kInvalid, "link 'imagenet' is read by the job 'resnet'"});
+  const Ran refused = RunForebay(session, {"unlink", "imagenet"});
+  EXPECT_EQ(refused.exit, 2) << "as evict's";
+  EXPECT_THAT(refused.err, HasSubstr("'resnet'"));
+  session.Answer(Method::kUnlink, proto::UnlinkReply());
+  EXPECT_EQ(RunForebay(session, {"unlink", "imagenet", "--force"}).exit, 0);
+  EXPECT_TRUE(session.Asked<proto::UnlinkRequest>(1).force());
 }
 
 TEST(Unlink, EvictAlsoFrees) {

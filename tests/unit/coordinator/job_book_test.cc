@@ -124,6 +124,29 @@ TEST_F(JobBookTest, TwoMountsThatReadHalfEachAreOneEpochTogether) {
   EXPECT_EQ(second_epochs_, 1u);
 }
 
+TEST_F(JobBookTest, WhoReadsALinkIsKnownByNameUntilItsMountsSayThatItEnded) {
+  const JobKey a{"a", link_};
+  EXPECT_FALSE(book_.HasEnded(a)) << "nobody has told of it";
+  Report(1, Row("a", 1));
+  Report(2, Row("a", 1));
+  Report(2, Row("b", 1, 2));
+  EXPECT_EQ(book_.Readers(link_, now_), (std::set<std::string>{"a", "b"}));
+  EXPECT_TRUE(book_.Readers(Uuid::Random(), now_).empty());
+  proto::MountJob over = Row("a", 1);
+  over.set_ended(true);
+  Report(1, over);
+  EXPECT_FALSE(book_.HasEnded(a)) << "at the other mount it goes on";
+  Report(2, over);
+  EXPECT_TRUE(book_.HasEnded(a));
+  EXPECT_EQ(book_.Readers(link_, now_), std::set<std::string>{"b"});
+  now_ += JobBook::kMountSilent;
+  EXPECT_TRUE(book_.Readers(link_, now_).empty());
+  EXPECT_FALSE(book_.HasEnded({"b", link_})) << "it may be silent";
+  now_ += JobBook::kEndedKept;
+  book_.Tidy(now_);
+  EXPECT_TRUE(book_.HasEnded(a)) << "also when its mounts are forgotten";
+}
+
 TEST_F(JobBookTest, TouchesWhoseConfirmationWasLostAreTakenOnce) {
   proto::MountJob row = Row("a", 100);
   AddTouches(row, 0, 100);
