@@ -93,6 +93,7 @@ void StatsBook::Report(const proto::HeartbeatRequest& heartbeat, TimePoint now) 
                       .fill_limits_version = heartbeat.fill_limits_version()};
   node.latest.disks.assign(heartbeat.disks().begin(), heartbeat.disks().end());
   node.latest.blocks = heartbeat.blocks();
+  node.latest.room_version = heartbeat.room_version();
   node.latest.blocks_set_aside = heartbeat.blocks_set_aside();
   node.latest.last_end = heartbeat.last_end();
   node.latest.running_s = heartbeat.running_s();
