@@ -1,10 +1,17 @@
 #include "cachenode/batch_filler.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>
 
 namespace forebay {
+namespace {
+
+/// More than run at once.
+constexpr std::size_t kRunsKnown = 256;
+
+}  // namespace
 
 /// What a batch still waits for. Nothing when its call ends: also when the caller goes away and the
 /// coroutine is dropped at a wait. It holds no fill, since a fill holds memory: one that has landed
@@ -36,6 +43,16 @@ class BatchFiller::Wishes {
   std::vector<std::weak_ptr<forebay::Fill>> fills_;
 };
 
+void BatchFiller::NoteRun(std::uint64_t run, const Uuid& link) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (std::ranges::find(runs_, run) != runs_.end()) return;
+    runs_.push_back(run);
+    if (runs_.size() > kRunsKnown) runs_.pop_front();
+  }
+  filler_.ForgetRefusals(link);
+}
+
 Task<Result<bool>> BatchFiller::IsKept(ColdBlock cold, bool verify) {
   if (!store_.Contains(cold.block)) co_return false;
   if (!verify) co_return true;
@@ -48,12 +65,15 @@ Task<Result<bool>> BatchFiller::IsKept(ColdBlock cold, bool verify) {
 Task<BatchFiller::Outcome> BatchFiller::Join(std::shared_ptr<FillLanding> landing, ColdBlock cold,
                                              Deadline deadline) {
   FillOutcome kept = FillOutcome::kKept;  // null: it has landed since we looked
+  bool elsewhere = false;
   if (landing) {
     const Outcome landed = co_await FillLanding::Wait(std::move(landing), deadline);
     if (!landed) co_return landed;
     kept = *landed;
+    // Readers find it at the other node as well. Not so whoever moves or copies blocks.
+    elsewhere = kept == FillOutcome::kKept && !cold.peers_only && !cold.copy;
   }
-  co_return store_.Contains(cold.block) ? kept : FillOutcome::kNoRoom;
+  co_return elsewhere || store_.Contains(cold.block) ? kept : FillOutcome::kNoRoom;
 }
 
 Task<std::vector<BatchFiller::Outcome>> BatchFiller::Fill(std::vector<ColdBlock> blocks,
@@ -61,6 +81,7 @@ Task<std::vector<BatchFiller::Outcome>> BatchFiller::Fill(std::vector<ColdBlock>
   std::vector<std::optional<Outcome>> outcomes(blocks.size());
   std::vector<std::shared_ptr<FillLanding>> landings(blocks.size());
   Wishes wishes(filler_, blocks.size());
+  if (way.run != 0 && !blocks.empty()) NoteRun(way.run, blocks.front().link->id);
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const Result<bool> kept = co_await IsKept(blocks[i], way.verify);
     if (!kept) {

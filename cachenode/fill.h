@@ -28,9 +28,9 @@ class FillLanding {
   explicit FillLanding(const BlockId& block) : block_(block) {}
 
   void Set(Result<FillOutcome> outcome);
-  /// kFilled, or kKept when it came from another node: the store has it; kNoRoom: it has no room
-  /// for it; the fill's error when it failed; kUnavailable: another node keeps it; kTimeout at the
-  /// deadline.
+  /// kFilled: the store has it; kKept: it came from another node, and the store has it, too, where
+  /// it has room; kNoRoom: it has none for what came from S3; the fill's error when it failed;
+  /// kUnavailable: another node keeps it; kTimeout at the deadline.
   static Task<Result<FillOutcome>> Wait(std::shared_ptr<FillLanding> landing, Deadline deadline);
 
  private:

@@ -197,12 +197,12 @@ bool Filler::MayHaveRoom(const ColdBlock& cold, Fill& fill) {
   const Uuid& link = cold.link->id;
   if (slots_.UrgencyOf(*fill.turn()) != Urgency::kSpare) {
     FullLinks& full = cold.copy ? full_for_copies_ : full_;
-    return full.MayHaveRoom(link, cold.block.length, Clock::now());
+    return full.MayHaveRoom(link, cold.block.length, store_.RoomVersion(), Clock::now());
   }
   const std::uint64_t bytes = RecordDiskBytes(cold.block.length);
   fill.HoldSpareRoom(spare_room_.Take(bytes));
   return store_.HasFreeRoom(link, spare_room_.taken()) &&
-         full_for_spare_.MayHaveRoom(link, cold.block.length, Clock::now());
+         full_for_spare_.MayHaveRoom(link, cold.block.length, store_.RoomVersion(), Clock::now());
 }
 
 /// The store has refused such a block lately, and nobody waits for this one.
@@ -288,6 +288,10 @@ void Filler::WarnNotKept(const BlockId& block, const Error& why) {
       block.ToString(), why.message, kWarnEvery.count());
 }
 
+void Filler::ForgetRefusals(const Uuid& link) {
+  for (FullLinks* full : {&full_, &full_for_spare_, &full_for_copies_}) full->Forget(link);
+}
+
 FullLinks& Filler::FullFor(Room room) {
   switch (room) {
     case Room::kMayEvict:
@@ -309,6 +313,7 @@ Task<FillOutcome> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill
   const bool spare = second || slots_.UrgencyOf(*fill->turn()) == Urgency::kSpare;
   Room room = spare ? Room::kFreeOnly : Room::kMayEvict;
   if (copy) room = Room::kMayEvictIdle;
+  const std::uint64_t room_version = store_.RoomVersion();
   Status kept = co_await store_.Admit(cold.link->id, cold.block, std::move(data),
                                       std::move(checksums), std::move(path), room);
   FullLinks& full = FullFor(room);
@@ -318,14 +323,18 @@ Task<FillOutcome> Filler::Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill
     if (on_kept_) on_kept_(cold, fill->is_from_peer());
     co_return fill->is_from_peer() ? FillOutcome::kKept : FillOutcome::kFilled;
   }
-  full.NoteRefused(cold.link->id, cold.block.length, Clock::now());
   const bool no_room = kept.error().code == Code::kOverloaded;
   BlockLoss why = no_room ? BlockLoss::kNoRoom : BlockLoss::kUnwritable;
-  if (store_.IsSetAside(cold.block)) why = BlockLoss::kSetAside;
+  if (store_.IsSetAside(cold.block)) {
+    why = BlockLoss::kSetAside;  // which says nothing about others
+  } else {
+    full.NoteRefused(cold.link->id, cold.block.length, room_version, Clock::now());
+  }
   history_.NoteLoss(cold.block, why);
   if (!no_room) WarnNotKept(cold.block, kept.error());
+  const FillOutcome outcome = fill->is_from_peer() ? FillOutcome::kKept : FillOutcome::kNoRoom;
   recent_.Add(cold.link->id, std::move(fill));
-  co_return FillOutcome::kNoRoom;
+  co_return outcome;
 }
 
 /// Of those that were kept before this process began, eviction takes what nobody reads.

@@ -78,6 +78,10 @@ class Filler {
   /// Of further copies, since the start.
   std::uint64_t copied_bytes() const { return copied_bytes_.load(std::memory_order_relaxed); }
 
+  /// Who asks for blocks of the link in the background asks anew: what was refused for want of room
+  /// before is tried once more.
+  void ForgetRefusals(const Uuid& link);
+
   RecentBlocks& recent() { return recent_; }
   S3Brakes& brakes() { return brakes_; }
   std::size_t in_flight() const { return flights_.size(); }

@@ -393,6 +393,8 @@ proto::HeartbeatRequest Heartbeat::Compose() const {
   *request.mutable_fence() = ToProto(cluster_.fence());
   request.set_fill_limits_version(cluster_.fill_limits().version);
   ComposeLinks(request);
+  // Before the figures that it goes with.
+  request.set_room_version(store_->RoomVersion());
   for (const DiskUsage& disk : store_->Disks()) {
     proto::DiskReport& report = *request.add_disks();
     report.set_path(disk.path);

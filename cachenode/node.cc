@@ -222,6 +222,8 @@ Status Node::OpenStore(std::stop_token stopping) {
   store_options.on_loss = [this](const BlockId& block, BlockLoss loss) {
     history_.NoteLoss(block, loss);
   };
+  // The coordinator is to know before the next who asks it for room.
+  store_options.on_room = [this] { heartbeat_->Hurry(); };
   Result<std::unique_ptr<BlockStore>> store =
       BlockStore::Open(std::move(store_options), cluster_.cluster(), offload_);
   if (!store) return Fail(store.error());

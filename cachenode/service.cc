@@ -234,6 +234,7 @@ Task<Result<RpcReply>> Service::FillBlocks(RpcCall call) {
   way.verify = request.verify();
   way.peers_only = request.peers_only();
   if (request.spare()) way.urgency = Urgency::kSpare;
+  way.run = request.run();
   Result<RpcReply> reply = co_await FillBatch(std::move(request), way, call.deadline);
   co_return reply;
 }
@@ -256,10 +257,16 @@ Task<Result<RpcReply>> Service::FillBatch(proto::FillBlocksRequest request, Batc
   if (!blocks) co_return Fail(blocks.error());
   const std::vector<BatchFiller::Outcome> outcomes =
       co_await parts_.batches.Fill(std::move(*blocks), way, deadline);
+  const Uuid link = UuidFromBytes(request.link());
   proto::FillBlocksReply reply;
-  for (const BatchFiller::Outcome& outcome : outcomes) {
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    const BatchFiller::Outcome& outcome = outcomes[i];
     proto::FillResult& result = *reply.add_results();
     result.set_outcome(static_cast<std::uint32_t>(outcome ? *outcome : FillOutcome::kFailed));
+    if (outcome == FillOutcome::kNoRoom) {
+      const std::uint32_t length = request.blocks(static_cast<int>(i)).block().length();
+      result.set_over_quota(!parts_.store.QuotaLeaves(link, length));
+    }
     if (outcome) continue;
     result.set_code(static_cast<std::uint32_t>(outcome.error().code));
     result.set_message(outcome.error().message);
@@ -450,6 +457,7 @@ Task<Result<RpcReply>> Service::EvictBlocks(RpcCall call) {
   reply.set_bytes(evicted->bytes);
   reply.set_pinned_blocks(evicted->pinned_blocks);
   reply.set_pinned_bytes(evicted->pinned_bytes);
+  reply.set_room_version(parts_.store.RoomVersion());
   co_return ReplyWith(reply);
 }
 

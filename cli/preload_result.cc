@@ -35,7 +35,10 @@ Outcome PrintDone(const Console& console, const proto::TaskState& task) {
       }
     }
     if (task.not_kept() > 0) {
-      console.out << fmt::format("the cache has no room for {} objects with {}\n",
+      const std::string what = task.quota_bound()
+                                   ? "the quota of link '" + Escaped(task.link()) + "' leaves"
+                                   : "the cache has";
+      console.out << fmt::format("{} no room for {} objects with {}\n", what,
                                  HumanCount(task.not_kept()), HumanBytes(task.not_kept_bytes()));
     }
     if (task.copies_missing() > 0) {

@@ -101,6 +101,7 @@ boost::json::object TaskJson(const proto::TaskState& task) {
   const std::optional<double> left = SecondsLeft(task);
   document["eta_seconds"] = left ? boost::json::value(*left) : nullptr;
   document["copies_missing"] = task.copies_missing();
+  document["quota_bound"] = task.quota_bound();
   document["verification"] = VerificationJson(task);
   document["waiting"] =
       task.waiting().empty() ? boost::json::value() : boost::json::value(task.waiting());
@@ -131,11 +132,13 @@ void PrintTasks(const Console& console, const proto::ListTasksReply& tasks) {
                                         {.heading = "TOTAL", .right = true},
                                         {.heading = "DONE", .right = true},
                                         {.heading = "FAILED", .right = true},
+                                        {.heading = "NOT KEPT", .right = true},
                                         {.heading = "BYTES", .right = true},
                                         {.heading = "RATE", .right = true},
                                         {.heading = "ETA", .right = true},
+                                        {.heading = "STARTED"},
                                         {.heading = "TARGET"}};
-  if (console.wide()) columns.insert(columns.end(), {{.heading = "STARTED"}, {.heading = "ERROR"}});
+  if (console.wide()) columns.push_back({.heading = "ERROR"});
   Table table(std::move(columns));
   for (const proto::TaskState& task : tasks.tasks()) {
     std::vector<Cell> row = {
@@ -145,14 +148,13 @@ void PrintTasks(const Console& console, const proto::ListTasksReply& tasks) {
         Cell(task.total() == 0 ? "" : HumanCount(task.total())),
         Cell(HumanCount(task.done())),
         Cell(HumanCount(task.failed()), task.failed() > 0 ? Tone::kBad : Tone::kPlain),
+        Cell(HumanCount(task.not_kept()), task.not_kept() > 0 ? Tone::kWarning : Tone::kPlain),
         Cell(HumanBytes(task.bytes())),
         Cell(Rate(task)),
         Cell(Left(task)),
+        Cell(Rfc3339(task.started_unix_s())),
         Cell(task.target())};
-    if (console.wide()) {
-      row.emplace_back(Rfc3339(task.started_unix_s()));
-      row.emplace_back(task.error());
-    }
+    if (console.wide()) row.emplace_back(task.error());
     table.Add(std::move(row));
   }
   if (table.empty()) {
@@ -178,6 +180,7 @@ void PrintTask(const Console& console, const proto::TaskState& task) {
   count("done", task.done(), task.bytes());
   if (task.failed() > 0) count("failed", task.failed(), task.failed_bytes());
   if (task.not_kept() > 0) count("not kept", task.not_kept(), task.not_kept_bytes());
+  if (task.quota_bound()) line("why", "the link's quota leaves no room for the others");
   if (task.copies_missing() > 0) line("copies", HumanCount(task.copies_missing()) + " are missing");
   if (task.fetched_blocks() > 0) {
     line("fetched", fmt::format("{} blocks, {}", HumanCount(task.fetched_blocks()),

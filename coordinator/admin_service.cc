@@ -31,6 +31,8 @@ constexpr int kMostChangedShown = 100;
 constexpr int kMostReadersNamed = 5;
 /// kStats waits so long for heartbeats, which come once a second.
 constexpr std::chrono::milliseconds kFreshStatsWait{1500};
+/// After an eviction each node sends a heartbeat at once.
+constexpr std::chrono::seconds kShownWithin{2};
 constexpr std::chrono::seconds kDefaultWindow{60};
 constexpr std::uint32_t kDefaultListLimit = 1000;
 constexpr std::uint32_t kDirectory = 1;  // ListedEntry.kind
@@ -324,6 +326,11 @@ Task<Result<RpcReply>> AdminService::EvictTarget(RpcCall call) {
         co_await EvictOne(target, rules, nodes, BeforeCallers(call));
     if (!one) co_return Fail(one.error());
     AddTo(reply, *one);
+  }
+  if (!rules.dry_run) {
+    // Who asks next how much is free, as a preload does, is to be told of what was freed.
+    std::vector<proto::NodeEvicted> evicted(reply.nodes().begin(), reply.nodes().end());
+    co_await parts_.stats.WaitForRoom(std::move(evicted), BeforeCallers(call).AtMost(kShownWithin));
   }
   reply.set_link(found->name);
   co_return ReplyWith(reply);

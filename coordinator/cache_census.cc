@@ -50,6 +50,7 @@ void AddEvicted(proto::NodeEvicted& sum, const Result<RpcReply>& answer) {
   sum.set_bytes(sum.bytes() + reply.bytes());
   sum.set_pinned_blocks(sum.pinned_blocks() + reply.pinned_blocks());
   sum.set_pinned_bytes(sum.pinned_bytes() + reply.pinned_bytes());
+  sum.set_room_version(reply.room_version());
 }
 
 /// A row for each node, first those that are asked.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/asio/this_coro.hpp>
 #include <chrono>
+#include <random>
 
 #include "common/base/executors.h"
 #include "common/wire/messages.h"
@@ -45,7 +46,13 @@ bool MayPass(Code code) {
   return false;
 }
 
-std::shared_ptr<proto::FillBlocksRequest> RequestFor(const PreloadOrder& order,
+/// Never 0.
+std::uint64_t NewNumber() {
+  std::random_device device;
+  return ((std::uint64_t{device()} << 32) | device()) | 1;
+}
+
+std::shared_ptr<proto::FillBlocksRequest> RequestFor(const PreloadOrder& order, std::uint64_t run,
                                                      const std::vector<WantedPiece>& wanted) {
   std::vector<PreloadPiece> pieces;
   pieces.reserve(wanted.size());
@@ -54,6 +61,7 @@ std::shared_ptr<proto::FillBlocksRequest> RequestFor(const PreloadOrder& order,
   if (!request) return nullptr;
   request->set_verify(order.verify);
   request->set_spare(order.spare);
+  request->set_run(run);
   return request;
 }
 
@@ -64,6 +72,7 @@ PreloadRun::PreloadRun(Parts parts, PreloadOrder order)
       order_(std::move(order)),
       walk_(std::make_shared<PreloadWalk>(order_.plan)),
       to_skip_(order_.from.cursor),
+      number_(NewNumber()),
       ledger_(order_.from),
       rate_(order_.bytes_per_second, Clock::now()) {}
 
@@ -172,7 +181,7 @@ Task<Result<RpcReply>> PreloadRun::Ask(std::shared_ptr<PieceBatch> batch) {
   using Request = std::shared_ptr<proto::FillBlocksRequest>;
   const std::shared_ptr<PreloadRun> self = shared_from_this();
   auto build = [self, batch]() -> Result<Request> {
-    return RequestFor(self->order_, batch->pieces);
+    return RequestFor(self->order_, self->number_, batch->pieces);
   };
   Result<Request> request = co_await parts_.offload.Run(std::move(build));
   if (!request) co_return Fail(request.error());
@@ -234,6 +243,7 @@ void PreloadRun::TakeResult(WantedPiece piece, const proto::FillResult& result, 
     case FillOutcome::kKept:
     case FillOutcome::kFilled:
     case FillOutcome::kNoRoom:
+      quota_bound_ = quota_bound_ || result.over_quota();
       ledger_.Settle(piece.number, static_cast<FillOutcome>(result.outcome()));
       return;
     case FillOutcome::kFailed:
@@ -270,7 +280,8 @@ Task<Status> PreloadRun::Tick(TimePoint now) {
 }
 
 PreloadProgress PreloadRun::progress() const {
-  PreloadProgress progress{.counts = ledger_.counts(), .bytes_per_second = 0};
+  PreloadProgress progress{
+      .counts = ledger_.counts(), .bytes_per_second = 0, .quota_bound = quota_bound_};
   if (samples_.size() < 2) return progress;
   const std::chrono::duration<double> seconds = samples_.back().first - samples_.front().first;
   const auto bytes = static_cast<double>(samples_.back().second - samples_.front().second);

@@ -46,6 +46,7 @@ struct PreloadOrder {
 struct PreloadProgress {
   PreloadCounts counts;
   std::uint64_t bytes_per_second = 0;
+  bool quota_bound = false;  ///< A block of this run found no room for its link's quota.
 };
 
 /// One preload at work: walks the plan, asks the nodes, counts their answers. What a node does not
@@ -107,6 +108,8 @@ class PreloadRun : public std::enable_shared_from_this<PreloadRun> {
   std::set<std::string> up_;          // ids
   std::set<std::string> full_nodes_;  // that had no room for a block
   bool full_ = false;
+  bool quota_bound_ = false;
+  const std::uint64_t number_;  // which the nodes know it by
   PreloadLedger ledger_;
   PreloadLanes lanes_;
   RateLimit rate_;

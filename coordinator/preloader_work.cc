@@ -103,6 +103,7 @@ Task<Result<Preloader::PlanPtr>> Preloader::PlanAgain(JobPtr job) {
     job->record.set_generation(generation);
     job->record.set_cursor(0);
     PutCounts(job->task, {});
+    job->task.set_quota_bound(false);
     parts_.tasks.ClearFailures(job->task.id());
   }
   job->task.set_total(made->objects);
@@ -148,6 +149,7 @@ PreloadRun::Parts Preloader::RunParts(JobPtr job, PlanPtr plan) {
       .show =
           [this, job](const PreloadProgress& progress) {
             PutCounts(job->task, progress.counts);
+            job->task.set_quota_bound(job->task.quota_bound() || progress.quota_bound);
             job->task.set_bytes_per_second(progress.bytes_per_second);
             parts_.tasks.Show(job->task);
             return parts_.links.FindById(UuidFromBytes(job->record.link())).has_value();
@@ -204,7 +206,11 @@ proto::TaskState Preloader::EndedTask(const Job& job, const Status& done) const 
 
 Task<void> Preloader::End(JobPtr job, Status done) {
   const std::string id = job->task.id();
-  if (job->run) PutCounts(job->task, job->verified_counts.value_or(job->run->progress().counts));
+  if (job->run) {
+    const PreloadProgress progress = job->run->progress();
+    PutCounts(job->task, job->verified_counts.value_or(progress.counts));
+    job->task.set_quota_bound(job->task.quota_bound() || progress.quota_bound);
+  }
   job->task.set_bytes_per_second(0);
   job->task = EndedTask(*job, done);
   const proto::TaskState& task = job->task;

@@ -53,6 +53,7 @@ void AddEvicted(google::protobuf::RepeatedPtrField<proto::NodeEvicted>& sum,
   known->set_bytes(known->bytes() + one.bytes());
   known->set_pinned_blocks(known->pinned_blocks() + one.pinned_blocks());
   known->set_pinned_bytes(known->pinned_bytes() + one.pinned_bytes());
+  known->set_room_version(std::max(known->room_version(), one.room_version()));
   if (known->error().empty()) known->set_error(one.error());
 }
 

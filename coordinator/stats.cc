@@ -97,6 +97,22 @@ Task<void> ClusterStats::WaitForReports(std::vector<NodeInfo> nodes, TimePoint s
   }
 }
 
+bool ClusterStats::KnowsRoom(const std::vector<proto::NodeEvicted>& evicted) const {
+  std::scoped_lock lock(mutex_);
+  return std::ranges::all_of(evicted, [&](const proto::NodeEvicted& node) {
+    return book_.NodeLatest(node.node_id()).room_version >= node.room_version();
+  });
+}
+
+Task<void> ClusterStats::WaitForRoom(std::vector<proto::NodeEvicted> evicted, Deadline deadline) {
+  asio::any_io_executor executor = co_await asio::this_coro::executor;
+  for (bool in_time = true; in_time;) {
+    Notifier::Ticket ticket = reported_.Enlist(executor);
+    if (KnowsRoom(evicted)) co_return;
+    in_time = co_await ticket.Wait(deadline);
+  }
+}
+
 std::vector<std::string> ClusterStats::NotTold(const std::vector<MemberView>& members,
                                                const Decisions& wanted, bool only_up) const {
   std::vector<std::string> not_told;

@@ -57,6 +57,10 @@ class ClusterStats {
   /// totals hold all that happened before; or until the deadline.
   Task<void> WaitForReports(std::vector<NodeInfo> nodes, TimePoint since, Deadline deadline);
 
+  /// Waits until the nodes have reported what they have since they freed what `evicted` says, so
+  /// that RoomFor counts it; or until the deadline.
+  Task<void> WaitForRoom(std::vector<proto::NodeEvicted> evicted, Deadline deadline);
+
   /// Waits until all nodes that are up go by `wanted`, or until the deadline. The members in the
   /// ring that do not: they will when they are back.
   Task<std::vector<std::string>> WaitUntilTold(std::vector<MemberView> members, Decisions wanted,
@@ -100,6 +104,7 @@ class ClusterStats {
   std::vector<proto::JobStats> JobRows(const std::vector<Link>& links) const;
   std::vector<std::string> NotTold(const std::vector<MemberView>& members, const Decisions& wanted,
                                    bool only_up) const;
+  bool KnowsRoom(const std::vector<proto::NodeEvicted>& evicted) const;
   bool AllReported(const std::vector<NodeInfo>& nodes, TimePoint since) const;
 
   StateStore& store_;

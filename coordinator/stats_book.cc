@@ -94,6 +94,7 @@ void StatsBook::Report(const proto::HeartbeatRequest& heartbeat, TimePoint now) 
   node.latest.disks.assign(heartbeat.disks().begin(), heartbeat.disks().end());
   node.latest.s3_waits.assign(heartbeat.s3_waits().begin(), heartbeat.s3_waits().end());
   node.latest.blocks = heartbeat.blocks();
+  node.latest.room_version = heartbeat.room_version();
   node.latest.blocks_set_aside = heartbeat.blocks_set_aside();
   node.latest.last_end = heartbeat.last_end();
   node.latest.running_s = heartbeat.running_s();

@@ -47,6 +47,7 @@ class StatsBook {
     std::vector<proto::S3Wait> s3_waits;
     std::uint64_t blocks = 0;
     std::uint64_t blocks_set_aside = 0;
+    std::uint64_t room_version = 0;
     std::uint32_t last_end = 0;  ///< RunEnd.
     std::uint64_t running_s = 0;
   };

@@ -32,6 +32,7 @@ void AddCounts(proto::TaskState& sum, const proto::TaskState& task) {
   sum.set_total_bytes(sum.total_bytes() + task.total_bytes());
   sum.set_not_kept(sum.not_kept() + task.not_kept());
   sum.set_not_kept_bytes(sum.not_kept_bytes() + task.not_kept_bytes());
+  sum.set_quota_bound(sum.quota_bound() || task.quota_bound());
   sum.set_failed_bytes(sum.failed_bytes() + task.failed_bytes());
   sum.set_fetched_blocks(sum.fetched_blocks() + task.fetched_blocks());
   sum.set_fetched_bytes(sum.fetched_bytes() + task.fetched_bytes());

@@ -82,6 +82,8 @@ struct BlockStoreOptions {
   /// Told of each block that is gone from now on, and why; on any thread. Must not block.
   std::function<void(const BlockId& block, BlockLoss loss)> on_loss = [](const BlockId&,
                                                                          BlockLoss) {};
+  /// Told when RoomVersion has gone up; as on_loss.
+  std::function<void()> on_room = [] {};
 };
 
 struct LinkUsage {
@@ -197,6 +199,11 @@ class BlockStore {
   /// Whether blocks of the link that take `bytes` on disk would find room that is free now, on one
   /// disk and within the link's quota. Does not block.
   virtual bool HasFreeRoom(const Uuid& link, std::uint64_t bytes) const = 0;
+  /// Whether the link's quota leaves room for `bytes` of blocks. Does not block.
+  virtual bool QuotaLeaves(const Uuid& link, std::uint64_t bytes) const = 0;
+  /// Goes up when room was made, but for a block that needed it: by an eviction, a decision about a
+  /// link, another size of a disk. What was refused before may find room now. Does not block.
+  virtual std::uint64_t RoomVersion() const = 0;
 
   /// Reads the whole block from its disk, past the page cache, and compares it with its checksums.
   /// kNotFound: not here. kCorrupt: it does not match, and not when it is read once more; dropped

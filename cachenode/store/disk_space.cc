@@ -77,7 +77,8 @@ void Disk::Unsqueeze() {
   if (!space || space->available <= kSqueezeMargin) return;
   const std::uint64_t limit =
       used_.load(std::memory_order_relaxed) + space->available - kSqueezeMargin;
-  squeezed_to_.store(limit < capacity_.load() ? limit : UINT64_MAX, std::memory_order_relaxed);
+  const std::uint64_t now_to = limit < capacity_.load() ? limit : UINT64_MAX;
+  if (squeezed_to_.exchange(now_to, std::memory_order_relaxed) < now_to) parts_.NoteRoom();
 }
 
 std::uint64_t Disk::FreeBytes() const {

@@ -35,6 +35,10 @@ class SegmentStore final : public BlockStore {
   Task<Status> Admit(Uuid link, BlockId block, Slice data, std::vector<std::uint64_t> checksums,
                      std::string path, Room room) override;
   bool HasFreeRoom(const Uuid& link, std::uint64_t bytes) const override;
+  bool QuotaLeaves(const Uuid& link, std::uint64_t bytes) const override {
+    return parts_.links.RoomLeft(link) >= bytes;
+  }
+  std::uint64_t RoomVersion() const override { return parts_.room_version.load(); }
   Task<Status> Verify(BlockId block) override;
   Task<Result<Scrubbed>> Scrub(std::size_t disk, std::uint64_t bytes) override;
   Task<Status> Tend(std::size_t disk, TimePoint now) override;

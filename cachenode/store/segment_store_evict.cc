@@ -141,6 +141,7 @@ Task<Result<Evicted>> SegmentStore::Evict(std::vector<BlockId> blocks, EvictFilt
     waiting.insert(waiting.end(), removed->waiting.begin(), removed->waiting.end());
   }
   const Status freed = co_await WaitUntilFreed(std::move(waiting));
+  if (total.blocks > 0 && !filter.dry_run) parts_.NoteRoom();
   if (!freed) co_return Fail(freed.error());
   co_return total;
 }
@@ -165,6 +166,7 @@ Task<Result<Evicted>> SegmentStore::EvictLink(Uuid link, EvictFilter filter) {
     }
   }
   const Status freed = co_await WaitUntilFreed(std::move(waiting));
+  if (total.blocks > 0 && !filter.dry_run) parts_.NoteRoom();
   if (!freed) co_return Fail(freed.error());
   co_return total;
 }
@@ -176,6 +178,7 @@ bool SegmentStore::SetRules(const std::vector<LinkRule>& rules) {
     (void)parts_.links.Get(rule.link);
   }
   bool surplus = false;
+  bool room = false;
   for (const std::shared_ptr<LinkState>& link : parts_.links.All()) {
     const auto found = by_link.find(link->id);
     const LinkRule rule = found == by_link.end() ? LinkRule() : *found->second;
@@ -184,12 +187,14 @@ bool SegmentStore::SetRules(const std::vector<LinkRule>& rules) {
     {
       const std::scoped_lock lock(link->mutex);
       link->path_pins = std::move(path_pins);
-      link->max_bytes.store(rule.max_bytes, std::memory_order_relaxed);
+      room = link->max_bytes.exchange(rule.max_bytes) < rule.max_bytes || room;
     }
-    link->pinned.store(whole, std::memory_order_relaxed);
-    link->priority.store(rule.priority, std::memory_order_relaxed);
+    room = (link->pinned.exchange(whole) && !whole) || room;
+    // A higher one may take from others, and others from a lower one.
+    room = link->priority.exchange(rule.priority) != rule.priority || room;
     surplus = surplus || link->Surplus() > 0;
   }
+  if (room) parts_.NoteRoom();
   return surplus;
 }
 
@@ -211,6 +216,7 @@ Task<Result<Evicted>> SegmentStore::TrimToQuotas() {
       total += *trimmed;
     }
   }
+  if (total.blocks > 0) parts_.NoteRoom();
   co_return total;
 }
 

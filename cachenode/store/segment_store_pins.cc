@@ -77,7 +77,10 @@ Status SegmentStore::SweepPinsOn(Disk& disk, const Uuid& link, std::uint64_t ver
     }
   }
   if (Status ended = disk.EndPins(link, version, unpinned); !ended) return ended;
-  if (!unpinned.empty()) disk.LookAgain(link);
+  if (!unpinned.empty()) {
+    disk.LookAgain(link);
+    parts_.NoteRoom();
+  }
   return {};
 }
 

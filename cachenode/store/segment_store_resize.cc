@@ -12,6 +12,7 @@ Task<Status> SegmentStore::Resize(std::size_t number, std::uint64_t capacity_byt
   Disk& disk = *disks_[number];
   auto resize = [&disk, capacity_bytes] { return disk.Resize(capacity_bytes); };
   Status resized = co_await disk.work().Run(std::move(resize));
+  if (resized) parts_.NoteRoom();
   co_return resized;
 }
 

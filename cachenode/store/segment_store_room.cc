@@ -12,7 +12,7 @@ constexpr int kMostLost = 64;
 }  // namespace
 
 bool SegmentStore::HasFreeRoom(const Uuid& link, std::uint64_t bytes) const {
-  if (parts_.links.RoomLeft(link) < bytes) return false;
+  if (!QuotaLeaves(link, bytes)) return false;
   return std::ranges::any_of(disks_, [&](const auto& disk) {
     return disk->state() == DiskState::kOk && disk->FreeBytes() >= bytes;
   });

@@ -86,8 +86,9 @@ Task<Status> SegmentStore::Tend(std::size_t number, TimePoint now) {
   auto probe = [&disk] { return disk.Probe(); };
   const Status clean = co_await disk.work().Run(std::move(probe));
   if (!disk.Probed(clean.has_value(), now)) co_return Status();
-  auto come_back = [&disk]() -> Status {
+  auto come_back = [this, &disk]() -> Status {
     disk.ReturnToService();
+    parts_.NoteRoom();
     return {};
   };
   Status back = co_await disk.work().Run(std::move(come_back));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -24,6 +25,7 @@ struct StoreParts {
         hour(options.hour),
         now(options.now),
         on_loss(options.on_loss),
+        on_room(options.on_room),
         files(open_files),
         links(options.now) {}
 
@@ -31,6 +33,7 @@ struct StoreParts {
   const std::function<Hour()> hour;
   const std::function<TimePoint()> now;
   const std::function<void(const BlockId&, BlockLoss)> on_loss;
+  const std::function<void()> on_room;
   BlockStore::Counters counters;
   BlockIndex index{&counters.lock_waits};
   ReadHistory history;
@@ -38,6 +41,13 @@ struct StoreParts {
   LinkTable links;
   CrashBook crashes;
   Notifier freed;  ///< Told when space that waited for a reader has been freed.
+  std::atomic<std::uint64_t> room_version{0};  ///< BlockStore::RoomVersion.
+
+  /// Room was made that no block waits for.
+  void NoteRoom() {
+    room_version.fetch_add(1, std::memory_order_acq_rel);
+    on_room();
+  }
 };
 
 /// A segment as its disk knows it; guarded by the disk's mutex.

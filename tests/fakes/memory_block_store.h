@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -37,6 +38,9 @@ class MemoryBlockStore final : public BlockStore {
   Task<Status> Admit(Uuid link, BlockId block, Slice data, std::vector<std::uint64_t> checksums,
                      std::string path, Room room) override;
   bool HasFreeRoom(const Uuid& link, std::uint64_t bytes) const override;
+  bool QuotaLeaves(const Uuid&, std::uint64_t) const override { return true; }
+  std::uint64_t RoomVersion() const override { return room_version_; }
+  void MakeRoom() { ++room_version_; }
   Task<Status> Verify(BlockId block) override;
   /// It has no disk to look after.
   Task<Result<Scrubbed>> Scrub(std::size_t disk, std::uint64_t bytes) override;
@@ -73,6 +77,7 @@ class MemoryBlockStore final : public BlockStore {
   bool Fits(std::uint64_t bytes) const;  // under the mutex
 
   std::atomic<std::uint64_t> room_{UINT64_MAX};
+  std::atomic<std::uint64_t> room_version_{0};
 
   mutable std::mutex mutex_;
   std::unordered_map<BlockId, Kept> blocks_;

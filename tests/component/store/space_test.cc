@@ -4,6 +4,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "common/model/record_size.h"
 #include "tests/component/store/store_fixture.h"
@@ -145,6 +146,40 @@ TEST_F(StoreSpaceTest, ThereIsNoFreeRoomBeyondAQuota) {
   EXPECT_FALSE(
       store.Admit(LinkNumber(1), BlockNumber(7, kLength), "kept/a", Room::kFreeOnly).has_value());
   EXPECT_TRUE(store.Admit(LinkNumber(1), BlockNumber(7, kLength), "kept/a").has_value());
+}
+
+TEST_F(StoreSpaceTest, SaysWhenRoomWasMadeThatNoBlockWaitedFor) {
+  BlockStoreOptions options = Options(0s);
+  std::uint64_t told = 0;
+  options.on_room = [&told] { ++told; };
+  TestStore store(options);
+  const auto has_grown = [&, last = store->RoomVersion()]() mutable {
+    return std::exchange(last, store->RoomVersion()) < store->RoomVersion();
+  };
+  const Uuid link = LinkNumber(1);
+  store->SetRules({{.link = link, .max_bytes = 3ULL * kLength}});
+  EXPECT_FALSE(has_grown()) << "less than before";
+  EXPECT_TRUE(store->QuotaLeaves(link, kLength));
+  for (std::uint64_t i = 0; i < 3; ++i)
+    ASSERT_TRUE(store.Admit(link, BlockNumber(i, kLength)).has_value());
+  EXPECT_FALSE(store->QuotaLeaves(link, kLength));
+  ASSERT_TRUE(store.Evict({BlockNumber(0, kLength)}, {.dry_run = true}).has_value());
+  EXPECT_FALSE(has_grown());
+  ASSERT_TRUE(store.Evict({BlockNumber(0, kLength)}).has_value());
+  EXPECT_TRUE(has_grown()) << "an eviction";
+  store->SetRules({{.link = link}});
+  EXPECT_TRUE(has_grown()) << "a quota";
+  store->SetRules({{.link = link}});
+  EXPECT_FALSE(has_grown()) << "the same again";
+  store->SetRules({{.link = link, .priority = LinkPriority::kHigh}});
+  EXPECT_TRUE(has_grown()) << "a priority";
+  ASSERT_TRUE(store.TakePins(link, 1, {BlockNumber(1, kLength)}).has_value());
+  EXPECT_FALSE(has_grown());
+  ASSERT_TRUE(store.TakePins(link, 2, {}).has_value());
+  EXPECT_TRUE(has_grown()) << "a pin that ended";
+  Fill(store, LinkNumber(2), 1000);
+  EXPECT_FALSE(has_grown()) << "what made way for a block is gone again";
+  EXPECT_EQ(told, store->RoomVersion());
 }
 
 TEST_F(StoreSpaceTest, SaysOfEachBlockThatGoesWhyItWent) {

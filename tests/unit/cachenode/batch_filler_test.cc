@@ -166,6 +166,34 @@ TEST_F(NarrowBatchTest, AFullStoreIsNotPaidForWithAGetForEachBlock) {
   EXPECT_EQ(Count(Fill(Batch(0, 200)), FillOutcome::kFilled), 200);
 }
 
+TEST_F(NarrowBatchTest, RoomThatWasMadeIsThereForWholeBatchesAtOnce) {
+  store_.RefuseAdmissions(Error{Code::kOverloaded, "the link is at its quota here"});
+  EXPECT_EQ(Count(Fill(Batch(0, 200)), FillOutcome::kNoRoom), 200);
+  store_.RefuseAdmissions(std::nullopt);
+  store_.MakeRoom();
+  EXPECT_EQ(Count(Fill(Batch(0, 200)), FillOutcome::kFilled), 200);
+}
+
+TEST_F(NarrowBatchTest, APreloadThatBeginsIsNotRefusedForWhatWasBefore) {
+  store_.RefuseAdmissions(Error{Code::kOverloaded, "no space that may be freed"});
+  EXPECT_EQ(Count(Fill(Batch(0, 200), {.run = 1}), FillOutcome::kNoRoom), 200);
+  const std::uint64_t gets = s3_.gets();
+  EXPECT_EQ(Count(Fill(Batch(200, 400), {.run = 1}), FillOutcome::kNoRoom), 200);
+  EXPECT_LE(s3_.gets(), gets + 1) << "the same one goes by what it knows";
+  // Time alone has made room: nobody has said so.
+  store_.RefuseAdmissions(std::nullopt);
+  EXPECT_EQ(Count(Fill(Batch(0, 200), {.run = 2}), FillOutcome::kFilled), 200);
+}
+
+TEST_F(BatchFillerTest, WhatAnotherNodeHasIsCachedForAPreloadAndNotMoved) {
+  peers_.OnGet([](const ColdBlock&) { return PeerFind{.found = true}; });
+  store_.RefuseAdmissions(Error{Code::kOverloaded, "no space that may be freed"});
+  EXPECT_EQ(Count(Fill(Batch(0, 3)), FillOutcome::kKept), 3) << "as `check` says it";
+  EXPECT_EQ(s3_.gets(), 0u);
+  // A drain wants it here.
+  EXPECT_EQ(Count(Fill(Batch(10, 13), {.peers_only = true}), FillOutcome::kNoRoom), 3);
+}
+
 TEST_F(BatchFillerTest, ADiskThatRefusesToWriteIsNoRoomEither) {
   store_.RefuseAdmissions(Error{Code::kInternal, "the disk is read-only"});
   EXPECT_EQ(Count(Fill(Batch(0, 1)), FillOutcome::kNoRoom), 1);

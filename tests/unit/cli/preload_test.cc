@@ -180,6 +180,14 @@ TEST_F(Preload, MoreThanFitsIsSaidWithBothNumbersBeforeItBegins) {
   EXPECT_EQ(ran.exit, 3);
   EXPECT_EQ(ran.err, warning);
   EXPECT_THAT(ran.out, HasSubstr("the cache has no room for 4,000 objects with 3.91 MiB\n"));
+
+  AnswerPreload(reply);
+  task.set_link("imagenet");
+  task.set_quota_bound(true);
+  session_.Answer(Method::kGetTask, task);
+  EXPECT_THAT(RunForebay(session_, {"preload", "imagenet"}).out,
+              HasSubstr("the quota of link 'imagenet' leaves no room for 4,000 objects with 3.91 "
+                        "MiB\n"));
 }
 
 TEST_F(Preload, AQuotaThatIsTooSmallIsNamed) {

@@ -23,14 +23,16 @@ TEST(Tasks, AreOneLineEach) {
   task.set_done(2500);
   task.set_bytes(2'560'000);
   task.set_failed(1);
+  task.set_not_kept(10);
   task.set_bytes_per_second(1'024'000);
   session.Answer(Method::kListTasks, reply);
   const Ran ran = RunForebay(session, {"tasks"});
   EXPECT_EQ(ran.exit, 0);
   EXPECT_EQ(ran.out,
-            "ID   KIND     STATE    TOTAL   DONE  FAILED     BYTES        RATE     ETA  TARGET\n"
-            "t-1  preload  running  5,000  2,500       1  2.44 MiB  1000 KiB/s  2.50 s  "
-            "imagenet/train\n");
+            "ID   KIND     STATE    TOTAL   DONE  FAILED  NOT KEPT     BYTES        RATE     ETA  "
+            "STARTED               TARGET\n"
+            "t-1  preload  running  5,000  2,500       1        10  2.44 MiB  1000 KiB/s  2.50 s  "
+            "2026-01-02T03:04:05Z  imagenet/train\n");
 }
 
 TEST(Task, OneThatIsNotThereIsLookedForAmongTasks) {
