@@ -153,7 +153,7 @@ TEST_F(StoreSpaceTest, SaysWhenRoomWasMadeThatNoBlockWaitedFor) {
   std::uint64_t told = 0;
   options.on_room = [&told] { ++told; };
   TestStore store(options);
-  const auto has_grown = [&, last = store->RoomVersion()]() mutable {
+  auto has_grown = [&, last = store->RoomVersion()]() mutable {
     return std::exchange(last, store->RoomVersion()) < store->RoomVersion();
   };
   const Uuid link = LinkNumber(1);
