@@ -268,7 +268,7 @@ class BadInput(E2eTest):
         self.CACHE = "200MiB"
         all_there = self.cached()
         subprocess.run(["mount", "-o", "remount,size=100m", self.folder / "n1"], check=True)
-        self.refuses_directory("n1", str(200 << 20), "choose a smaller size", size="200MiB")
+        self.refuses_directory("n1", "200 MiB", "choose a smaller size", size="200MiB")
         all_there("90MiB")
         self.assertEqual(self.cluster.nodes["n1"].stop(), 0)
         result = self.program("forebay-node", "--cache-dir", f"{self.folder / 'n1'}=1MiB")
