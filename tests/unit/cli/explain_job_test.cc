@@ -82,7 +82,7 @@ TEST(JobAdvice, AnS3ThatDoesNotAnswerComesFirst) {
   const Advice advice = AdviceFor(job, stats);
   EXPECT_EQ(advice.kind, AdviceKind::kS3Away);
   EXPECT_THAT(advice.text,
-              HasSubstr("it has not answered for imagenet for 40 s: no answer within 5 s"));
+              HasSubstr("it has not answered for imagenet for 40.0 s: no answer within 5 s"));
   wait.set_longest_ms(9'999);
   EXPECT_EQ(AdviceFor(job, stats).kind, AdviceKind::kNothing);
 }
