@@ -100,7 +100,7 @@ class Sets(E2eTest):
         freed = self.cluster.json("evict", mount, "--yes", "--force")
         self.assertEqual((freed["target"], freed["link"], freed["freed_blocks"]), ("clip", "clip", blocks + 1))
         part = self.cluster.cli("-o", "json", "check", mount / "images/train", check=False)
-        self.assertEqual((part.returncode, json.loads(part.stdout)["target"]), (1, "clip.images/train"))
+        self.assertEqual((part.returncode, json.loads(part.stdout)["target"]), (3, "clip.images/train"))
 
     def test_a_set_outlives_coordinator_and_worker_and_goes_as_a_whole(self):
         self.link_set()
