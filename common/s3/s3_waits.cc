@@ -42,6 +42,7 @@ std::vector<UnansweredPlace> S3Waits::All(TimePoint now, std::size_t most) const
     }
   }
   std::vector<UnansweredPlace> all;
+  all.reserve(places.size());
   for (auto& [place, wait] : places) all.push_back(std::move(wait));
   std::ranges::sort(all, std::greater(), &UnansweredPlace::longest);
   if (all.size() > most) all.resize(most);
