@@ -7,6 +7,7 @@
 
 #include "common/model/limits.h"
 #include "common/model/record_size.h"
+#include "common/wire/bit_list.h"
 #include "common/wire/messages.h"
 #include "proto/node.pb.h"
 
@@ -27,11 +28,6 @@ Result<proto::CheckBlocksReply> ReadCheck(const Result<RpcReply>& answer, std::s
   if (reply.present().size() < (blocks + 7) / 8)
     return Fail(Code::kCorrupt, "its answer is too short");
   return reply;
-}
-
-/// Bits that an answer leaves out are not set.
-bool IsMarked(const std::string& bits, std::size_t i) {
-  return i / 8 < bits.size() && ((static_cast<unsigned char>(bits[i / 8]) >> (i % 8)) & 1) != 0;
 }
 
 void AddEvicted(proto::NodeEvicted& sum, const Result<RpcReply>& answer) {

@@ -9,6 +9,7 @@
 #include "common/base/executors.h"
 #include "common/model/fill_outcome.h"
 #include "common/model/limits.h"
+#include "common/wire/bit_list.h"
 #include "common/wire/messages.h"
 #include "coordinator/fill_request.h"
 
@@ -23,10 +24,6 @@ constexpr std::chrono::seconds kAskPatience{10};
 /// 32 MiB from a node that copies 1 MiB a second.
 constexpr std::chrono::seconds kCopyPatience{60};
 constexpr std::chrono::milliseconds kLook{500};
-
-bool IsMarked(const std::string& bits, std::size_t i) {
-  return i / 8 < bits.size() && (static_cast<unsigned char>(bits[i / 8]) >> (i % 8) & 1U) != 0;
-}
 
 Error Stopped() { return Error{Code::kUnavailable, "it was stopped"}; }
 

@@ -9,6 +9,7 @@
 #include "common/base/executors.h"
 #include "common/model/fill_outcome.h"
 #include "common/model/limits.h"
+#include "common/wire/bit_list.h"
 #include "common/wire/messages.h"
 #include "coordinator/fill_request.h"
 
@@ -26,10 +27,6 @@ constexpr std::chrono::seconds kCopyPatience{60};
 /// Before a node that did not answer is asked again.
 constexpr std::chrono::seconds kLook{1};
 constexpr std::chrono::seconds kRateOver{10};
-
-bool Bit(const std::string& bits, std::size_t i) {
-  return i / 8 < bits.size() && (static_cast<unsigned char>(bits[i / 8]) >> (i % 8) & 1U) != 0;
-}
 
 BlockHeat HeatAt(const proto::CheckBlocksReply& reply, std::size_t i) {
   const std::uint8_t heat =
@@ -124,7 +121,7 @@ Task<Status> DrainRun::WalkOne(Source source, bool count, std::optional<BlockHea
       Pieces wanted;
       for (std::size_t i = 0; i < pieces->size(); ++i) {
         const bool fits = !heat || HeatAt(*held, i) == *heat;
-        if (fits && Bit(held->present(), i)) wanted.push_back((*pieces)[i]);
+        if (fits && IsMarked(held->present(), i)) wanted.push_back((*pieces)[i]);
       }
       co_await Bring(source, std::move(wanted));
     }
@@ -180,7 +177,7 @@ Task<Result<proto::CheckBlocksReply>> DrainRun::AskNode(Source source,
 
 void DrainRun::Count(const Pieces& pieces, const proto::CheckBlocksReply& reply) {
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    if (!Bit(reply.present(), i)) continue;
+    if (!IsMarked(reply.present(), i)) continue;
     ++by_heat_[static_cast<std::size_t>(HeatAt(reply, i))];
     ++progress_.total;
     progress_.total_bytes += pieces[i].block.length;
@@ -243,7 +240,7 @@ Task<void> DrainRun::AddMissing(FlightPtr flight, Batch all) {
   Batch batch{.owner = all.owner, .pieces = {}, .bytes = 0};
   for (std::size_t i = 0; i < all.pieces.size(); ++i) {
     const PreloadPiece& piece = all.pieces[i];
-    if (Bit(reply.present(), i)) {
+    if (IsMarked(reply.present(), i)) {
       ++tally.done;
       tally.bytes += piece.block.length;
       continue;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/base/executors.h"
+#include "common/wire/bit_list.h"
 #include "common/wire/client_pool.h"
 #include "common/wire/messages.h"
 #include "proto/node.pb.h"
@@ -64,9 +65,7 @@ Task<void> FilePlaces::AskNode(std::shared_ptr<Census> census, std::size_t node)
     if (!reply || !ParseMessage(reply->message, answer)) break;
     if (answer.present().size() * 8 < end - begin) break;
     for (std::size_t i = begin; i < end; ++i) {
-      const std::size_t bit = i - begin;
-      const auto byte = static_cast<unsigned char>(answer.present()[bit / 8]);
-      if ((byte >> (bit % 8) & 1U) != 0) census->cached[mine[i]] = true;
+      if (IsMarked(answer.present(), i - begin)) census->cached[mine[i]] = true;
     }
     begin = end;
   }
