@@ -246,6 +246,9 @@ Status Node::Serve(bool restarted) {
   copies.self = id_;
   copies.credentials = OwnCredentials();
   copies_ = std::make_unique<CopySender>(std::move(copies), cluster_);
+  pins_ = std::make_unique<PinReleaser>(
+      PinReleaserOptions{.self = id_, .credentials = OwnCredentials(), .rules = options_.pins},
+      cluster_, *store_);
   filler_->NotifyKept(
       [this](const ColdBlock& cold, bool from_peer) { copies_->Add(cold, from_peer); });
   filler_->brakes().SetBandwidth(static_cast<double>(options_.max_bandwidth));
@@ -255,7 +258,8 @@ Status Node::Serve(bool restarted) {
   ApplyDecisions();
   reader_ = std::make_unique<BlockReader>(*store_, *filler_, replies_, counters_, history_);
   batches_ = std::make_unique<BatchFiller>(*store_, *filler_);
-  Service::Parts parts{.cluster = cluster_,
+  Service::Parts parts{.self = id_,
+                       .cluster = cluster_,
                        .reader = *reader_,
                        .filler = *filler_,
                        .batches = *batches_,
@@ -282,6 +286,7 @@ Status Node::Serve(bool restarted) {
   io_.Start();
   peers_->Start(restarted);
   copies_->Start();
+  pins_->Start();
   return server_->Start();
 }
 
@@ -420,6 +425,8 @@ void Node::Observe() {
                 static_cast<double>(counters.evicted_bytes.load()));
     samples.Set(metric::kEvictedBytes, {"quota"},
                 static_cast<double>(counters.trimmed_bytes.load()));
+    samples.Set(metric::kEvictedBytes, {"released"},
+                static_cast<double>(counters.released_bytes.load()));
     samples.Set(metric::kStoreReads, {"memory"},
                 static_cast<double>(counters.reads_in_place.load()));
     samples.Set(metric::kStoreReads, {"disk"},
@@ -449,11 +456,13 @@ void Node::Stop(Deadline drain) {
   if (origin_options_.interrupt) origin_options_.interrupt();
   if (peers_) peers_->Interrupt();
   if (copies_) copies_->Interrupt();
+  if (pins_) pins_->Interrupt();
   if (filler_ && !filler_->Stop(Deadline::After(kLastActs / 3)))
     spdlog::warn("{} blocks are still being stored and are given up", filler_->in_flight());
   if (heartbeat_) heartbeat_->Stop(Deadline::After(kLastActs / 3));
   if (peers_) peers_->Stop();
   if (copies_) copies_->Stop();
+  if (pins_) pins_->Stop();
   // From here on nobody calls the store.
   io_.Stop();
   if (store_) {

@@ -24,6 +24,7 @@
 #include "cachenode/node_counters.h"
 #include "cachenode/origin.h"
 #include "cachenode/peer_source.h"
+#include "cachenode/pin_releaser.h"
 #include "cachenode/service.h"
 #include "cachenode/store/block_store.h"
 #include "common/base/executors.h"
@@ -57,6 +58,7 @@ struct NodeOptions {
   std::uint64_t memory_limit = 2ULL << 30;
   FillerOptions filler;  ///< Its bytes follow from `memory_limit`.
   DiskKeeperOptions disks;
+  PinReleaseRules pins;
   std::uint64_t max_bandwidth = 0;       ///< Bytes a second each way; 0 = no bound.
   std::uint64_t verify_bytes_per_s = 0;  ///< For `check --verify`; 0 = no bound.
   std::uint64_t copy_bytes_per_s = 0;    ///< Of further copies kept here; 0 = no bound.
@@ -149,6 +151,7 @@ class Node {
   IoPool io_;  // after all that a reply or a coroutine left behind on it may refer to
   std::unique_ptr<PeerSource> peers_;  // its coroutines hold those that wait for them on io_
   std::unique_ptr<CopySender> copies_;
+  std::unique_ptr<PinReleaser> pins_;
   std::unique_ptr<RpcServer> server_;
   Metrics::Registration registration_;
   bool stopped_ = false;

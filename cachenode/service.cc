@@ -10,6 +10,7 @@
 #include "common/model/system_link.h"
 #include "common/s3/crc.h"
 #include "common/s3/list_parser.h"
+#include "common/wire/bit_list.h"
 #include "common/wire/block_messages.h"
 #include "common/wire/messages.h"
 #include "proto/coordinator.pb.h"
@@ -299,22 +300,29 @@ Task<Result<RpcReply>> Service::CheckBlocks(RpcCall call) {
     Status may = co_await MayAskAbout(request, call.peer);
     if (!may) co_return Fail(may.error());
   }
+  std::shared_ptr<const LinkSpec> link;
+  if (request.as_owner()) {
+    link = parts_.cluster.FindLink(UuidFromBytes(request.link()));
+    if (!link) co_return Fail(Code::kNotFound, "this node does not know the link of the blocks");
+  }
   const auto count = static_cast<std::size_t>(request.blocks_size());
   std::string present((count + 7) / 8, '\0');
   std::string set_aside = parts_.store.SetAsideCount() > 0 ? present : "";
-  const auto mark = [](std::string& bits, std::size_t i) {
-    bits[i / 8] = static_cast<char>(static_cast<unsigned char>(bits[i / 8]) | (1U << (i % 8)));
-  };
   for (std::size_t i = 0; i < count; ++i) {
     const BlockId block = FromProto(request.blocks(static_cast<int>(i)));
-    if (parts_.store.Contains(block)) mark(present, i);
-    if (!set_aside.empty() && parts_.store.IsSetAside(block)) mark(set_aside, i);
+    if (link ? KeepsAsOwner(*link, block) : parts_.store.Contains(block)) Mark(present, i);
+    if (!set_aside.empty() && parts_.store.IsSetAside(block)) Mark(set_aside, i);
   }
   proto::CheckBlocksReply reply;
   if (request.with_heat()) *reply.mutable_heat() = HeatOf(request);
   reply.set_set_aside(std::move(set_aside));
   reply.set_present(std::move(present));
   co_return ReplyWith(reply);
+}
+
+bool Service::KeepsAsOwner(const LinkSpec& link, const BlockId& block) const {
+  const auto rank = parts_.cluster.ring()->RankOf(PartitionOf(block), parts_.self);
+  return rank && *rank < link.replicas && parts_.store.IsPinned(block);
 }
 
 std::string Service::HeatOf(const proto::CheckBlocksRequest& request) const {

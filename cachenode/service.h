@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "cachenode/batch_filler.h"
@@ -41,6 +42,7 @@ Status CheckRead(const LinkSpec& link, const BlockRequest& request);
 class Service {
  public:
   struct Parts {
+    std::string self;  ///< This node's id.
     ClusterView& cluster;
     BlockReader& reader;
     Filler& filler;
@@ -72,6 +74,7 @@ class Service {
   Task<Result<RpcReply>> FillBatch(proto::FillBlocksRequest request, BatchWay way,
                                    Deadline deadline);
   Task<Result<RpcReply>> CheckBlocks(RpcCall call);
+  bool KeepsAsOwner(const LinkSpec& link, const BlockId& block) const;
   std::string HeatOf(const proto::CheckBlocksRequest& request) const;
   Task<Result<RpcReply>> DescribeBlocks(RpcCall call);
   Task<Result<RpcReply>> VerifyBlocks(RpcCall call);

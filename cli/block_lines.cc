@@ -141,6 +141,8 @@ std::string LossText(BlockLoss loss) {
       return "not kept: the disks refuse to write";
     case BlockLoss::kSetAside:
       return "not kept: the node crashed on it three times (`forebay evict` lets it try again)";
+    case BlockLoss::kReleased:
+      return "released: it was pinned, and the nodes that own it had it, too";
     case BlockLoss::kNone:
       break;
   }
@@ -163,6 +165,8 @@ std::string LossName(BlockLoss loss) {
       return "unwritable";
     case BlockLoss::kSetAside:
       return "set-aside";
+    case BlockLoss::kReleased:
+      return "released";
     case BlockLoss::kNone:
       break;
   }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cachenode/store/disk_usage.h"
+#include "cachenode/store/pin_steps.h"
 #include "common/base/asio.h"
 #include "common/base/buffer.h"
 #include "common/base/deadline.h"
@@ -44,18 +45,6 @@ struct LinkRule {
   std::uint64_t max_bytes = kNoQuota;  ///< Of its blocks here.
   std::vector<std::string> pins = {};  ///< As LinkSpec::pins.
   LinkPriority priority = LinkPriority::kNormal;
-};
-
-/// A step of taking over which blocks of a link are pinned one by one: the first has `begin`, the
-/// last `end` (they may be the same), and then nothing else is. Steps of another `sync` than that
-/// of the last `begin` are kStale.
-struct PinStep {
-  Uuid link;
-  std::uint64_t sync = 0;     ///< Not 0; the caller's name for this whole take-over.
-  std::uint64_t version = 0;  ///< Which pins these are; with `end`. 0 = the link has none any more.
-  bool begin = false;
-  bool end = false;
-  std::vector<BlockId> blocks = {};  ///< To be pinned where they are here.
 };
 
 /// Which of the named blocks an eviction takes.
@@ -252,8 +241,19 @@ class BlockStore {
   virtual Task<Result<Evicted>> TrimToQuotas() = 0;
 
   /// Takes over the pins of blocks that are here already; of later ones the rules decide. Durable.
-  /// Pinned blocks are only lost when they are damaged, or when a smaller capacity leaves no room.
+  /// Pinned blocks are only lost when they are damaged, when a smaller capacity leaves no room, or
+  /// by Release.
   virtual Task<Status> TakePins(PinStep step) = 0;
+  /// Here, and pinned: by itself or with its whole link. Does not block.
+  virtual bool IsPinned(const BlockId& block) const = 0;
+  /// A step of looking at all pinned blocks of a link: of its first segment at `from` or behind it
+  /// those that nobody has used for so long, as Evict knows it.
+  virtual Task<Result<PinnedPart>> PinnedAt(Uuid link, SegmentPlace from,
+                                            std::chrono::hours unused_for) = 0;
+  /// Frees these blocks, though they are pinned, unless they were used since. `keep` is asked of
+  /// each when nobody finds it here any more: true, and it stays after all. Must not block.
+  virtual Task<Result<Evicted>> Release(std::vector<BlockId> blocks, std::chrono::hours unused_for,
+                                        std::function<bool(const BlockId&)> keep) = 0;
   /// The version of the last complete take-over by link, where all disks have it.
   virtual std::unordered_map<Uuid, std::uint64_t> PinsVersions() const = 0;
 
@@ -278,7 +278,8 @@ class BlockStore {
     std::atomic<std::uint64_t> refused_blocks{0};  ///< Admit answered kOverloaded.
     std::atomic<std::uint64_t> evicted_blocks{0};  ///< By the evictor, to make room.
     std::atomic<std::uint64_t> evicted_bytes{0};
-    std::atomic<std::uint64_t> trimmed_bytes{0};  ///< Freed because a link was over its quota.
+    std::atomic<std::uint64_t> trimmed_bytes{0};   ///< Freed because a link was over its quota.
+    std::atomic<std::uint64_t> released_bytes{0};  ///< Freed by Release.
     std::atomic<std::uint64_t> checksum_failures{0};
     std::atomic<std::uint64_t> read_errors{0};  ///< The disk could not read; the block is dropped.
     std::atomic<std::uint64_t> write_errors{0};

@@ -52,6 +52,11 @@ class SegmentStore final : public BlockStore {
   bool SetRules(const std::vector<LinkRule>& rules) override;
   Task<Result<Evicted>> TrimToQuotas() override;
   Task<Status> TakePins(PinStep step) override;
+  bool IsPinned(const BlockId& block) const override;
+  Task<Result<PinnedPart>> PinnedAt(Uuid link, SegmentPlace from,
+                                    std::chrono::hours unused_for) override;
+  Task<Result<Evicted>> Release(std::vector<BlockId> blocks, std::chrono::hours unused_for,
+                                std::function<bool(const BlockId&)> keep) override;
   std::unordered_map<Uuid, std::uint64_t> PinsVersions() const override;
   std::unordered_map<Uuid, LinkUsage> UsageByLink() const override;
   std::vector<DiskUsage> Disks() const override;
@@ -148,6 +153,10 @@ class SegmentStore final : public BlockStore {
   Task<Status> PinBlocks(std::vector<BlockId> blocks);
   Task<Status> SweepPins(std::shared_ptr<LinkState> link, std::uint64_t version);
   Status SweepPinsOn(Disk& disk, const Uuid& link, std::uint64_t version);
+  PinnedPart PinnedNow(const Uuid& link, SegmentPlace from, std::chrono::hours unused_for);
+  Result<std::vector<LeavingBlocks>> ChooseReleased(
+      const std::vector<BlockId>& blocks, std::chrono::hours unused_for,
+      const std::function<bool(const BlockId&)>& keep);
 
   Task<Status> WaitUntilFreed(Waiting waiting);
 

@@ -201,7 +201,8 @@ const CounterMetric kEvictedBytes{{
     .labels = {"reason"},
     .programs = "node",
     .help = "Bytes of blocks dropped from the cache, by why: capacity (to make room), quota "
-            "(their link had more than its quota).",
+            "(their link had more than its quota), released (pinned ones that the nodes that own "
+            "them have, too).",
 }};
 
 const GaugeMetric kIndexEntries{{

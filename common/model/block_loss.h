@@ -15,6 +15,7 @@ enum class BlockLoss : std::uint8_t {
   kNoRoom = 5,      ///< Not kept: no space may be freed for it, or its link is at its quota.
   kUnwritable = 6,  ///< Not kept: the disks refuse to write.
   kSetAside = 7,    ///< Not kept: its node crashed on it, again and again.
+  kReleased = 8,    ///< Given up: it was pinned, and the nodes that own it have it.
 };
 
 }  // namespace forebay

@@ -17,14 +17,13 @@ constexpr Roles kMembers = {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_CO
 constexpr Roles kStrangers = {proto::ROLE_STRANGER};
 constexpr Roles kMasters = {proto::ROLE_COORDINATOR, proto::ROLE_ADMIN};
 constexpr Roles kTrusted = {proto::ROLE_NODE, proto::ROLE_COORDINATOR, proto::ROLE_ADMIN};
-constexpr Roles kAsking = {proto::ROLE_CLIENT, proto::ROLE_COORDINATOR, proto::ROLE_ADMIN};
 
 constexpr Effect kLooks = Effect::kLooks;
 
 constexpr auto kRules = std::to_array<RpcRule>({
     {Method::kReadBlock, "ReadBlock", kReaders, kNode, kLooks},
     {Method::kPrefetchBlock, "PrefetchBlock", kReaders, kNode, kLooks},
-    {Method::kCheckBlocks, "CheckBlocks", kAsking, kNode, kLooks},
+    {Method::kCheckBlocks, "CheckBlocks", kMembers, kNode, kLooks},
     {Method::kEvictBlocks, "EvictBlocks", kMasters, kNode},
     {Method::kFillBlocks, "FillBlocks", kMasters, kNode},
     {Method::kCopyBlocks, "CopyBlocks", kTrusted, kNode},

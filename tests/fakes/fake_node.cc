@@ -125,6 +125,7 @@ Task<Result<RpcReply>> FakeNode::AnswerCheck(RpcCall call) {
   proto::CheckBlocksRequest request;
   const Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
+  ++checks_;
   const auto bytes = static_cast<std::size_t>(request.blocks_size() + 7) / 8;
   proto::CheckBlocksReply message;
   message.set_present(std::string(bytes, holds_all_ ? '\xff' : '\0'));

@@ -58,6 +58,7 @@ class FakeNode {
   std::uint64_t reads() const { return reads_; }
   std::uint64_t ring_questions() const { return server_->ring_questions(); }
   std::vector<proto::ReadBlockRequest> prefetches() const;
+  std::uint64_t checks() const { return checks_; }
 
  private:
   Task<Result<RpcReply>> AnswerRead(RpcCall call);
@@ -72,6 +73,7 @@ class FakeNode {
   std::function<bool(const proto::ReadBlockRequest&)> refuses_;
   std::vector<proto::ReadBlockRequest> prefetches_;
   std::atomic<bool> holds_all_{false};
+  std::atomic<std::uint64_t> checks_{0};
   std::atomic<std::uint64_t> reads_{0};
   std::unique_ptr<FakeServer> server_;
 };

@@ -130,6 +130,53 @@ Task<Status> MemoryBlockStore::TakePins(PinStep step) {
   co_return Status();
 }
 
+void MemoryBlockStore::PinAll(std::function<void(const BlockId&)> on_release) {
+  const std::scoped_lock lock(mutex_);
+  on_release_ = std::move(on_release);
+}
+
+bool MemoryBlockStore::IsPinned(const BlockId& block) const {
+  const std::scoped_lock lock(mutex_);
+  return on_release_ && blocks_.contains(block);
+}
+
+Task<Result<PinnedPart>> MemoryBlockStore::PinnedAt(Uuid link, SegmentPlace /*from*/,
+                                                    std::chrono::hours /*unused_for*/) {
+  co_await Yield();
+  const std::scoped_lock lock(mutex_);
+  PinnedPart part;
+  for (const auto& [block, kept] : blocks_) {
+    if (on_release_ && kept.link == link) part.blocks.push_back(block);
+  }
+  // The same in each run.
+  std::ranges::sort(part.blocks, {}, &BlockId::ToString);
+  co_return part;
+}
+
+Task<Result<Evicted>> MemoryBlockStore::Release(std::vector<BlockId> blocks,
+                                                std::chrono::hours /*unused_for*/,
+                                                std::function<bool(const BlockId&)> keep) {
+  co_await Yield();
+  Evicted released;
+  for (const BlockId& block : blocks) {
+    std::unique_lock lock(mutex_);
+    auto leaving = blocks_.extract(block);
+    const auto on_release = on_release_;
+    lock.unlock();
+    if (!leaving) continue;
+    if (keep(block)) {
+      lock.lock();
+      blocks_.insert(std::move(leaving));
+      continue;
+    }
+    if (on_release) on_release(block);
+    ++released.blocks;
+    released.bytes += block.length;
+  }
+  counters_.released_bytes.fetch_add(released.bytes);
+  co_return released;
+}
+
 std::unordered_map<Uuid, std::uint64_t> MemoryBlockStore::PinsVersions() const {
   const std::scoped_lock lock(mutex_);
   return pins_versions_;

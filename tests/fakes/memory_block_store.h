@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -57,6 +58,14 @@ class MemoryBlockStore final : public BlockStore {
   bool SetRules(const std::vector<LinkRule>& /*rules*/) override { return false; }
   Task<Result<Evicted>> TrimToQuotas() override;
   Task<Status> TakePins(PinStep step) override;
+  /// From now on all blocks are pinned, and nobody has used them for long. `on_release` is told of
+  /// each that Release frees, before it is gone.
+  void PinAll(std::function<void(const BlockId&)> on_release);
+  bool IsPinned(const BlockId& block) const override;
+  Task<Result<PinnedPart>> PinnedAt(Uuid link, SegmentPlace from,
+                                    std::chrono::hours unused_for) override;
+  Task<Result<Evicted>> Release(std::vector<BlockId> blocks, std::chrono::hours unused_for,
+                                std::function<bool(const BlockId&)> keep) override;
   std::unordered_map<Uuid, std::uint64_t> PinsVersions() const override;
   std::unordered_map<Uuid, LinkUsage> UsageByLink() const override;
   std::vector<DiskUsage> Disks() const override;
@@ -82,6 +91,7 @@ class MemoryBlockStore final : public BlockStore {
   mutable std::mutex mutex_;
   std::unordered_map<BlockId, Kept> blocks_;
   std::unordered_map<Uuid, std::uint64_t> pins_versions_;
+  std::function<void(const BlockId&)> on_release_;  // null: nothing is pinned
   std::vector<std::pair<std::string, BlockId>> noted_reads_;
   std::optional<Error> no_admissions_;
   std::optional<Error> no_reads_;

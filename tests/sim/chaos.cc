@@ -69,6 +69,7 @@ void Outcome::Add(const Outcome& other) {
   given_up += other.given_up;
   excused += other.excused;
   second_gets += other.second_gets;
+  released += other.released;
   simulated += other.simulated;
   longest = std::max(longest, other.longest);
   for (const auto& [fault, count] : other.by_fault) by_fault[fault] += count;
@@ -106,6 +107,7 @@ Chaos::Chaos(Fate fate, const Beginnings& beginnings, const Dataset& data, NodeS
           beginnings.Of(Beginnings::kFewest + world_.Random(Is(Story::kWeek) ? 1 : kSizes),
                         Is(Story::kZones) || (Is(Story::kChaos) && world_.Chance(0.5)))),
       first_epoch_(coordinator_disk_.table->epoch()),
+      pinned_(Is(Story::kChaos) && (Is(Mutant::kSaysItHas) || world_.Chance(0.2))),
       former_(data.size()),
       seen_(coordinator_disk_.table) {
   SetNetwork(&network_);
@@ -188,6 +190,12 @@ void Chaos::StartNode(Machine& machine, bool restarted) {
   options.believes_all = Is(Mutant::kBelievesAll);
   options.keeps_old_ring = Is(Mutant::kOldRing);
   options.keeps_readers = Is(Mutant::kKeepsReaders);
+  options.says_it_has = Is(Mutant::kSaysItHas);
+  options.pinned = pinned_;
+  if (pinned_) {
+    machine.disk.blocks->PinAll(
+        [this, &machine](const BlockId& block) { NoteRelease(machine, block); });
+  }
   machine.node = std::make_unique<SimNode>(world_, network_, s3_, data_, machine.disk, shared_,
                                            std::move(options));
 }
@@ -291,7 +299,7 @@ void Chaos::DoFault() {
   switch (world_.Random(10)) {
     case 0:
     case 1:
-      return Kill(machine, Lasting(), world_.Chance(0.1));
+      return Kill(machine, Lasting(), !pinned_ && world_.Chance(0.1));
     case 2:
     case 3:
       return StopFor(machine, Lasting());
@@ -312,7 +320,7 @@ void Chaos::DoFault() {
       return KillCoordinator(Lasting());
     default:
       // Each costs a new table, which takes longer than all else here.
-      if (world_.Chance(0.06)) DoDecision(machine);
+      if (world_.Chance(pinned_ ? 0.3 : 0.06)) DoDecision(machine);
       return;
   }
 }

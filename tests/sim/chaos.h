@@ -57,7 +57,8 @@ struct Outcome {
   std::uint64_t given_up = 0;  ///< Reads, by their readers.
   std::uint64_t excused = 0;   ///< Reads that failed while nobody was there to answer.
   std::uint64_t second_gets = 0;
-  Duration longest{};  ///< Read.
+  std::uint64_t released = 0;  ///< Pinned copies that were given up.
+  Duration longest{};          ///< Read.
   Duration simulated{};
   std::map<std::string, std::uint64_t> by_fault;
   std::vector<std::string> broken;  ///< Promises, as sentences.
@@ -152,6 +153,8 @@ class Chaos {
   void ReturnOldCopy(CoordinatorState copy);
   void ReturnCoordinator();
   void NoteGet(std::size_t object, const std::string& node);
+  void NoteRelease(const Machine& from, const BlockId& block);
+  void JudgeReleased();
   bool SomebodyReads() const;
   void Broken(std::string sentence);
   void Count(const char* fault);
@@ -165,6 +168,7 @@ class Chaos {
   FarS3 s3_;
   CoordinatorState coordinator_disk_;
   const std::uint64_t first_epoch_;
+  const bool pinned_;  // all that is cached; no disk is lost then, so that a copy is not, either
   ReadTally tally_;
   Outcome outcome_;
   std::uint64_t next_incarnation_ = 1;

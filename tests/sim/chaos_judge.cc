@@ -27,6 +27,8 @@ constexpr milliseconds kLittlePatience{60};
 constexpr milliseconds kLongestWithOneFault{2900};
 /// Cells of a reader far behind a block's front (cachenode/fill_order.h).
 constexpr std::uint32_t kFarCells = 128U << 10U;
+/// A node looks for pinned copies once in a while (kLookForCopies), and releases them in steps.
+constexpr seconds kReleasedWithin{5};
 
 }  // namespace
 
@@ -145,6 +147,29 @@ void Chaos::NoteGet(std::size_t number, const std::string& node) {
   for (const NodeInfo& going : table.nodes()) {
     if (going.state == NodeState::kDraining && going.id != node && Has(going.id, block))
       Broken(fmt::format("{} asked S3 for a block that {}, which is drained, has", node, going.id));
+  }
+}
+
+// Whoever gives up a pinned block leaves one that can be read, or that is there when its node is.
+void Chaos::NoteRelease(const Machine& from, const BlockId& block) {
+  ++outcome_.released;
+  const bool elsewhere = std::ranges::any_of(machines_, [&](const auto& machine) {
+    return machine.get() != &from && machine->disk.blocks->Contains(block);
+  });
+  if (!elsewhere) Broken(fmt::format("{} gave up the last copy of a pinned block", from.id));
+}
+
+// With all nodes in the ring and one copy of each block, that one is left.
+void Chaos::JudgeReleased() {
+  world_.RunUntil(world_.now() + kReleasedWithin);
+  const RingTable& table = *coordinator_disk_.table;
+  for (const auto& machine : machines_) {
+    for (std::size_t i = 0; i < data_.size(); ++i) {
+      const BlockId& block = data_.RequestFor(i).block;
+      const auto rank = table.RankOf(PartitionOf(block), machine->id);
+      if (rank != 0 && machine->node && machine->node->Has(block))
+        Broken(fmt::format("{} keeps a copy of block {}, which its owner has", machine->id, i));
+    }
   }
 }
 
@@ -267,6 +292,7 @@ Outcome Chaos::Run() {
   FinishReading("of all blocks once more");
   if (s3_.gets() != before)
     Broken(fmt::format("all was cached and well, and cost {} GETs", s3_.gets() - before));
+  if (pinned_ && data_.link().replicas == 1) JudgeReleased();
   Judge();
   outcome_.simulated = world_.now() - begin;
   Sum();

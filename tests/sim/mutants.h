@@ -25,8 +25,9 @@ enum class Mutant : std::uint8_t {
   kBelievesAll,     ///< Nodes follow a coordinator that was started from an old copy.
   kEmptyMount,      ///< A mount that restarts has lost its state directory.
   kUndead,          ///< The coordinator that is to be gone answers all the same.
+  kSaysItHas,       ///< A node says that it has what it is asked about, and has it not.
 };
-inline constexpr std::size_t kMutants = 15;  // without kNone
+inline constexpr std::size_t kMutants = 16;  // without kNone
 
 struct MutantRow {
   Mutant mutant;
@@ -50,6 +51,7 @@ inline constexpr std::array<MutantRow, kMutants> kMutantTable = {{
     {Mutant::kBelievesAll, "believes all", "week", "old copy"},
     {Mutant::kEmptyMount, "empty mount", "week", "did not come back"},
     {Mutant::kUndead, "undead", "week", "without a coordinator"},
+    {Mutant::kSaysItHas, "says it has", "chaos", "the last copy"},
 }};
 
 }  // namespace forebay::sim

@@ -14,6 +14,8 @@ namespace forebay::sim {
 namespace {
 
 constexpr std::chrono::seconds kTickEvery{1};
+/// How often a node looks for pinned copies that it does not own.
+constexpr std::chrono::seconds kLookForCopies{1};
 
 std::shared_ptr<const Buffer> BufferOf(const std::string& bytes) {
   auto buffer = std::make_shared<Buffer>(bytes.size());
@@ -207,6 +209,16 @@ RpcCall ThatStays(RpcCall call) {
   return call;
 }
 
+// Of all blocks that are asked about.
+Task<Result<RpcReply>> HasAll(RpcCall call) {
+  proto::CheckBlocksRequest request;
+  Status parsed = ParseMessage(call.message, request);
+  if (!parsed) co_return Fail(parsed.error());
+  proto::CheckBlocksReply reply;
+  reply.set_present(std::string(static_cast<std::size_t>(request.blocks_size() + 7) / 8, '\xff'));
+  co_return ReplyWith(reply);
+}
+
 }  // namespace
 
 SimNode::SimNode(World& world, Network& network, FarS3& s3, const Dataset& data, NodeDisk& disk,
@@ -223,7 +235,9 @@ SimNode::SimNode(World& world, Network& network, FarS3& s3, const Dataset& data,
   }
   if (cluster_.links_version() == 0) {
     cluster_.SetCluster(ClusterId());
-    cluster_.SetLinks({data.link()}, 1);
+    LinkSpec link = data.link();
+    if (options_.pinned) link.pins = {""};
+    cluster_.SetLinks({std::move(link)}, 1);
     cluster_.OfferRing(*disk.ring);
     const Status ignored = Keep();
     (void)ignored;
@@ -235,6 +249,10 @@ SimNode::SimNode(World& world, Network& network, FarS3& s3, const Dataset& data,
   CopySenderOptions copies;
   copies.self = options_.id;
   copies_ = std::make_unique<CopySender>(std::move(copies), cluster_);
+  PinReleaserOptions pins;
+  pins.self = options_.id;
+  pins.rules.look_every = kLookForCopies;
+  pins_ = std::make_unique<PinReleaser>(std::move(pins), cluster_, *disk.blocks);
   world_.SetBuilder(nullptr);
   static NoPeers nobody;
   BlockPeers& others = options_.asks_nobody ? static_cast<BlockPeers&>(nobody) : *peers_;
@@ -246,7 +264,8 @@ SimNode::SimNode(World& world, Network& network, FarS3& s3, const Dataset& data,
   reader_ =
       std::make_unique<BlockReader>(*disk.blocks, *filler_, replies, counters_, shared.history);
   batches_ = std::make_unique<BatchFiller>(*disk.blocks, *filler_);
-  service_ = std::make_unique<Service>(Service::Parts{.cluster = cluster_,
+  service_ = std::make_unique<Service>(Service::Parts{.self = options_.id,
+                                                      .cluster = cluster_,
                                                       .reader = *reader_,
                                                       .filler = *filler_,
                                                       .batches = *batches_,
@@ -270,11 +289,13 @@ SimNode::SimNode(World& world, Network& network, FarS3& s3, const Dataset& data,
     RpcHandler& read = server.methods[Method::kReadBlock];
     read = [read](RpcCall call) { return read(ThatStays(std::move(call))); };
   }
+  if (options_.says_it_has) server.methods[Method::kCheckBlocks] = HasAll;
   server.epoch = [this] { return cluster_.ring_epoch(); };
   server.on_newer_epoch = [](std::uint64_t) {};
   network_.Listen(address_, std::move(server));
   peers_->Start(options_.restarted);
   copies_->Start();
+  if (options_.pinned) pins_->Start();
   Spawn(io_.At(0), Beat());
   process_.RunReady();
 }

@@ -18,6 +18,7 @@
 #include "cachenode/node_counters.h"
 #include "cachenode/origin.h"
 #include "cachenode/peer_source.h"
+#include "cachenode/pin_releaser.h"
 #include "cachenode/service.h"
 #include "common/base/executors.h"
 #include "common/base/metrics.h"
@@ -121,8 +122,8 @@ struct NodeShared {
   Metrics metrics;
 };
 
-/// A cache node: the real Service, BlockReader, Filler, PeerSource and CopySender, over blocks in
-/// memory.
+/// A cache node: the real Service, BlockReader, Filler, PeerSource, CopySender and PinReleaser,
+/// over blocks in memory.
 class SimNode : private Program {
  public:
   struct Options {
@@ -132,11 +133,13 @@ class SimNode : private Program {
     std::uint64_t incarnation = 1;  ///< Another one for each process.
     bool restarted = false;
     std::string zone = {};
+    bool pinned = false;  ///< The whole link is.
     // Mutants.
     bool asks_nobody = false;     ///< No other node before S3.
     bool believes_all = false;    ///< Old coordinators too.
     bool keeps_old_ring = false;  ///< Whatever it is told.
     bool keeps_readers = false;   ///< Sends none on to another owner.
+    bool says_it_has = false;     ///< What it is asked about.
   };
   SimNode(World& world, Network& network, FarS3& s3, const Dataset& data, NodeDisk& disk,
           NodeShared& shared, Options options);
@@ -180,6 +183,7 @@ class SimNode : private Program {
   std::unique_ptr<ClientPool> coordinator_;
   std::unique_ptr<PeerSource> peers_;
   std::unique_ptr<CopySender> copies_;
+  std::unique_ptr<PinReleaser> pins_;
 };
 
 }  // namespace forebay::sim

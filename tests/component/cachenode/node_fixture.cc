@@ -70,6 +70,7 @@ Result<std::unique_ptr<Node>> NodeTest::TryStart(std::stop_token stopping) {
   for (const std::string& name : caches_)
     options.store.dirs.push_back(CacheDirOptions{dir_ / name, capacity_bytes_});
   options.store.segment_bytes = 16ULL << 20;
+  options.store.hour = [this, hour = options.store.hour()] { return hour + hours_later_; };
   options.state_dir = dir_ / "state";
   options.accept_new_disk = accept_new_disk_;
   options.coordinators = coordinators_;
@@ -82,6 +83,7 @@ Result<std::unique_ptr<Node>> NodeTest::TryStart(std::stop_token stopping) {
   options.threads = 2;
   options.filler.s3_timeout = s3_timeout_;
   options.disks = disks_;
+  options.pins = pins_;
   options.verify_bytes_per_s = verify_bytes_per_s_;
   options.copy_bytes_per_s = copy_bytes_per_s_;
   options.max_bandwidth = max_bandwidth_;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -79,6 +80,8 @@ class NodeTest : public ::testing::Test {
   std::uint64_t capacity_bytes_ = 256ULL << 20;     // of each
   std::vector<std::string> accept_new_disk_;
   DiskKeeperOptions disks_;
+  PinReleaseRules pins_;
+  std::atomic<std::uint32_t> hours_later_{0};  // by the clock of the store
   std::uint64_t verify_bytes_per_s_ = 0;
   std::uint64_t copy_bytes_per_s_ = 0;
   std::uint64_t max_bandwidth_ = 0;

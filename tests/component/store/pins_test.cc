@@ -1,3 +1,5 @@
+#include <gmock/gmock.h>
+
 #include <fstream>
 #include <tuple>
 
@@ -8,6 +10,8 @@ namespace forebay {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 constexpr std::uint32_t kLength = 1 << 20;
 
@@ -238,6 +242,55 @@ TEST_F(StorePinsTest, VerifyFindsDamageBehindThePageCacheAndDropsIt) {
   EXPECT_EQ(fakes::RunTask(store->Verify(Block(0))).error().code, Code::kCorrupt);
   EXPECT_FALSE(store->Contains(Block(0)));
   EXPECT_EQ(store->counters().checksum_failures.load(), 1U);
+}
+
+TEST_F(StorePinsTest, WhatIsReleasedIsGoneThoughItWasPinned) {
+  {
+    TestStore store(Options({Pinned(1, {"a/"})}));
+    for (std::uint64_t i = 0; i < 5; ++i)
+      ASSERT_TRUE(store.Admit(LinkNumber(1), Block(i), i < 4 ? "a/f" : "b/f"));
+    EXPECT_THAT(store.PinnedOf(LinkNumber(1)), IsEmpty()) << "they were used within the hour";
+    hour_ += 2;
+    EXPECT_THAT(store.PinnedOf(LinkNumber(1)),
+                UnorderedElementsAre(Block(0), Block(1), Block(2), Block(3)));
+    ASSERT_TRUE(store.Serves(Block(3)));
+    EXPECT_THAT(store.PinnedOf(LinkNumber(1)), UnorderedElementsAre(Block(0), Block(1), Block(2)));
+    EXPECT_TRUE(store->IsPinned(Block(3)));
+    EXPECT_FALSE(store->IsPinned(Block(4)));
+    EXPECT_FALSE(store->IsPinned(Block(99)));
+    // One is still owned here after all, and one was read since.
+    const auto keep = [&](const BlockId& block) {
+      EXPECT_FALSE(store->Contains(block)) << "nobody finds what may be gone in a moment";
+      return block == Block(1);
+    };
+    const Result<Evicted> gone =
+        store.Release({Block(0), Block(1), Block(2), Block(3), Block(99)}, keep);
+    ASSERT_TRUE(gone.has_value());
+    EXPECT_EQ(gone->blocks, 2U);
+    EXPECT_EQ(store->counters().released_bytes, gone->bytes);
+    for (std::uint64_t i = 0; i < 5; ++i) EXPECT_EQ(store.Serves(Block(i)), i != 0 && i != 2) << i;
+    EXPECT_TRUE(store->IsPinned(Block(1)));
+    EXPECT_EQ(store->UsageByLink()[LinkNumber(1)].pinned_bytes, 2ULL * kLength);
+    ASSERT_TRUE(store->Close(Patience()).has_value());
+  }
+  TestStore store(Options());
+  for (std::uint64_t i = 0; i < 5; ++i) EXPECT_EQ(store.Serves(Block(i)), i != 0 && i != 2) << i;
+  EXPECT_EQ(store->UsageByLink()[LinkNumber(1)].pinned_bytes, 2ULL * kLength);
+}
+
+TEST_F(StorePinsTest, OfALinkThatIsPinnedAsAWholeBlocksAreReleasedToo) {
+  TestStore store(Options({Pinned(1, {""})}));
+  for (std::uint64_t i = 0; i < 9; ++i) ASSERT_TRUE(store.Admit(LinkNumber(1), Block(i)));
+  ASSERT_TRUE(store.Admit(LinkNumber(2), Block(20)));
+  hour_ += 2;
+  EXPECT_EQ(store.PinnedOf(LinkNumber(1)).size(), 9U) << "over several segments";
+  EXPECT_THAT(store.PinnedOf(LinkNumber(2)), IsEmpty());
+  const Result<Evicted> gone =
+      store.Release(store.PinnedOf(LinkNumber(1)), [](const BlockId&) { return false; });
+  ASSERT_TRUE(gone.has_value());
+  EXPECT_EQ(gone->blocks, 9U);
+  EXPECT_FALSE(store->UsageByLink().contains(LinkNumber(1)));
+  EXPECT_TRUE(store.Serves(Block(20)));
 }
 
 }  // namespace

@@ -101,6 +101,22 @@ class TestStore {
   Result<Evicted> EvictLink(const Uuid& link, EvictFilter filter = {}) {
     return fakes::RunTask(opened_->get()->EvictLink(link, filter));
   }
+  Result<Evicted> Release(std::vector<BlockId> blocks, std::function<bool(const BlockId&)> keep) {
+    return fakes::RunTask(
+        opened_->get()->Release(std::move(blocks), std::chrono::hours(1), std::move(keep)));
+  }
+  /// The pinned blocks that nobody has used for an hour.
+  std::vector<BlockId> PinnedOf(const Uuid& link) {
+    std::vector<BlockId> all;
+    for (std::optional<SegmentPlace> at = SegmentPlace(); at;) {
+      const Result<PinnedPart> part =
+          fakes::RunTask(opened_->get()->PinnedAt(link, *at, std::chrono::hours(1)));
+      if (!part) break;
+      all.insert(all.end(), part->blocks.begin(), part->blocks.end());
+      at = part->next;
+    }
+    return all;
+  }
   /// A whole take-over of pins in one step.
   Status TakePins(const Uuid& link, std::uint64_t version, std::vector<BlockId> blocks) {
     return TakePins({.link = link,

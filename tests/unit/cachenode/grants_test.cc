@@ -31,7 +31,8 @@ class GrantsTest : public ReaderRig {
     part.origin.prefix = "images/";
     links_ = {*link_, other, part};
     cluster_.SetLinks(links_, 1);
-    Service::Parts parts{.cluster = cluster_,
+    Service::Parts parts{.self = "self",
+                         .cluster = cluster_,
                          .reader = reader_,
                          .filler = filler_,
                          .batches = batches_,
