@@ -20,7 +20,8 @@ namespace forebay {
 struct CheckedRead {
   std::shared_ptr<const LinkSpec> link;
   BlockRequest request;
-  ReplyRoom::Payer payer = 0;  ///< Who gets the bytes.
+  std::uint32_t neighbours = 0;  ///< With by_place: of so many blocks behind it, too.
+  ReplyRoom::Payer payer = 0;    ///< Who gets the bytes.
 };
 
 /// What came of a wish for a block that nobody waits for yet.

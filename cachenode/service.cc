@@ -122,6 +122,7 @@ Task<Result<CheckedRead>> Service::Checked(const std::string& message, const Pee
   if (!good) co_return Fail(good.error());
   CheckedRead read;
   read.request = FromProto(parsed);
+  read.neighbours = parsed.neighbours();
   if (read.request.link.IsZero()) co_return Fail(Code::kInvalid, "the request names no link");
   auto link = co_await FindLink(read.request.link);
   if (!link) co_return Fail(link.error());

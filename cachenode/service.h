@@ -66,6 +66,7 @@ class Service {
  private:
   Task<Result<RpcReply>> ReadBlock(RpcCall call);
   Result<RpcReply> AnswerOf(const CheckedRead& read, const CellPlace& place) const;
+  void AddNeighbours(const CheckedRead& read, proto::ReadBlockReply& reply) const;
   Task<Result<RpcReply>> OpenSegment(RpcCall call);
   Task<Result<RpcReply>> NoteReads(RpcCall call);
   Task<Result<RpcReply>> PrefetchBlock(RpcCall call);

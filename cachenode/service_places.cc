@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -10,6 +11,24 @@
 // (docs/adr/0016-local-reads-by-descriptor.md, docs/adr/0039-places-are-remembered.md).
 namespace forebay {
 
+namespace {
+
+/// 45 bytes each: with more the answer would take longer than the questions that it spares.
+constexpr std::size_t kMostNeighbours = 64;
+
+}  // namespace
+
+// Their segment is open to the reader, and holds blocks of his link alone.
+void Service::AddNeighbours(const CheckedRead& read, proto::ReadBlockReply& reply) const {
+  const std::size_t most = std::min<std::size_t>(read.neighbours, kMostNeighbours);
+  for (const PlacedBlock& placed : parts_.store.PlacesBehind(read.request.block, most)) {
+    proto::PlacedBlock& neighbour = *reply.add_neighbours();
+    *neighbour.mutable_block() = ToProto(placed.block);
+    neighbour.set_position(placed.position);
+    neighbour.mutable_checksums()->Add(placed.checksums.begin(), placed.checksums.end());
+  }
+}
+
 Result<RpcReply> Service::AnswerOf(const CheckedRead& read, const CellPlace& place) const {
   proto::ReadBlockReply reply;
   reply.set_begin(EnclosingCells(read.request.range, read.request.block.length).begin);
@@ -19,6 +38,7 @@ Result<RpcReply> Service::AnswerOf(const CheckedRead& read, const CellPlace& pla
   reply.mutable_place()->set_segment(place.segment);
   reply.mutable_place()->set_position(place.position);
   reply.mutable_place()->set_noted(true);
+  if (read.neighbours > 0) AddNeighbours(read, reply);
   return ReplyWith(reply);
 }
 

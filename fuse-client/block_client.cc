@@ -243,7 +243,9 @@ Task<Result<Cells>> BlockClient::AskInRace(Question* question, Route route) {
   races_.emplace(number, &race);
   WatchRaces();
   question->message.set_counted(false);
-  question->message.set_by_place(local_.Wants(*route.address, race.asked));
+  const bool by_place = local_.Wants(*route.address, race.asked);
+  question->message.set_by_place(by_place);
+  question->message.set_neighbours(by_place ? local_.NeighboursOf(question->request) : 0);
   Result<Cells> cells = co_await AskForCells(question, route, &race);
   races_.erase(number);
   const TimePoint now = Clock::now();

@@ -90,6 +90,13 @@ std::optional<KnownPlaces::Known> KnownPlaces::Find(const Uuid& link, const Bloc
   return known;
 }
 
+bool KnownPlaces::Lacks(const Uuid& link, const BlockId& block) {
+  const Key key{link, block};
+  const Shard& shard = ShardOf(key);
+  const std::scoped_lock lock(shard.mutex);
+  return shard.bytes + 2 * BytesOf(block) <= limit_ && !shard.entries.contains(key);
+}
+
 void KnownPlaces::Forget(const Uuid& link, const BlockId& block) {
   const Key key{link, block};
   Shard& shard = ShardOf(key);

@@ -54,6 +54,8 @@ class KnownPlaces {
                 const Place& place);
   /// Nothing unless all of `cells` are known.
   std::optional<Known> Find(const Uuid& link, const BlockId& block, BlockRange cells);
+  /// The block is not known, and there is room for it and some others without any making way.
+  bool Lacks(const Uuid& link, const BlockId& block);
   void Forget(const Uuid& link, const BlockId& block);
   /// All that it has told.
   static void Forget(PlaceTeller& teller) { teller.era.fetch_add(1, std::memory_order_relaxed); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,6 +40,8 @@ class LocalReads {
 
   /// Whether to ask the node at `address` for places.
   bool Wants(const std::string& address, TimePoint now) const;
+  /// With such a question: of how many blocks behind the one that is asked for, too.
+  std::uint32_t NeighboursOf(const BlockRequest& request) const;
 
   struct Answerer {
     const std::string& node;
@@ -55,6 +58,8 @@ class LocalReads {
   std::optional<Cells> ReadKnown(const BlockRequest& request, TimePoint now);
 
  private:
+  void RememberNeighbours(const BlockRequest& request, const proto::ReadBlockReply& answer,
+                          PlaceTeller* teller);
   void NoteGone(const BlockRequest& request, const SegmentName& name, int error);
   Task<void> Open(SegmentName name, std::string address, proto::ReadBlockRequest question);
 

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cachenode/store/cell_place.h"
 #include "cachenode/store/disk_usage.h"
 #include "cachenode/store/pin_steps.h"
 #include "common/base/asio.h"
@@ -113,21 +114,6 @@ struct Evicted {
   }
 };
 
-/// Where cells of a block lie in a segment's file, for whoever has that open.
-struct CellPlace {
-  std::uint64_t segment = 0;   ///< Names the segment for as long as this store is open.
-  std::uint64_t position = 0;  ///< Of the first cell, in the file.
-  std::vector<std::uint64_t> checksums = {};  ///< Of each cell, as in Cells.
-  Uuid link = {};                             ///< Whose blocks the segment holds.
-};
-
-/// A segment's file, open for reading.
-struct SegmentHandle {
-  std::uint64_t segment = 0;
-  std::shared_ptr<const int> descriptor = {};
-  Uuid link = {};  ///< Whose blocks it holds: not always the reader's, where links share blocks.
-};
-
 /// Which room a new block may take.
 enum class Room : std::uint8_t {
   kMayEvict = 0,  ///< What is free, or what the evictor gives away for it.
@@ -173,6 +159,10 @@ class BlockStore {
   /// moment, and whoever reads the file compares with the checksums. Segments are never written
   /// again, so that the bytes are right or no block's. Counts as a use of the block and its link.
   virtual std::optional<CellPlace> Place(const BlockId& block, BlockRange range) = 0;
+  /// The places of at most so many blocks whose records lie behind that of `block`, which a reader
+  /// of it may want next: of small blocks, whose headers are in memory. As with Place, but nothing
+  /// counts as used.
+  virtual std::vector<PlacedBlock> PlacesBehind(const BlockId& block, std::size_t most) = 0;
   /// Who knew the place has read there: a use of block and link. False: not to be read there now.
   virtual bool Use(const BlockId& block, std::uint64_t segment) = 0;
   /// The file that a block lies in, which holds blocks of one link only. Nothing: not here, or not

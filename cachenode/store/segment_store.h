@@ -30,6 +30,7 @@ class SegmentStore final : public BlockStore {
   void NoteRead(const Uuid& link, const BlockId& block, std::string_view job) override;
   Task<Result<Cells>> Read(BlockId block, BlockRange range) override;
   std::optional<CellPlace> Place(const BlockId& block, BlockRange range) override;
+  std::vector<PlacedBlock> PlacesBehind(const BlockId& block, std::size_t most) override;
   bool Use(const BlockId& block, std::uint64_t segment) override;
   std::optional<SegmentHandle> FileOf(const BlockId& block) override;
   Task<Status> Admit(Uuid link, BlockId block, Slice data, std::vector<std::uint64_t> checksums,

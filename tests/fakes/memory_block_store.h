@@ -34,6 +34,7 @@ class MemoryBlockStore final : public BlockStore {
   Task<Result<Cells>> Read(BlockId block, BlockRange range) override;
   /// It has no files.
   std::optional<CellPlace> Place(const BlockId&, BlockRange) override { return {}; }
+  std::vector<PlacedBlock> PlacesBehind(const BlockId&, std::size_t) override { return {}; }
   bool Use(const BlockId&, std::uint64_t) override { return false; }
   std::optional<SegmentHandle> FileOf(const BlockId&) override { return {}; }
   Task<Status> Admit(Uuid link, BlockId block, Slice data, std::vector<std::uint64_t> checksums,

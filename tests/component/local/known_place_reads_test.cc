@@ -2,8 +2,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "fuse-client/local_reads.h"
 #include "fuse-client/noted_reads.h"
@@ -105,6 +108,87 @@ TEST_F(KnownPlaceReads, NoDiskIsAskedForWhatIsNotInMemory) {
   ASSERT_EQ(before, 0U) << "void: the pages were not taken out of memory";
   EXPECT_FALSE(read);
   EXPECT_EQ(after, 0U) << "the disk was asked by the mount";
+}
+
+/// Blocks that lie behind each other in one segment.
+class NeighbourReads : public LocalReadsTest {
+ protected:
+  static constexpr int kBlocks = 20;
+
+  void Fill() {
+    Begin();
+    for (int i = 0; i < kBlocks; ++i) {
+      blocks_.push_back(BlockOf("data/" + std::to_string(i)));
+      ASSERT_TRUE(ReadOnce(blocks_.back()));
+      ASSERT_TRUE(Eventually([&] { return IsCached(ToProto(blocks_.back().block)); }));
+    }
+  }
+  /// Which of the blocks the node tells of, asked for the first one at `address`.
+  std::vector<int> ToldBy(const std::string& address, std::uint32_t neighbours) {
+    proto::ReadBlockRequest question = ToProto(blocks_.front());
+    question.set_by_place(true);
+    question.set_neighbours(neighbours);
+    const Result<RpcReply> reply = client_.Call(address, Method::kReadBlock, question);
+    proto::ReadBlockReply answer;
+    EXPECT_TRUE(reply && ParseMessage(reply->message, answer));
+    ++asked_;
+    std::vector<int> told;
+    for (const proto::PlacedBlock& placed : answer.neighbours()) {
+      const auto same = [&](const BlockRequest& one) {
+        return one.block == FromProto(placed.block());
+      };
+      const auto found = std::ranges::find_if(blocks_, same);
+      if (found == blocks_.end()) return {-1};
+      told.push_back(static_cast<int>(found - blocks_.begin()));
+      ExpectThere(*found, placed);
+    }
+    return told;
+  }
+
+  std::vector<BlockRequest> blocks_;
+
+ private:
+  void ExpectThere(const BlockRequest& request, const proto::PlacedBlock& placed) const {
+    const int file = ::open(SegmentFiles().front().c_str(), O_RDONLY | O_CLOEXEC);
+    auto bytes = std::make_shared<Buffer>(request.block.length);
+    EXPECT_EQ(::pread(file, bytes->data(), bytes->size(), static_cast<off_t>(placed.position())),
+              static_cast<ssize_t>(bytes->size()));
+    ::close(file);
+    const Cells cells{.bytes = Slice::Of(std::shared_ptr<const Buffer>(std::move(bytes))),
+                      .checksums = {placed.checksums().begin(), placed.checksums().end()}};
+    EXPECT_TRUE(cells.Verify());
+  }
+};
+
+TEST_F(NeighbourReads, OneQuestionTellsWhereTheBlocksBehindLie) {
+  Fill();
+  ASSERT_TRUE(ReadsAtAKnownPlace(blocks_.front()));
+  EXPECT_EQ(segments_.places().size(), static_cast<std::size_t>(kBlocks));
+  int unasked = 0;
+  for (const BlockRequest& block : blocks_) {
+    const std::uint64_t known = Placed(PlacedRead::kRemembered);
+    const std::uint64_t all = AnswersOfTheNode();
+    ASSERT_TRUE(ReadOnce(block));
+    if (Placed(PlacedRead::kRemembered) == known) continue;
+    EXPECT_EQ(AnswersOfTheNode(), all);
+    ++unasked;
+  }
+  EXPECT_GT(unasked, kBlocks / 2) << "all of them, but for pages that the kernel took away";
+  EXPECT_TRUE(Eventually([&] { return Reported().reads() >= asked_; }));
+  EXPECT_EQ(Reported().reads(), asked_) << "the node hears of each";
+  EXPECT_EQ(s3_.gets(), static_cast<std::uint64_t>(kBlocks));
+}
+
+TEST_F(NeighbourReads, TheNodeTellsOfWhatIsThereAndNoMoreThanItIsAsked) {
+  Fill();
+  // The node opens the file for the first read of it.
+  EXPECT_TRUE(Eventually([&] { return ToldBy(Socket(), 3) == std::vector<int>{1, 2, 3}; }));
+  EXPECT_EQ(ToldBy(Socket(), UINT32_MAX).size(), static_cast<std::size_t>(kBlocks - 1));
+  EXPECT_TRUE(ToldBy(Socket(), 0).empty());
+  EXPECT_TRUE(ToldBy(node_->address(), 3).empty()) << "over TCP nobody reads its files";
+  ASSERT_TRUE(Evict({blocks_[2]}));
+  EXPECT_EQ(ToldBy(Socket(), 3), (std::vector<int>{1, 3, 4})) << "a hole is there";
+  EXPECT_EQ(Reported().reads() > asked_, false) << "nobody has read the neighbours";
 }
 
 TEST_F(KnownPlaceReads, PlacesOfANodeThatTakesNoNotesAreAskedForEachTime) {

@@ -97,6 +97,20 @@ TEST_F(KnownPlacesTest, TakeNoMoreMemoryThanTheyMay) {
   EXPECT_EQ(none.size(), 0U);
 }
 
+TEST_F(KnownPlacesTest, LackWhatIsNotThereAsLongAsNothingMustMakeWayForIt) {
+  const BlockId block = BlockOf(1);
+  EXPECT_TRUE(places_.Lacks(link_, block));
+  Remember(block, 4096, 5);
+  EXPECT_FALSE(places_.Lacks(link_, block));
+  EXPECT_TRUE(places_.Lacks(Uuid::Random(), block));
+  places_.Forget(link_, block);
+  EXPECT_TRUE(places_.Lacks(link_, block));
+  for (std::uint64_t i = 10; i < 30'000; ++i) Remember(BlockOf(i), i * 4096, i);
+  EXPECT_FALSE(places_.Lacks(link_, block)) << "others would be forgotten";
+  KnownPlaces none(0);
+  EXPECT_FALSE(none.Lacks(link_, block));
+}
+
 TEST_F(KnownPlacesTest, ManyThreadsUseThem) {
   std::vector<std::thread> threads;
   for (std::uint64_t thread = 0; thread < 4; ++thread) {
