@@ -117,7 +117,7 @@ class Training:
             self.list.write_text("".join(f"{path.relative_to(self.source)}\n" for path in paths))
             self._read(self.source, "--write-digests")
             self.rgw = Rgw(self.folder / "rgw")
-            self.rgw.start(max(2 << 30, 2 * self.bytes))
+            self.rgw.start(max(2 << 30, 4 * self.bytes))  # copies of a peer's own are there as well
             self.rgw.upload(self.source, self.bucket)
 
     def round(self, number):

@@ -7,6 +7,7 @@ import dataclasses
 import html
 import json
 
+import bench_machine
 from bench_hold import share_text
 
 NATIVE, PEER, FOREBAY = "native", "peer", "forebay"
@@ -71,14 +72,9 @@ def escape(value):
 
 
 def _machine(document):
-    here = document.get("machine", {})
-    words = []
-    if here:
-        words.append(f"{here['cpus']} CPUs ({here['cpu']}), {here['memory_bytes'] / (1 << 30):.0f} GiB of memory, Linux "
-                     f"{here['kernel']}, {here['file_system']}")
-    words += [f"{name} {number}" for name, number in document.get("versions", {}).items() if number]
     when = f"Measured {document['time']}. " if "time" in document else ""
-    return f'<p class="note">{escape(when)}{escape("; ".join(words))}</p>'
+    words = bench_machine.sentences(document.get("machine", {}), document.get("versions", {}))
+    return f'<p class="note">{escape(when)}{escape(". ".join(words))}</p>'
 
 
 def _measured(row):

@@ -29,6 +29,7 @@ class Peer:
         self.root, self.cache = self.folder / "mnt", self.folder / "cache"
         # Where it has its data: JuiceFS keeps them in a format of its own.
         self.data_bucket = f"{bucket}-{name}" if name in PREPARE else bucket
+        self.volume = None  # there, of its copy of the data
         self.daemon = None
 
     def start(self):
@@ -83,6 +84,9 @@ class Peer:
 
     def stop(self):
         self.unmount()
+        if self.volume:
+            with contextlib.suppress(ClusterError):
+                self.rgw.remove(self.data_bucket, f"{self.volume}/")
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -142,9 +146,10 @@ def _juicefs_mount(peer, *words):
 def _juicefs_copy(peer):
     """The files are copied into a volume before anything is measured, and what that left in its cache goes away."""
     peer.rgw.make_bucket(peer.data_bucket)
+    peer.volume = f"bench-{secrets.token_hex(4)}"  # another one's data may be in the bucket already
     peer.run("juicefs", "format", "--storage", "s3", "--bucket", _juicefs_bucket(peer), "--access-key",
              peer.rgw.env["AWS_ACCESS_KEY_ID"], "--secret-key", peer.rgw.env["AWS_SECRET_ACCESS_KEY"],
-             _juicefs_volume(peer), f"bench-{secrets.token_hex(4)}")  # another one's data may be in the bucket already
+             _juicefs_volume(peer), peer.volume)
     peer.mount(_juicefs_mount(peer))
     peer.run("cp", "-r", f"{peer.source}/.", peer.root)
     peer.unmount()

@@ -1,12 +1,7 @@
 """What ops/bench says about its runs: medians, ratios, and what must hold."""
 
 import datetime
-import os
-import pathlib
-import platform
-import re
 import statistics
-import subprocess
 
 import bench_bandwidth
 import bench_cluster
@@ -14,6 +9,7 @@ import bench_cold
 import bench_epochs
 import bench_eviction
 import bench_hold
+import bench_machine
 import bench_namespace
 import bench_preload
 import bench_store
@@ -65,7 +61,7 @@ def document(workloads, cold, training, folder, without=(), apart=None):
     lines = [*(line for workload in workloads for line in to_hold(workload)), *(bench_cold.to_hold(cold) if cold else []),
              *(line for part in training for line in bench_epochs.to_hold(part)), *(line for figures in apart.values() for line in figures.pop("to_hold"))]
     return {"schema_version": 2, "time": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "machine": machine(folder), "versions": versions(), "workloads": workloads, "cold": cold,
+            "machine": bench_machine.machine(folder), "versions": bench_machine.versions(), "workloads": workloads, "cold": cold,
             "training": training, **apart, "without": list(without), "to_hold": lines}
 
 
@@ -73,33 +69,6 @@ def alone_document(what, measured, folder):
     """Of a part without a cluster."""
     lines = measured.pop("to_hold")
     return {**document([], None, [], folder), "versions": {}, what: measured, "to_hold": lines}
-
-
-def machine(folder):
-    cpu = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    return {"cpus": len(os.sched_getaffinity(0)), "cpu": cpu[1] if cpu else platform.machine(),
-            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "kernel": platform.release(),
-            "file_system": first_line("findmnt", "-no", "FSTYPE", "-T", folder)}
-
-
-def versions():
-    return {"libfuse": version("fusermount3", "--version"), "s3fs": version("s3fs", "--version"),
-            "rclone": version("rclone", "version"), "mount-s3": version("mount-s3", "--version"),
-            "juicefs": version("juicefs", "version"), "geesefs": version("geesefs", "--version"),
-            "ceph": version("radosgw", "--version")}
-
-
-def first_line(*command):
-    try:
-        result = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        return None
-    return (result.stdout or result.stderr).partition("\n")[0].strip() or None
-
-
-def version(*command):
-    found = re.search(r"\d+(\.\d+)+", first_line(*command) or "")
-    return found[0] if found else None
 
 
 def runs_of(workload, key, readers):
@@ -304,11 +273,9 @@ def print_document(result, say):
 
 
 def print_machine(result, say):
-    here, other = result["machine"], result["versions"]
-    say(f"\n{here['cpus']} CPUs ({here['cpu']}), {here['memory_bytes'] / (1 << 30):.0f} GiB of memory, Linux "
-        f"{here['kernel']}, {here['file_system']}"
-        + "".join(f"{'; ' if i == 0 else ', '}{name} {number}"
-                  for i, (name, number) in enumerate((key, value) for key, value in other.items() if value)))
+    say("")
+    for sentence in bench_machine.sentences(result["machine"], result["versions"]):
+        say(sentence)
 
 
 def print_workload(workload, say):

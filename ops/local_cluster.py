@@ -358,6 +358,10 @@ class Rgw:
         self._rclone(f"the upload to {bucket} failed", "copy", "--transfers", "16", "--checkers", "16", "--no-traverse",
                      "--s3-upload-cutoff", "256Mi", "--quiet", str(source), f":s3:{bucket}/{prefix}")
 
+    def remove(self, bucket, prefix):
+        """All objects below it: its memory has room for them once."""
+        self._rclone(f"{bucket}/{prefix} cannot be removed", "delete", "--checkers", "16", f":s3:{bucket}/{prefix}")
+
     def _rclone(self, failed, *words):
         result = subprocess.run(["rclone", *words], env=self.rclone_env(), capture_output=True, text=True, check=False)
         if result.returncode != 0:

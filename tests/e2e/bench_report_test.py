@@ -20,6 +20,7 @@ import bench_epochs  # noqa: E402
 import bench_files  # noqa: E402
 import bench_hold  # noqa: E402
 import bench_html  # noqa: E402
+import bench_machine  # noqa: E402
 import bench_peers  # noqa: E402
 import bench_preload  # noqa: E402
 import bench_report  # noqa: E402
@@ -244,8 +245,14 @@ class PeersTest(unittest.TestCase):
         def rclone_env(self):
             return {**os.environ, **self.env}
 
+        def __init__(self):
+            self.removed = []
+
         def make_bucket(self, name):
             """As any S3 with these buckets does: nothing more."""
+
+        def remove(self, bucket, prefix):
+            self.removed.append((bucket, prefix))
 
     def test_one_that_does_not_mount_is_left_out_with_its_reason_and_leaves_nothing(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -259,7 +266,8 @@ class PeersTest(unittest.TestCase):
             with unittest.mock.patch.dict(os.environ, {"PATH": f"{folder / 'bin'}:/usr/bin:/bin"}):
                 names = bench_peers.installed(skipped)
                 self.assertEqual((names, skipped), (list(bench_peers.COMMANDS), {}))
-                found = bench_peers.start(names, folder / "work", "bucket", self.S3(), folder / "source", skipped)
+                s3 = self.S3()
+                found = bench_peers.start(names, folder / "work", "bucket", s3, folder / "source", skipped)
             self.assertEqual((found, set(skipped)), ([], set(names)))
             for name, line in skipped.items():
                 self.assertIn(f"{name} is skipped", line)
@@ -267,6 +275,9 @@ class PeersTest(unittest.TestCase):
                 asked = (folder / "bin" / f"{name}.asked").read_text()
                 self.assertIn("bucket", asked)
             self.assertEqual(list((folder / "work").iterdir()), [])
+            # A copy of the data takes S3's memory, which has room for it once.
+            volume = (folder / "bin/juicefs.asked").read_text().split()[-1]
+            self.assertEqual(s3.removed, [("bucket-juicefs", f"{volume}/")])
 
     def test_the_bound_of_a_cache_is_in_the_command(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -279,6 +290,55 @@ class PeersTest(unittest.TestCase):
                 bounded = any(size in words[96 << 20].split() for size in ("96", f"{96 << 20}B"))
                 self.assertEqual(bounded, name not in bench_peers.UNBOUNDED, words)
                 self.assertFalse("96" in words[None].split(), words)
+
+
+class IdlePagesTest(unittest.TestCase):
+    """Kernels that page out what nobody has touched for a while: a warm row is not surely warm then, and says so."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.damon, self.reclaim = pathlib.Path(folder.name, "kdamonds"), pathlib.Path(folder.name, "parameters")
+        self.write("state", "on")
+        self.write("contexts/0/monitoring_attrs/intervals/aggr_us", "500000")
+        self.write("contexts/0/schemes/0/action", "pageout")
+        self.write("contexts/0/schemes/0/access_pattern/age/min", "12")
+
+    def write(self, file, text):
+        path = self.damon / "0" / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+
+    def found(self):
+        return bench_machine.idle_pages_go_after_seconds(self.damon, self.reclaim)
+
+    def test_a_scheme_that_pages_out_is_found(self):
+        self.assertEqual(self.found(), 6.0)
+
+    def test_what_is_off_or_does_something_else_is_not(self):
+        self.write("contexts/0/schemes/0/action", "stat")
+        self.assertIsNone(self.found())
+        self.write("contexts/0/schemes/0/action", "pageout")
+        self.write("state", "off")
+        self.assertIsNone(self.found())
+
+    def test_the_module_that_reclaims_is_found(self):
+        self.write("state", "off")
+        self.reclaim.mkdir()
+        (self.reclaim / "min_age").write_text("120000000\n")
+        (self.reclaim / "enabled").write_text("N\n")
+        self.assertIsNone(self.found())
+        (self.reclaim / "enabled").write_text("Y\n")
+        self.assertEqual(self.found(), 120.0)
+
+    def test_a_machine_without_any_says_nothing(self):
+        self.assertIsNone(bench_machine.idle_pages_go_after_seconds(self.damon / "none", self.reclaim))
+        here = {"cpus": 2, "cpu": "x", "memory_bytes": 1 << 30, "kernel": "6", "file_system": "ext4"}
+        self.assertEqual(bench_machine.sentences({**here, "idle_pages_go_after_seconds": None}, {"s3fs": "1.9"}),
+                         ["2 CPUs (x), 1 GiB of memory, Linux 6, ext4; s3fs 1.9"])
+        self.assertEqual(bench_machine.sentences({}, {}), [])
+        said = bench_machine.sentences({**here, "idle_pages_go_after_seconds": 6.0}, {})
+        self.assertIn("nobody has touched for 6 s", said[1])
 
 
 if __name__ == "__main__":
