@@ -40,10 +40,6 @@ std::uint64_t RandomIncarnation() {
   return (std::uint64_t{device()} << 32) | device();
 }
 
-bool IsRefusal(const Status& status) {
-  return !status && (status.error().code == Code::kInvalid || status.error().code == Code::kDenied);
-}
-
 /// Of other links, or one by more than a quarter: a node paced by `kept` would ask S3 for too much
 /// or too little.
 bool AreFarFrom(const std::vector<RequestLease>& kept, const std::vector<RequestLease>& now) {
@@ -230,13 +226,13 @@ Task<void> Heartbeat::Beat() {
 }
 
 void Heartbeat::NoteOutcome(const Status& status) {
-  if (status && alone_) spdlog::info("the coordinator answers again");
-  if (!status && !alone_ && !stopping_.load()) {
-    spdlog::warn(
-        "the coordinator {} {}, serving on from what is known: {}", Join(options_.coordinators),
-        IsRefusal(status) ? "refuses this node" : "does not answer", status.error().message);
-  }
-  alone_ = !status;
+  using enum CoordinatorNews::News;
+  const CoordinatorNews::News news = news_.Note(status, Clock::now());
+  if (news == kAnswersAgain) spdlog::info("the coordinator answers again");
+  if (news == kNone || news == kAnswersAgain || stopping_.load()) return;
+  spdlog::warn("the coordinator {} {}, serving on from what is known: {}",
+               Join(options_.coordinators),
+               news == kRefuses ? "refuses this node" : "does not answer", status.error().message);
 }
 
 Task<Status> Heartbeat::Register() {

@@ -13,6 +13,7 @@
 
 #include "cachenode/changed_objects.h"
 #include "cachenode/cluster_view.h"
+#include "cachenode/coordinator_news.h"
 #include "cachenode/last_run.h"
 #include "cachenode/node_counters.h"
 #include "cachenode/s3_brakes.h"
@@ -123,7 +124,7 @@ class Heartbeat {
   std::vector<RequestLease> kept_leases_;
   TimePoint keep_leases_at_;  // not earlier
   bool registered_ = false;
-  bool alone_ = false;  // said so already
+  CoordinatorNews news_;
 
   Notifier hurry_;
   std::atomic<bool> stopping_{false};

@@ -18,8 +18,9 @@ Task<Result<RpcReply>> NoLonger() {
 }  // namespace
 
 void Coordinator::MakeServices() {
-  node_service_ = std::make_unique<NodeService>(cluster_, claim_, is_marked_, *membership_, *links_,
-                                                *stats_, *budget_, requests_, *changed_);
+  node_service_ =
+      std::make_unique<NodeService>(cluster_, claim_, is_marked_, options_.membership, *membership_,
+                                    *links_, *stats_, *budget_, requests_, *changed_);
   client_service_ = std::make_unique<ClientService>(cluster_, claim_, *membership_, *links_,
                                                     *index_, offload_, replies_);
   admin_service_ = std::make_unique<AdminService>(AdminService::Parts{.cluster = cluster_,

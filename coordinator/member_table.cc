@@ -52,12 +52,15 @@ bool ReachedOtherwise(const NodeInfo& before, const NodeInfo& now) {
          before.host_id != now.host_id || before.zone != now.zone;
 }
 
+/// How a node gets an id that no other has: the certificate says it where there is one.
+constexpr std::string_view kOwnId = "with `forebay join … --id`, or without certificates --node-id";
+
 Error TwoAtOneAddress(const NodeInfo& node) {
   return Error{Code::kInvalid,
                fmt::format("two live processes are node {0} at {1}, as after a copy of a machine "
-                           "that had joined: stop one of them, empty its cache directories, and "
-                           "start it with a --node-id and an --advertise of its own",
-                           node.id, node.address)};
+                           "that had joined: stop one of them, or give it an --advertise and an id "
+                           "of its own ({2})",
+                           node.id, node.address, kOwnId)};
 }
 
 }  // namespace
@@ -85,6 +88,14 @@ std::optional<TimePoint> MemberTable::HolderHeard(const NodeInfo& info, std::uin
   return holder.heard;
 }
 
+std::optional<std::string> MemberTable::HeldAt(const std::string& id, std::uint64_t incarnation,
+                                               TimePoint now) const {
+  const auto known = members_.find(id);
+  if (known == members_.end() || known->second.incarnation == incarnation) return std::nullopt;
+  if (!IsAlive(known->second, now)) return std::nullopt;
+  return known->second.info.address;
+}
+
 bool MemberTable::IsAlive(const Member& member, TimePoint now) const {
   return member.in_ring() && member.heard_since_start && now - member.heard < times_.suspect_after;
 }
@@ -101,10 +112,11 @@ Result<MemberTable::Registration> MemberTable::PlanRegistration(
   if (known != members_.end()) {
     const Member& old = known->second;
     if (HolderHeard(info, incarnation, now)) {
-      return Fail(Code::kInvalid,
-                  fmt::format("node id {} is held by the live process at {}: give this one another "
-                              "--node-id, or stop that one",
-                              info.id, old.info.address));
+      return Fail(
+          Code::kInvalid,
+          fmt::format("node id {} is held by the live process at {}: stop one of the two, or "
+                      "give it an id of its own ({})",
+                      info.id, old.info.address, kOwnId));
     }
     displaced = old.displaced;
     if (std::ranges::find(displaced, incarnation) != displaced.end() && IsAlive(old, now))

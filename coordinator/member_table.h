@@ -33,6 +33,12 @@ struct MembershipTimes {
   /// A node that is out is shown for so long, then forgotten: as long as the ring remembers former
   /// owners.
   std::chrono::seconds forget_out_after = std::chrono::hours(24);
+  /// Who has been refused for so long because of another live process of its id is a second node:
+  /// one that moves or is started again waits for the process before it, which has kDrainTime to
+  /// stop and is then silent for suspect_after …
+  Duration doubled_after = std::chrono::seconds(15);
+  /// … until it has not asked for so long. It asks each second, and may wait for an answer.
+  Duration doubled_for = std::chrono::seconds(30);
 };
 
 /// One node as the coordinator knows it.
@@ -69,6 +75,9 @@ class MemberTable {
   /// the id at once.
   std::optional<TimePoint> HolderHeard(const NodeInfo& info, std::uint64_t incarnation,
                                        TimePoint now) const;
+  /// Where the live process is that holds `id`; nothing when there is none, or it is this one.
+  std::optional<std::string> HeldAt(const std::string& id, std::uint64_t incarnation,
+                                    TimePoint now) const;
 
   struct Registration {
     Member member;           ///< To be persisted and committed.

@@ -70,6 +70,12 @@ bool ClusterMembers::HolderIsInDoubt(const NodeInfo& info, std::uint64_t incarna
   return heard && *heard <= asked;
 }
 
+std::optional<std::string> ClusterMembers::HeldAt(const std::string& id,
+                                                  std::uint64_t incarnation) const {
+  std::scoped_lock lock(mutex_);
+  return members_.HeldAt(id, incarnation, Clock::now());
+}
+
 Status ClusterMembers::RegisterNow(const NodeInfo& info, std::uint64_t incarnation) {
   std::scoped_lock changing(change_mutex_);
   MemberTable::Registration plan;

@@ -53,6 +53,8 @@ class ClusterMembers {
   /// holder may have just died, the answer waits until it is heard again or has been silent for
   /// MembershipTimes::suspect_after.
   Task<Status> Register(NodeInfo info, std::uint64_t incarnation);
+  /// As MemberTable::HeldAt.
+  std::optional<std::string> HeldAt(const std::string& id, std::uint64_t incarnation) const;
 
   /// False: the caller must register again. `room_bytes` is what its disks in service hold; nothing
   /// when it does not say. Where that stays another weight than the table has, Tick makes a new

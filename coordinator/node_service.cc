@@ -70,10 +70,11 @@ Task<Result<RpcReply>> NodeService::Register(RpcCall call) {
   if (!believed) co_return Fail(believed.error());
   Status registered = co_await membership_.Register(*info, request.incarnation());
   if (!registered) {
-    NoteRefusal(*info, registered.error().message);
+    NoteRefusal(*info, request.incarnation(), registered.error());
     co_return Fail(registered.error());
   }
   refused_.erase(info->id);
+  doubled_.NoteTaken(*info, request.incarnation());
   proto::RegisterNodeReply reply;
   reply.set_cluster(BytesOf(cluster_));
   // The version first: links that change in between come with the next heartbeat.
@@ -122,6 +123,7 @@ std::vector<proto::Alert> NodeService::Alerts(TimePoint now, std::int64_t now_un
   std::vector<proto::Alert> alerts;
   AddOutdated(now, now_unix_s, alerts);
   AddDenied(now, now_unix_s, alerts);
+  for (proto::Alert& alert : doubled_.Alerts(now, now_unix_s)) alerts.push_back(std::move(alert));
   return alerts;
 }
 
@@ -166,12 +168,16 @@ void NodeService::AddOutdated(TimePoint now, std::int64_t now_unix_s,
   alerts.push_back(std::move(alert));
 }
 
-void NodeService::NoteRefusal(const NodeInfo& node, const std::string& why) {
+void NodeService::NoteRefusal(const NodeInfo& node, std::uint64_t incarnation, const Error& why) {
+  if (why.code == Code::kInvalid) {
+    const std::optional<std::string> holder = membership_.HeldAt(node.id, incarnation);
+    if (holder) doubled_.NoteRefused(node, incarnation, *holder, Clock::now());
+  }
   if (refused_.size() >= kMaxRingNodes) refused_.clear();
   std::string& said = refused_[node.id];
-  if (said == why) return;
-  said = why;
-  spdlog::warn("node {} at {} was refused: {}", node.id, node.address, why);
+  if (said == why.message) return;
+  said = why.message;
+  spdlog::warn("node {} at {} was refused: {}", node.id, node.address, why.message);
 }
 
 Task<Result<RpcReply>> NodeService::Heartbeat(RpcCall call) {

@@ -11,6 +11,7 @@
 #include "common/model/object_version.h"
 #include "common/wire/server.h"
 #include "coordinator/changed_files.h"
+#include "coordinator/doubled_nodes.h"
 #include "coordinator/fill_budget.h"
 #include "coordinator/link_registry.h"
 #include "coordinator/membership.h"
@@ -25,9 +26,9 @@ namespace forebay {
 class NodeService {
  public:
   /// `is_outdated`: nodes have said before this start that there is a newer coordinator.
-  NodeService(Uuid cluster, Fence fence, bool is_outdated, ClusterMembers& membership,
-              LinkRegistry& links, ClusterStats& stats, FillBudget& budget,
-              RequestBudgets& requests, ChangedFiles& changed)
+  NodeService(Uuid cluster, Fence fence, bool is_outdated, const MembershipTimes& times,
+              ClusterMembers& membership, LinkRegistry& links, ClusterStats& stats,
+              FillBudget& budget, RequestBudgets& requests, ChangedFiles& changed)
       : cluster_(cluster),
         fence_(fence),
         has_heard_of_newer_(is_outdated),
@@ -36,11 +37,12 @@ class NodeService {
         stats_(stats),
         budget_(budget),
         requests_(requests),
-        changed_(changed) {}
+        changed_(changed),
+        doubled_(times.doubled_after, times.doubled_for) {}
 
   std::vector<MethodEntry> Methods();
-  /// That nodes follow another coordinator than this one, or refuse what this one asks. On the
-  /// event loop.
+  /// That nodes follow another coordinator than this one, or refuse what this one asks, or go by
+  /// one id. On the event loop.
   std::vector<proto::Alert> Alerts(TimePoint now, std::int64_t now_unix_s) const;
   /// How a node took a request of this coordinator: it refused it because of `why`, or not. On the
   /// event loop.
@@ -67,7 +69,7 @@ class NodeService {
   void AddDenied(TimePoint now, std::int64_t now_unix_s, std::vector<proto::Alert>& alerts) const;
   Task<Result<RpcReply>> Register(RpcCall call);
   Task<Result<RpcReply>> Heartbeat(RpcCall call);
-  void NoteRefusal(const NodeInfo& node, const std::string& why);
+  void NoteRefusal(const NodeInfo& node, std::uint64_t incarnation, const Error& why);
 
   const Uuid cluster_;
   const Fence fence_;
@@ -81,6 +83,7 @@ class NodeService {
   std::map<std::string, Newer> newer_;          // by node id
   std::map<std::string, Denied> denied_;        // by node id
   std::map<std::string, std::string> refused_;  // why, by node id: it asks every second, said once
+  DoubledNodes doubled_;
 };
 
 }  // namespace forebay

@@ -146,7 +146,8 @@ void AddIdentity(ConfigSection& section, NodeConfig& config) {
   section
       .Add("node_id", Text(config.node_id, "ID"),
            "The name of this node in the ring. A node that comes back under the same name gets the "
-           "same blocks; two nodes must not share one.")
+           "same blocks; two nodes must not share one, and the second is refused. With "
+           "certificates the name is the certificate's.")
       .Default("made on the first start and kept in the first cache directory");
   section.Add(
       "zone", Text(config.zone, "ZONE"),

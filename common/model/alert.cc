@@ -47,6 +47,13 @@ constexpr std::array kAlerts = {
                      .to_do = "look at S3 and the way to it; what is cached is read as ever, and "
                               "the rest waits as long as `s3_timeout` says",
                      .fault = "500, 502, 504, reset, DNS failure, stall"},
+    AlertDescription{.kind = AlertKind::kNodeDoubled,
+                     .name = "node_doubled",
+                     .when = "another live process of a node's id has been refused for 15 s, until "
+                             "it has not asked for 30 s, or is the member in the other's place",
+                     .to_do = "stop one of the two, or give it an id of its own "
+                              "([NODES.md](NODES.md#two-nodes-with-one-id))",
+                     .fault = "two nodes with one id"},
     AlertDescription{.kind = AlertKind::kFrozenListingLost,
                      .name = "frozen_listing_lost",
                      .when = "the listing of a frozen link is lost and S3 does not give the same "

@@ -87,6 +87,51 @@ class Trust(E2eTest):
             "forebay_certificate_expiry_timestamp_seconds", ""] >= ends and self.reads(mount, files), "reads go on", 20)
         with open(self.cluster.nodes["n1"].log, encoding="utf-8") as log:
             self.assertNotIn("stay in force", log.read())
+        self.meet_a_copy(mount, files)
+
+    def meet_a_copy(self, mount, files):
+        """n1's machine was copied, with its certificate and its cache; the copy has an address of its own."""
+        member = self.cluster.nodes["n1"]
+        empty, full = (self.copy_of("n1", name) for name in ("empty", "full"))
+        self.assertEqual(self.cluster.nodes.pop("empty").end_stop(), 2, "without a cache it ends")
+        self.assertIn(f"node id n1 is held by the live process at {member.addresses['listen']}: stop one of the two",
+                      empty.log.read_text())
+        full.wait_ready()
+        alert = eventually(self.doubled, "the administrator is told", 60)
+        self.assertIn(f"node n1: the one at {member.addresses['listen']} is the member, and the one at "
+                      f"{full.addresses['listen']} is refused", alert["message"])
+        self.assertIn(alert["message"], self.admin("status", code=3).stdout)
+        self.assertIn("forebay join HOST:PORT --token T --id NEW", alert["action"])
+        self.assertEqual(full.log.read_text().count("refuses this node"), 1)
+        self.assertEqual(self.address_of("n1"), member.addresses["listen"])
+        self.assertTrue(self.reads(mount, files))
+        # The first one is taken away: the copy has been meant.
+        self.assertEqual(self.cluster.nodes.pop("n1").stop(), 0)
+        self.cluster.nodes["n1"] = self.cluster.nodes.pop("full")
+        eventually(lambda: self.address_of("n1") == full.addresses["listen"], "the copy is the member")
+        self.assertIsNone(self.doubled())
+
+    def copy_of(self, name, copy):
+        """A node that knows what `name` does; only `full` has something in its cache directory."""
+        cache = self.folder / copy
+        cache.mkdir(mode=0o700)
+        if copy == "full":
+            shutil.copy(self.folder / name / "cluster_state", cache)
+        self.cluster.nodes[copy] = Daemon(copy, [
+            self.cluster.programs / "forebay-node", "--cache-dir", f"{cache}=256MiB", "--coordinator", self.cluster.address,
+            "--state-dir", self.folder / f"{copy}.state", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
+            "--trust-dir", self.folder / f"{name}.trust", "--local-socket", self.folder / f"{copy}.sock"],
+            self.cluster.server_env, self.folder / f"{copy}.log")
+        return self.cluster.nodes[copy].start(wait=False)
+
+    def stats(self):
+        return json.loads(self.admin("-o", "json", "stats").stdout)
+
+    def doubled(self):
+        return next((alert for alert in self.stats()["alerts"] if alert["name"] == "node_doubled"), None)
+
+    def address_of(self, name):
+        return next(node["address"] for node in self.stats()["nodes"] if node["id"] == name)
 
     def reads(self, mount, files):
         return all((mount / name).read_bytes() == body for name, body in files.items())

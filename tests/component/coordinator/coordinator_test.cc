@@ -134,37 +134,6 @@ TEST_F(CoordinatorTest, ARestartKeepsEpochLinksAndGenerations) {
   EXPECT_EQ(Stats().nodes_size(), 3);
 }
 
-TEST_F(CoordinatorTest, ASecondProcessOfALiveNodeIsRefused) {
-  FakeNode first("n1", secret), second("n1", secret);
-  ASSERT_TRUE(first.Register(address()).has_value());
-  second.incarnation = 2;
-  std::atomic<bool> done{false};
-  std::thread beating([&] {
-    while (!done) EXPECT_TRUE(first.Heartbeat(address()).has_value());
-  });
-  const auto refused = second.Register(address());
-  done = true;
-  beating.join();
-  ASSERT_FALSE(refused.has_value());
-  EXPECT_EQ(refused.error().code, Code::kInvalid);
-  EXPECT_NE(refused.error().message.find("n1"), std::string::npos);
-  EXPECT_EQ(coordinator->ring_epoch(), 1u);
-}
-
-TEST_F(CoordinatorTest, ANodeThatDiedAndCameBackElsewhereWaitsForTheOldOnesSilence) {
-  StopCoordinator();
-  times.suspect_after = std::chrono::milliseconds(300);
-  StartCoordinator();
-  FakeNode dead("n1", secret), next("n1", secret);
-  ASSERT_TRUE(dead.Register(address()).has_value());
-  next.incarnation = 2;
-  std::string table;
-  const auto taken = next.Register(address(), &table);
-  ASSERT_TRUE(taken.has_value()) << taken.error().message;
-  EXPECT_EQ(RingTable::Parse(table)->Find("n1")->address, next.address());
-  EXPECT_TRUE(dead.Heartbeat(address())->register_again());
-}
-
 TEST_F(CoordinatorTest, ASilentNodeIsSuspectThenOutAndAnAlert) {
   StopCoordinator();
   times.suspect_after = std::chrono::milliseconds(200);

@@ -56,6 +56,15 @@ TEST_F(MemberTableTest, ASecondLiveProcessWithTheSameIdIsRefused) {
   EXPECT_TRUE(table.Heartbeat("n1", 1, now)) << "the first one is not touched";
 }
 
+TEST_F(MemberTableTest, KnowsWhereAnIdIsHeldByAnotherLiveProcess) {
+  EXPECT_EQ(table.HeldAt("n1", 2, now), std::nullopt);
+  ASSERT_TRUE(Join(Node("n1", "127.0.0.1:1"), 1).has_value());
+  EXPECT_EQ(table.HeldAt("n1", 2, now), "127.0.0.1:1");
+  EXPECT_EQ(table.HeldAt("n1", 1, now), std::nullopt) << "it is the same";
+  now += kSilence;
+  EXPECT_EQ(table.HeldAt("n1", 2, now), std::nullopt) << "it is silent";
+}
+
 // A machine was copied, with its id and its address.
 TEST_F(MemberTableTest, TwoLiveProcessesAtOneAddressDoNotTakeTurns) {
   ASSERT_TRUE(Join(Node("n1"), 1).has_value());
