@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/udp.hpp>
@@ -23,6 +22,7 @@
 #include "cli/text.h"
 #include "common/base/config_values.h"
 #include "common/base/executors.h"
+#include "common/base/machine_id.h"
 #include "common/base/version.h"
 #include "common/base/wall_clock.h"
 #include "common/config/trust_config.h"
@@ -130,9 +130,7 @@ void DeclareTrustDir(Options& options, std::string& out) {
 }
 
 std::string HostAsId() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "";
-  std::string id(name.data());
+  std::string id = HostName();
   return CheckMemberId(id) ? id : "";
 }
 

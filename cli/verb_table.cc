@@ -26,6 +26,8 @@ const std::vector<VerbRow>& VerbTable() {
       {"explain", "why a file or a job is slow, and what would help", MakeExplain},
       {"nodes", "the cache nodes and what they hold", MakeNodes, VerbKind::kList},
       {"node", "drains, removes, fences or takes back one of them", MakeNode, VerbKind::kTask},
+      {"mounts", "the mounts of the cluster, and what each of them shows", MakeMounts,
+       VerbKind::kList},
       {"completion", "a script that makes a shell complete what you type", MakeCompletion},
       {"pin", "keeps what is cached of a target, and what will be", MakePin},
       {"unpin", "ends a pin", MakeUnpin},

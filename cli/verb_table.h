@@ -26,6 +26,7 @@ std::unique_ptr<Verb> MakeLimit();
 std::unique_ptr<Verb> MakeLink();
 std::unique_ptr<Verb> MakeLinks();
 std::unique_ptr<Verb> MakeLs();
+std::unique_ptr<Verb> MakeMounts();
 std::unique_ptr<Verb> MakeNode();
 std::unique_ptr<Verb> MakeNodes();
 std::unique_ptr<Verb> MakeRefresh();

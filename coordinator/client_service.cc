@@ -63,6 +63,7 @@ Task<Result<RpcReply>> ClientService::GetLinks(RpcCall call) {
   proto::GetLinksRequest request;
   Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
+  mounts_.Note(request, call.peer, Clock::now());
   proto::GetLinksReply reply;
   reply.set_cluster(BytesOf(cluster_));
   *reply.mutable_fence() = ToProto(fence_);

@@ -13,6 +13,7 @@
 #include "common/wire/server.h"
 #include "coordinator/link_registry.h"
 #include "coordinator/membership.h"
+#include "coordinator/mount_book.h"
 #include "coordinator/namespace_index.h"
 
 namespace forebay {
@@ -21,12 +22,13 @@ namespace forebay {
 class ClientService {
  public:
   ClientService(Uuid cluster, Fence fence, ClusterMembers& membership, LinkRegistry& links,
-                NamespaceIndex& index, Offload& offload, ReplyRoom& replies)
+                NamespaceIndex& index, MountBook& mounts, Offload& offload, ReplyRoom& replies)
       : cluster_(cluster),
         fence_(fence),
         membership_(membership),
         links_(links),
         index_(index),
+        mounts_(mounts),
         offload_(offload),
         replies_(replies) {}
 
@@ -49,6 +51,7 @@ class ClientService {
   ClusterMembers& membership_;
   LinkRegistry& links_;
   NamespaceIndex& index_;
+  MountBook& mounts_;
   Offload& offload_;
   ReplyRoom& replies_;
   Sent sent_;

@@ -34,6 +34,8 @@
 #include "coordinator/linker.h"
 #include "coordinator/member_service.h"
 #include "coordinator/membership.h"
+#include "coordinator/mount_book.h"
+#include "coordinator/mount_service.h"
 #include "coordinator/name_uploads.h"
 #include "coordinator/namespace_index.h"
 #include "coordinator/node_service.h"
@@ -192,7 +194,9 @@ class Coordinator {
   std::unique_ptr<PinKeeper> pin_keeper_;
   std::unique_ptr<CopyKeeper> copy_keeper_;
   std::unique_ptr<NodeService> node_service_;
+  MountBook mounts_;  // on the event loop
   std::unique_ptr<ClientService> client_service_;
+  std::unique_ptr<MountService> mount_service_;
   std::unique_ptr<AdminService> admin_service_;
   std::unique_ptr<Drainer> drainer_;
   std::unique_ptr<NameUploads> uploads_;

@@ -22,7 +22,8 @@ void Coordinator::MakeServices() {
       std::make_unique<NodeService>(cluster_, claim_, is_marked_, options_.membership, *membership_,
                                     *links_, *stats_, *budget_, requests_, *changed_);
   client_service_ = std::make_unique<ClientService>(cluster_, claim_, *membership_, *links_,
-                                                    *index_, offload_, replies_);
+                                                    *index_, mounts_, offload_, replies_);
+  mount_service_ = std::make_unique<MountService>(*links_, mounts_);
   admin_service_ = std::make_unique<AdminService>(AdminService::Parts{.cluster = cluster_,
                                                                       .membership = *membership_,
                                                                       .links = *links_,
@@ -55,6 +56,7 @@ void Coordinator::MakeServices() {
 std::vector<MethodEntry> Coordinator::AllMethods() const {
   std::vector<MethodEntry> all = node_service_->Methods();
   for (MethodEntry& entry : client_service_->Methods()) all.push_back(std::move(entry));
+  for (MethodEntry& entry : mount_service_->Methods()) all.push_back(std::move(entry));
   for (MethodEntry& entry : job_service_->Methods()) all.push_back(std::move(entry));
   for (MethodEntry& entry : admin_service_->Methods()) all.push_back(std::move(entry));
   for (MethodEntry& entry : task_service_->Methods()) all.push_back(std::move(entry));

@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/json/object.hpp>
 #include <chrono>
 
+#include "common/base/machine_id.h"
 #include "common/base/units.h"
 #include "common/model/limits.h"
 
@@ -50,9 +49,7 @@ boost::json::object JobJson(const JobReads& job, const JobReads::View& view) {
 }  // namespace
 
 std::string OwnJobId(std::string_view mountpoint) {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
-  std::string id = std::string(host.data()) + ":" + std::string(mountpoint);
+  std::string id = HostName() + ":" + std::string(mountpoint);
   // A longer path would be refused by every node; its end says more than its beginning.
   if (id.size() > kMaxJobIdBytes) id.erase(0, id.size() - kMaxJobIdBytes);
   return id;

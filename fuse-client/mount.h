@@ -67,6 +67,7 @@ class MountDaemon final : public Daemon {
   Status MountOne(const std::string& link, const std::string& sub_path);
   Status MountAll(const std::string& set);
   Status MountNamed();
+  void Introduce();
   Status StartThreads(const Uuid& cluster, const std::string& cluster_dir, bool from_disk);
   Deadline NamespaceDeadline() const;
   ClientPoolOptions PoolOptions() const;

@@ -147,6 +147,7 @@ Task<Result<NamespaceSource::Answer>> NamespaceSource::AskAt(std::string coordin
                                                              std::string link, CallHandle* call) {
   proto::GetLinksRequest request;
   request.set_name(link);
+  *request.mutable_mount() = self_;
   const Deadline deadline = Deadline::After(options_.call_timeout);
   const Result<RpcReply> reply =
       co_await pool_.Call(coordinator, Method::kGetLinks, request, deadline, call);

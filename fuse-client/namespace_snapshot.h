@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/asio.h"
@@ -94,6 +95,10 @@ class NamespaceSource {
   /// kInvalid: the listing failed. kInternal: the state directory.
   Task<Result<MountedNamespace>> Obtain(std::string link, Deadline deadline);
 
+  /// What the coordinator is told of this mount with every question from now on; before that it is
+  /// told that it is not mounted yet.
+  void Introduce(proto::MountSelf self) { self_ = std::move(self); }
+
   /// The newest coordinator that has named the link, as far as it is on disk; epoch 0: none is. Any
   /// thread; reads small files.
   Fence HeardOf(const std::string& link) const;
@@ -137,6 +142,7 @@ class NamespaceSource {
   ClientPool& pool_;
   const NamespaceOptions options_;
   SnapshotFetcher fetcher_;
+  proto::MountSelf self_;
   std::string led_;  // the coordinator that answered last
   bool said_empty_ = false;
   bool told_waiting_ = false;

@@ -8,4 +8,7 @@ namespace forebay {
 /// same one may use each other's UNIX sockets. "" when there is none.
 std::string MachineId();
 
+/// The name of this machine, or of the container that this program runs in; "" when there is none.
+std::string HostName();
+
 }  // namespace forebay

@@ -57,6 +57,7 @@ enum class Method : std::uint16_t {
   kGetLeader = 53,
   // …to the CLI.
   kDescribeJob = 90,
+  kListMounts = 91,
   kLink = 60,
   kUnlink = 61,
   kGetTask = 62,

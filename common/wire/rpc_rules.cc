@@ -40,6 +40,7 @@ constexpr auto kRules = std::to_array<RpcRule>({
     {Method::kGetLeader, "GetLeader", kMembers, kCoordinator, kLooks},
     {Method::kReportJobs, "ReportJobs", kMounts, kCoordinator},
     {Method::kDescribeJob, "DescribeJob", kAdmins, kCoordinator, kLooks},
+    {Method::kListMounts, "ListMounts", kAdmins, kCoordinator, kLooks},
     {Method::kLink, "Link", kAdmins, kCoordinator},
     {Method::kUnlink, "Unlink", kAdmins, kCoordinator},
     {Method::kGetTask, "GetTask", kAdmins, kCoordinator, kLooks},

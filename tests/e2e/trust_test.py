@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 
 from e2e import Daemon, E2eTest, eventually, main
@@ -71,9 +72,12 @@ class Trust(E2eTest):
         for name in ("n1", "n2"):
             self.start_node(name, first)
         client, _ = self.token("client")
-        self.join(client, self.folder / "trust")
+        self.join(client, self.folder / "trust", "--id", "gpu-1")
         self.link("data", "", "--no-background-fill", "--refresh", "immutable")
         mount = self.cluster.mount("data", "m")
+        [row] = eventually(lambda: json.loads(self.admin("-o", "json", "mounts", "data").stdout)["mounts"], "it is listed", 10)
+        self.assertEqual((row["host"], row["mountpoint"], row["source"], row["client"]),
+                         (socket.gethostname(), str(mount), "data", "gpu-1"))
         for epoch in range(2):
             for name, body in files.items():
                 self.assertEqual((mount / name).read_bytes(), body, (epoch, name))

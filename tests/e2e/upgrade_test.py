@@ -100,7 +100,7 @@ class RollingUpgrade(UpgradeTest):
         self.replace_coordinator(PROGRAMS)
         if TWO:
             self.verbs(OLD)
-        self.replace_mount("m1", PROGRAMS)
+        self.replace_listed_mount(mount)
         self.verbs(PROGRAMS)
         up = self.fetched() - FILES
         if TWO:
@@ -110,6 +110,18 @@ class RollingUpgrade(UpgradeTest):
         print(f"    {up} of {FILES} blocks fetched again on the way up, {again - up} on the way back", file=sys.stderr)
         self.assertLessEqual(again, AGAIN)
         self.assertEqual((mount / ".forebay" / "errors").read_text(), "")
+
+    def replace_listed_mount(self, mount):
+        """It stays one to the coordinator, whose list the release before does not know."""
+        self.cluster.programs = PROGRAMS
+
+        def listed():
+            return [row["address"] for row in self.cluster.json("mounts")["mounts"] if row["mountpoint"] == str(mount)]
+
+        before = [] if TWO else eventually(listed, "the mount is listed")
+        self.replace_mount("m1", PROGRAMS)
+        eventually(lambda: set(listed()) - set(before), "its next process is heard")
+        self.assertEqual(len(listed()), 1)
 
     def replace_back(self):
         # Whoever is not content with a release goes back to the one before.

@@ -62,6 +62,16 @@ std::vector<proto::ReportJobsRequest> FakeCoordinator::job_reports() const {
   return job_reports_;
 }
 
+proto::GetLinksRequest FakeCoordinator::last_link_request() const {
+  const std::scoped_lock lock(mutex_);
+  return last_link_request_;
+}
+
+void FakeCoordinator::ForgetLinkRequest() {
+  const std::scoped_lock lock(mutex_);
+  last_link_request_.Clear();
+}
+
 void FakeCoordinator::LoseJobReplies(int count) {
   const std::scoped_lock lock(mutex_);
   lost_job_replies_ = count;
@@ -94,6 +104,7 @@ Task<Result<RpcReply>> FakeCoordinator::AnswerLinks(RpcCall call) {
   const Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
   const std::scoped_lock lock(mutex_);
+  last_link_request_ = request;
   const bool all = request.name().empty();
   if (!all && request.name() != link_.spec().name()) {
     co_return Fail(Code::kNotFound, "there is no link \"" + request.name() + "\"; did you mean " +

@@ -44,6 +44,9 @@ class FakeCoordinator {
   const std::string& address() const { return server_->address(); }
   Uuid cluster() const { return cluster_; }
   std::uint64_t link_calls() const { return link_calls_; }
+  /// What a mount asked last for links.
+  proto::GetLinksRequest last_link_request() const;
+  void ForgetLinkRequest();
   std::uint64_t snapshot_calls() const { return snapshot_calls_; }
   std::uint64_t snapshot_bytes() const { return snapshot_bytes_; }  ///< Sent, with differences.
 
@@ -61,6 +64,7 @@ class FakeCoordinator {
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::string> deltas_;
   std::function<void(std::string&, std::uint64_t)> change_;
   std::vector<proto::ReportJobsRequest> job_reports_;
+  proto::GetLinksRequest last_link_request_;
   int lost_job_replies_ = 0;
   std::atomic<bool> count_reads_{true};
   std::atomic<std::uint64_t> link_calls_{0};

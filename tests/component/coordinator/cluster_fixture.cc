@@ -32,10 +32,11 @@ void IgnoreEpoch(std::uint64_t) {}
 }  // namespace
 
 Caller::Caller(proto::Role role, std::string id, std::string secret, Uuid cluster,
-               std::uint64_t ring_epoch)
+               std::uint64_t ring_epoch, std::string program)
     : io_("caller", 1) {
   ClientPoolOptions options;
   options.credentials = CredentialsOf(role, std::move(id), std::move(secret), cluster);
+  options.credentials.program = std::move(program);
   pool_ = std::make_unique<ClientPool>(
       io_.At(0), options, [ring_epoch] { return ring_epoch; }, IgnoreEpoch);
   io_.Start();

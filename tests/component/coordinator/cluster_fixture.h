@@ -31,7 +31,7 @@ class Caller {
  public:
   /// Each of its frames says that it has the ring of `ring_epoch`.
   Caller(proto::Role role, std::string id, std::string secret, Uuid cluster = {},
-         std::uint64_t ring_epoch = 0);
+         std::uint64_t ring_epoch = 0, std::string program = "test 0");
   ~Caller();
 
   Result<RpcReply> Call(const std::string& address, Method method,

@@ -43,6 +43,7 @@ constexpr Row kTable[] = {
     {Method::kCheckBlocks, false, false, false},
     {Method::kReportJobs, true, false, false},
     {Method::kDescribeJob, false, false, true},
+    {Method::kListMounts, false, false, true},
     {Method::kEvictBlocks, false, false, false},
     {Method::kDescribeBlocks, false, false, false},
     {Method::kExplain, false, false, true},

@@ -17,8 +17,10 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <thread>
 
+#include "common/base/machine_id.h"
 #include "fuse-client/mountpoint.h"
 #include "tests/component/fuse-client/mount_fixture.h"
 #include "tests/fakes/held_pages.h"
@@ -315,6 +317,26 @@ TEST_F(MountTest, EveryLinkIsADirectoryThatComesAndGoes) {
   EXPECT_EQ(ReadAll(mnt_ + "/sample/train/d1/f1.jpg"), Expected("train/d1/f1.jpg", 0, kSmallBytes));
   Unmount();
   EXPECT_FALSE(IsMounted());
+}
+
+TEST_F(MountTest, TheCoordinatorIsToldOfItOnceItIsMounted) {
+  config_.source = "sample/train";
+  std::set<std::uint64_t> incarnations;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(Mount());
+    proto::MountSelf self;
+    for (int tries = 0; tries < 2000 && self.mountpoint().empty(); ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      self = coordinator_->last_link_request().mount();
+    }
+    EXPECT_EQ(self.mountpoint(), mnt_);
+    EXPECT_EQ(self.source(), "sample/train");
+    EXPECT_EQ(self.host(), HostName());
+    incarnations.insert(self.incarnation());
+    Unmount();
+    coordinator_->ForgetLinkRequest();
+  }
+  EXPECT_EQ(incarnations.size(), 2u) << "each is one of its own";
 }
 
 TEST_F(MountTest, EachBadMountpointHasItsOwnSentence) {

@@ -104,6 +104,9 @@ TEST_F(NamespaceTest, TheSnapshotIsFetchedOnceAndKept) {
   EXPECT_EQ(first->snapshot->totals().objects, 20'000u);
   EXPECT_EQ(first->cluster, coordinator_->cluster());
   EXPECT_FALSE(first->from_disk);
+  // Nothing is mounted yet, and a coordinator that lists mounts is told so.
+  EXPECT_TRUE(coordinator_->last_link_request().has_mount());
+  EXPECT_EQ(coordinator_->last_link_request().mount().mountpoint(), "");
   const std::uint64_t calls = coordinator_->snapshot_calls();
   EXPECT_GE(calls, 1u);
   ASSERT_TRUE(Obtain());

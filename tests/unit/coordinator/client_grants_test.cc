@@ -58,9 +58,11 @@ class ClientGrants : public testing::Test {
   Offload offload_{1, 16};
   ClusterMembers membership_{store_, fence_, offload_};
   NamespaceIndex index_{dir_.Path("snapshots")};
+  MountBook mounts_;
   ReplyRoom replies_{1ULL << 30};
   ClientService service_{
-      Uuid::Random(), {fence_, Uuid::Random()}, membership_, links_, index_, offload_, replies_};
+      Uuid::Random(), {fence_, Uuid::Random()}, membership_, links_, index_, mounts_, offload_,
+      replies_};
   const PeerIdentity restricted_ = Client(std::vector<std::string>{"mine"});
   const PeerIdentity free_ = Client(std::nullopt);
 };

@@ -82,10 +82,10 @@ TEST(AuditTest, AMessageThatIsNoneIsSurvived) {
 // Whoever adds a request for administrators decides here whether it only looks.
 TEST(AuditTest, AllThatAdministratorsMayAskButTheseIsAudited) {
   const std::set<std::string_view> looks = {
-      "ReadBlock", "PrefetchBlock", "CheckBlocks",  "VerifyBlocks", "DescribeBlocks",
-      "GetRing",   "GetLinks",      "ReadSnapshot", "GetLeader",    "DescribeJob",
-      "GetTask",   "ListTarget",    "CheckTarget",  "Stats",        "Explain",
-      "ListPins",  "ListTasks",     "ListTokens",   "ListMembers",  "Renew"};
+      "ReadBlock",   "PrefetchBlock", "CheckBlocks", "VerifyBlocks", "DescribeBlocks", "GetRing",
+      "GetLinks",    "ReadSnapshot",  "GetLeader",   "DescribeJob",  "GetTask",        "ListTarget",
+      "CheckTarget", "Stats",         "Explain",     "ListPins",     "ListTasks",      "ListTokens",
+      "ListMembers", "Renew",         "ListMounts"};
   for (const RpcRule& rule : AllRules()) {
     if (!rule.callers.Has(proto::ROLE_ADMIN)) continue;
     EXPECT_EQ(IsAudited(rule, proto::ROLE_ADMIN), !looks.contains(rule.name)) << rule.name;
