@@ -239,6 +239,11 @@ Task<Result<RpcReply>> AdminService::CheckTarget(RpcCall call) {
   proto::CheckTargetRequest request;
   Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
+  if (request.verify() && call.peer.role == proto::ROLE_VIEWER) {
+    co_return Fail(OnlyLooks(call.peer,
+                             "`check --verify`, by which nodes read all of it again and drop what "
+                             "is damaged,"));
+  }
   Result<LocatedTargets> found = Locate(request.target().text());
   if (!found) co_return Fail(found.error());
   const Roster roster = parts_.membership.CurrentRoster();

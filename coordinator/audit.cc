@@ -18,6 +18,8 @@ std::string RoleName(proto::Role role) {
       return "node";
     case proto::ROLE_CLIENT:
       return "client";
+    case proto::ROLE_VIEWER:
+      return "viewer";
     default:
       return "somebody";
   }

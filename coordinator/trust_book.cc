@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -13,11 +14,16 @@
 #include "common/model/alert.h"
 #include "common/trust/join_token.h"
 #include "common/trust/renewal.h"
+#include "common/trust/token_record.h"
 
 namespace forebay {
 namespace {
 
 constexpr const char* kRevokedKey = "trust/revoked";
+/// Viewers have a list of their own, which no other member hears of: a release that knows no such
+/// role refuses a list with one in it whole, a coordinator here and a member in an answer. Nobody
+/// but a coordinator answers a viewer (rpc_rules.h).
+constexpr const char* kRevokedViewersKey = "trust/revoked_viewers";
 constexpr std::int64_t kRememberedSeconds = std::int64_t{31} * 24 * 60 * 60;
 /// A member that was seen so long ago is gone; what it needs is no alert.
 constexpr std::int64_t kHereSeconds = 600;
@@ -28,6 +34,18 @@ Error NoAuthority() {
   return Error{Code::kInvalid,
                "this coordinator does not hold the key of the cluster's authority, so no "
                "certificate is renewed: put ca.key back into its trust folder"};
+}
+
+bool IsOfViewer(const Revocation& each) { return each.role == proto::ROLE_VIEWER; }
+
+std::string TextOfViewers(std::vector<Revocation> revoked) {
+  std::erase_if(revoked, std::not_fn(IsOfViewer));
+  return TextOf(revoked);
+}
+
+std::string TextOfOthers(std::vector<Revocation> revoked) {
+  std::erase_if(revoked, IsOfViewer);
+  return TextOf(revoked);
 }
 
 /// Until then a certificate that was issued when the member was revoked may be shown.
@@ -55,12 +73,16 @@ proto::Alert CertificateAlert(const std::string& who, std::int64_t since, std::i
 
 Status TrustBook::Load(std::int64_t now_unix_s) {
   if (!own_) return {};
-  Result<std::optional<std::string>> stored = store_.Get(kRevokedKey);
-  if (!stored) return Fail(stored.error());
-  Result<std::vector<Revocation>> revoked = RevocationsOf(stored->value_or(""));
-  if (!revoked) return Fail(revoked.error());
-  std::erase_if(*revoked, [&](const Revocation& each) { return ForgottenAt(each) < now_unix_s; });
-  own_->standing().SetRevoked(std::move(*revoked));
+  std::vector<Revocation> revoked;
+  for (const char* key : {kRevokedKey, kRevokedViewersKey}) {
+    Result<std::optional<std::string>> stored = store_.Get(key);
+    if (!stored) return Fail(stored.error());
+    const Result<std::vector<Revocation>> some = RevocationsOf(stored->value_or(""));
+    if (!some) return Fail(some.error());
+    revoked.insert(revoked.end(), some->begin(), some->end());
+  }
+  std::erase_if(revoked, [&](const Revocation& each) { return ForgottenAt(each) < now_unix_s; });
+  own_->standing().SetRevoked(std::move(revoked));
   if (own_->folder() == nullptr) return {};
   Result<Issuer> issuer = LoadIssuer();
   if (!issuer) return Fail(issuer.error());
@@ -207,7 +229,7 @@ Result<proto::RenewReply> TrustBook::Renew(const proto::RenewRequest& request,
   }
   Note(request, peer, refusal, now_unix_s);
   const Issuer now = issuer();
-  const std::string revoked = TextOf(own_->standing().revoked());
+  const std::string revoked = TextOfOthers(own_->standing().revoked());
   reply.set_known(JoinProof(Secret(now.believed), revoked, ""));
   reply.set_renews(now.authority != nullptr);
   if (request.known() == reply.known()) return reply;
@@ -267,8 +289,8 @@ Result<proto::RevokeMemberReply> TrustBook::Revoke(const proto::RevokeMemberRequ
                                                    std::int64_t now_unix_s) {
   const proto::Role role = RoleOfWord(request.role());
   if (!own_) return Fail(Code::kInvalid, "this cluster has no certificates: see `forebay init`");
-  if (role != proto::ROLE_CLIENT && role != proto::ROLE_NODE && role != proto::ROLE_ADMIN)
-    return Fail(Code::kInvalid, "a client, a node or an admin can be revoked");
+  if (!Joins(role))
+    return Fail(Code::kInvalid, "a client, a node, an admin or a viewer can be revoked");
   Status named = CheckMemberId(request.id());
   if (!named) return Fail(named.error());
   if (peer.proved && peer.role == role && peer.id == request.id()) {
@@ -291,7 +313,8 @@ Result<proto::RevokeMemberReply> TrustBook::Revoke(const proto::RevokeMemberRequ
   }
   revoked.push_back({.role = role, .id = request.id(), .until_unix_s = until});
   StateBatch batch;
-  batch.Put(kRevokedKey, TextOf(revoked));
+  batch.Put(kRevokedKey, TextOfOthers(revoked));
+  batch.Put(kRevokedViewersKey, TextOfViewers(revoked));
   Status written = store_.Write(batch, fence_);
   if (!written) return Fail(written.error());
   own_->standing().SetRevoked(std::move(revoked));

@@ -10,11 +10,12 @@ namespace {
 constexpr std::string_view kScheme = "spiffe://";
 constexpr std::size_t kLongestId = 63;
 
-constexpr std::array<std::pair<proto::Role, std::string_view>, 4> kRoles = {{
+constexpr std::array<std::pair<proto::Role, std::string_view>, 5> kRoles = {{
     {proto::ROLE_CLIENT, "client"},
     {proto::ROLE_NODE, "node"},
     {proto::ROLE_COORDINATOR, "coordinator"},
     {proto::ROLE_ADMIN, "admin"},
+    {proto::ROLE_VIEWER, "viewer"},
 }};
 
 }  // namespace

@@ -19,8 +19,8 @@ struct Identity {
   bool operator==(const Identity&) const = default;
 };
 
-/// "client", "node", "coordinator", "admin"; also the names of a program's files in the trust
-/// folder.
+/// "client", "node", "coordinator", "admin", "viewer"; also the names of a program's files in the
+/// trust folder.
 std::string_view RoleWord(proto::Role role);
 /// ROLE_UNKNOWN for any other word.
 proto::Role RoleOfWord(std::string_view word);

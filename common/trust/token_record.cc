@@ -12,15 +12,11 @@ namespace {
 
 constexpr std::uint32_t kMostUses = 100'000;
 
-bool Joins(proto::Role role) {
-  return role == proto::ROLE_CLIENT || role == proto::ROLE_NODE || role == proto::ROLE_ADMIN;
-}
-
 Status CheckLinks(const proto::CreateTokenRequest& request) {
   if (request.links().empty()) return {};
   if (RoleOfWord(request.role()) != proto::ROLE_CLIENT)
     return Fail(Code::kInvalid,
-                "--links is for tokens of clients: what others may do has no bounds");
+                "--links is for tokens of clients: what others may see and do has no bounds");
   if (static_cast<std::size_t>(request.links_size()) > kMaxGrantedLinks) {
     return Fail(Code::kInvalid,
                 "a token is for at most " + std::to_string(kMaxGrantedLinks) + " links");
@@ -33,10 +29,15 @@ Status CheckLinks(const proto::CreateTokenRequest& request) {
 
 }  // namespace
 
+bool Joins(proto::Role role) {
+  return role == proto::ROLE_CLIENT || role == proto::ROLE_NODE || role == proto::ROLE_ADMIN ||
+         role == proto::ROLE_VIEWER;
+}
+
 Result<NewToken> MakeJoinToken(const proto::CreateTokenRequest& request,
                                const std::string& authority_hash, std::int64_t now_unix_s) {
   if (!Joins(RoleOfWord(request.role())))
-    return Fail(Code::kInvalid, "a token is for a client, a node or an admin");
+    return Fail(Code::kInvalid, "a token is for a client, a node, an admin or a viewer");
   if (request.uses() == 0 || request.uses() > kMostUses)
     return Fail(Code::kInvalid, "a token is good for 1 to 100,000 machines");
   if (request.valid_s() == 0 || request.valid_s() > kLongestTokenSeconds)

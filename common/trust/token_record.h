@@ -7,6 +7,7 @@
 #include "common/base/secret.h"
 #include "proto/coordinator.pb.h"
 #include "proto/coordinator_state.pb.h"
+#include "proto/handshake.pb.h"
 
 namespace forebay {
 
@@ -17,6 +18,9 @@ inline constexpr const char* kFirstTokenFile = "first_token";
 inline constexpr std::uint32_t kDefaultTokenUses = 16;
 inline constexpr std::uint32_t kDefaultTokenSeconds = 24 * 60 * 60;
 inline constexpr std::uint32_t kLongestTokenSeconds = 30 * 24 * 60 * 60;
+
+/// Whether a machine becomes that with a token, and can be revoked.
+bool Joins(proto::Role role);
 
 struct NewToken {
   proto::TokenRecord record;  ///< For the coordinator to keep.

@@ -39,7 +39,7 @@ class FolderLock {
 /// The files of a machine that belongs to a cluster, in a folder that its owner alone can read:
 ///
 ///     ca.pem         the authorities that are believed
-///     ROLE.pem       what this machine is: client, node, coordinator or admin
+///     ROLE.pem       what this machine is: client, node, coordinator, admin or viewer
 ///     ROLE.key       its private key, 0600, and the certificate once more: both are new at once
 ///     revoked        members that are believed no more (standing.h)
 ///     member_lifetime  of the certificates that the coordinator here issues, in seconds

@@ -54,6 +54,13 @@ Error NotGranted(const PeerIdentity& peer, std::string_view link) {
                                   "--role client --links …`)"};
 }
 
+Error OnlyLooks(const PeerIdentity& viewer, std::string_view what) {
+  return Error{Code::kDenied, "viewer " + viewer.id +
+                                  " may look and change nothing: " + std::string(what) +
+                                  " needs an administrator's certificate (`forebay token create "
+                                  "--role admin`)"};
+}
+
 Status ParseMessage(std::string_view bytes, google::protobuf::MessageLite& message) {
   Status bounded = CheckRepeated(bytes);
   if (!bounded) return bounded;

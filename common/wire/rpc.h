@@ -40,6 +40,9 @@ bool MayRead(const PeerIdentity& peer, std::string_view link, std::string_view s
 /// kDenied: the sentence for a peer that may not.
 Error NotGranted(const PeerIdentity& peer, std::string_view link);
 
+/// kDenied: the sentence for a viewer that asks for `what`, which administrators may.
+Error OnlyLooks(const PeerIdentity& viewer, std::string_view what);
+
 /// A request as a server's handler sees it.
 struct RpcCall {
   Method method = Method::kNone;

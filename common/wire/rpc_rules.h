@@ -42,6 +42,11 @@ struct RpcRule {
   Effect effect = Effect::kChanges;
 };
 
+/// Whether `server` answers this to `caller`. A viewer asks coordinators alone, whatever the row
+/// says of others: a node has nothing to show to it, and hears of no viewer that was revoked
+/// (coordinator/trust_book.cc).
+bool MayAsk(const RpcRule& rule, proto::Role caller, proto::Role server);
+
 /// Null: there is no such request. A server does not start with a method that has no row.
 const RpcRule* RuleOf(Method method);
 

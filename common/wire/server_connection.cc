@@ -47,6 +47,18 @@ Error Escaped(const std::exception_ptr& escaped) {
   }
 }
 
+std::string NumberOf(Method method) { return std::to_string(static_cast<unsigned>(method)); }
+
+/// What a peer is told whose role may not make the request to `program`.
+Error NotForRole(const PeerIdentity& peer, const RpcRule& rule, const std::string& program) {
+  const bool is_viewer = peer.role == proto::ROLE_VIEWER;
+  if (is_viewer && rule.callers.Has(peer.role))
+    return Error{Code::kDenied, program + " answers no viewer: coordinators do"};
+  if (is_viewer && rule.callers.Has(proto::ROLE_ADMIN)) return OnlyLooks(peer, rule.name);
+  return Error{Code::kDenied, program + " does not let " + peer.program + " make request " +
+                                  NumberOf(rule.method)};
+}
+
 OutFrame FrameOf(std::uint64_t id, const Result<RpcReply>& result) {
   OutFrame frame;
   frame.header.kind = FrameKind::kReply;
@@ -174,17 +186,16 @@ Task<Result<RpcReply>> ServerConnection::Handle(const FrameHeader& header, std::
   }
   auto entry = shared_->methods.find(header.method);
   const RpcRule* rule = RuleOf(header.method);
-  if (entry == shared_->methods.end() || rule == nullptr || !rule->callers.Has(peer_.role)) {
+  const Credentials& self = shared_->options.credentials;
+  const bool known = entry != shared_->methods.end() && rule != nullptr;
+  if (!known || !MayAsk(*rule, peer_.role, self.role)) {
     shared_->counters.calls_denied.fetch_add(1, std::memory_order_relaxed);
-    const std::string number = std::to_string(static_cast<unsigned>(header.method));
-    const bool known = entry != shared_->methods.end();
     // Once: a line for each would let a peer fill the disk.
-    if (known && rule != nullptr && !std::exchange(denied_, true))
+    if (known && !std::exchange(denied_, true))
       spdlog::warn("refused: {}: this role may not", DescribeAudited(*rule, peer_, {}));
-    return Refuse(Error{known ? Code::kDenied : Code::kInvalid,
-                        shared_->options.credentials.program +
-                            (known ? " does not let " : " has no request ") +
-                            (known ? peer_.program + " make request " + number : number)});
+    return Refuse(
+        known ? NotForRole(peer_, *rule, self.program)
+              : Error{Code::kInvalid, self.program + " has no request " + NumberOf(header.method)});
   }
   if (peer_.terms.late && header.method != Method::kRenew) {
     return Refuse(Error{Code::kDenied, "the certificate of " + peer_.id + " ended at " +

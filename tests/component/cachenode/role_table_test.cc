@@ -55,7 +55,7 @@ TEST_F(NodeTest, EachMethodIsForItsRolesAlone) {
     if (rule.servers.Has(proto::ROLE_NODE)) EXPECT_TRUE(table.contains(rule.method)) << rule.name;
   }
   for (const proto::Role role : {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_COORDINATOR,
-                                 proto::ROLE_ADMIN, proto::ROLE_STRANGER}) {
+                                 proto::ROLE_ADMIN, proto::ROLE_VIEWER, proto::ROLE_STRANGER}) {
     Caller caller(role);
     for (const auto& [method, roles] : table) {
       const proto::ReadBlockRequest read = RequestFor("data/a", 39'000);

@@ -15,23 +15,24 @@ struct Row {
   bool node;
   bool admin;
   bool coordinator = false;
+  bool viewer = false;
 };
 
 constexpr Row kTable[] = {
-    {Method::kGetRing, true, true, true},
-    {Method::kGetLinks, true, true, true, true},
+    {Method::kGetRing, true, true, true, false, true},
+    {Method::kGetLinks, true, true, true, true, true},
     {Method::kReadSnapshot, true, true, true, true},
-    {Method::kGetLeader, true, true, true, true},
+    {Method::kGetLeader, true, true, true, true, true},
     {Method::kRegisterNode, false, true, false},
     {Method::kHeartbeat, false, true, false},
     {Method::kLink, false, false, true},
     {Method::kUnlink, false, false, true},
-    {Method::kGetTask, false, false, true},
-    {Method::kListTarget, false, false, true},
-    {Method::kCheckTarget, false, false, true},
+    {Method::kGetTask, false, false, true, false, true},
+    {Method::kListTarget, false, false, true, false, true},
+    {Method::kCheckTarget, false, false, true, false, true},
     {Method::kEvictTarget, false, false, true},
-    {Method::kStats, false, false, true},
-    {Method::kListTasks, false, false, true},
+    {Method::kStats, false, false, true, false, true},
+    {Method::kListTasks, false, false, true, false, true},
     {Method::kCancelTask, false, false, true},
     {Method::kRetryTask, false, false, true},
     {Method::kUploadNames, false, false, true},
@@ -42,16 +43,16 @@ constexpr Row kTable[] = {
     {Method::kNoteReads, false, false, false},
     {Method::kCheckBlocks, false, false, false},
     {Method::kReportJobs, true, false, false},
-    {Method::kDescribeJob, false, false, true},
-    {Method::kListMounts, false, false, true},
+    {Method::kDescribeJob, false, false, true, false, true},
+    {Method::kListMounts, false, false, true, false, true},
     {Method::kEvictBlocks, false, false, false},
     {Method::kDescribeBlocks, false, false, false},
-    {Method::kExplain, false, false, true},
+    {Method::kExplain, false, false, true, false, true},
     {Method::kRefresh, false, false, true},
     {Method::kSetFillLimits, false, false, true},
     {Method::kPin, false, false, true},
     {Method::kUnpin, false, false, true},
-    {Method::kListPins, false, false, true},
+    {Method::kListPins, false, false, true, false, true},
     {Method::kBackup, false, false, true},
     {Method::kRestore, false, false, true},
     {Method::kSetPriority, false, false, true},
@@ -65,7 +66,7 @@ constexpr Row kTable[] = {
     {Method::kVerifyBlocks, false, false, false},
     {Method::kPinBlocks, false, false, false},
     {Method::kJoin, false, false, false},
-    {Method::kRenew, true, true, true},
+    {Method::kRenew, true, true, true, false, true},
     {Method::kChangeNode, false, false, true},
     {Method::kListMembers, false, false, true},
     {Method::kRevokeMember, false, false, true},
@@ -86,11 +87,9 @@ TEST_F(RoleTableTest, EveryCellIsAsDesigned) {
   const struct {
     proto::Role role;
     bool Row::* allowed;
-  } kRoles[] = {{proto::ROLE_CLIENT, &Row::client},
-                {proto::ROLE_NODE, &Row::node},
-                {proto::ROLE_ADMIN, &Row::admin},
-                {proto::ROLE_COORDINATOR, &Row::coordinator},
-                {proto::ROLE_STRANGER, nullptr}};
+  } kRoles[] = {{proto::ROLE_CLIENT, &Row::client}, {proto::ROLE_NODE, &Row::node},
+                {proto::ROLE_ADMIN, &Row::admin},   {proto::ROLE_COORDINATOR, &Row::coordinator},
+                {proto::ROLE_VIEWER, &Row::viewer}, {proto::ROLE_STRANGER, nullptr}};
   for (const auto& role : kRoles) {
     Caller caller(role.role, "someone", secret);
     for (const Row& row : kTable) {
@@ -110,6 +109,21 @@ TEST_F(RoleTableTest, EveryCellIsAsDesigned) {
                                   << (reply ? "answered" : reply.error().message);
     }
   }
+}
+
+TEST_F(RoleTableTest, AViewerHasNodesReadNothing) {
+  StartCoordinator();
+  Caller viewer(proto::ROLE_VIEWER, "ann", secret);
+  Caller admin(proto::ROLE_ADMIN, "bob", secret);
+  proto::CheckTargetRequest request;
+  request.mutable_target()->set_text("absent");
+  const auto code = [&](Caller& caller) {
+    return caller.Call(address(), Method::kCheckTarget, request).error().code;
+  };
+  EXPECT_EQ(code(viewer), Code::kNotFound) << "it may look";
+  request.set_verify(true);
+  EXPECT_EQ(code(viewer), Code::kDenied);
+  EXPECT_EQ(code(admin), Code::kNotFound);
 }
 
 TEST_F(RoleTableTest, ANodeMaySpeakForItselfAlone) {

@@ -143,5 +143,33 @@ TEST_F(AuditedCalls, AnActionOfAnotherRoleIsRefusedAndSaidOnce) {
   EXPECT_EQ(log.find("refused:", first + 1), std::string::npos) << log;
 }
 
+TEST_F(AuditedCalls, AViewerIsToldWhatItWouldNeed) {
+  ServeAs(proto::ROLE_COORDINATOR, {Method::kUnlink, Method::kGetRing});
+  Connect(WhoIs(proto::ROLE_VIEWER, "ann"));
+  EXPECT_TRUE(Call(2, Method::kGetRing).has_value());
+  const Result<RpcReply> refused = Call(2, Method::kUnlink);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error(),
+            (Error{Code::kDenied,
+                   "viewer ann may look and change nothing: Unlink needs an administrator's "
+                   "certificate (`forebay token create --role admin`)"}));
+  EXPECT_THAT(Log(), HasSubstr("refused: viewer 'ann' at 127.0.0.1:"));
+}
+
+TEST_F(AuditedCalls, ANodeAnswersNoViewer) {
+  ServeAs(proto::ROLE_NODE, {Method::kReadBlock, Method::kGetRing, Method::kOpenSegment});
+  Connect(WhoIs(proto::ROLE_VIEWER, "ann"));
+  const auto said = [this](Method method) {
+    const Result<RpcReply> refused = Call(2, method);
+    EXPECT_FALSE(refused.has_value());
+    return refused ? Error{} : refused.error();
+  };
+  for (const Method method : {Method::kReadBlock, Method::kGetRing, Method::kOpenSegment})
+    EXPECT_EQ(said(method).code, Code::kDenied);
+  EXPECT_THAT(said(Method::kReadBlock).message, HasSubstr("an administrator's certificate"));
+  EXPECT_THAT(said(Method::kGetRing).message, HasSubstr("answers no viewer: coordinators do"));
+  EXPECT_THAT(said(Method::kOpenSegment).message, HasSubstr("make request"));
+}
+
 }  // namespace
 }  // namespace forebay

@@ -81,14 +81,12 @@ std::string AlertsMarkdown() {
 
 std::string RulesMarkdown() {
   const std::pair<proto::Role, std::string_view> roles[] = {
-      {proto::ROLE_CLIENT, "client"},
-      {proto::ROLE_NODE, "node"},
-      {proto::ROLE_COORDINATOR, "coordinator"},
-      {proto::ROLE_ADMIN, "admin"},
-      {proto::ROLE_STRANGER, "nobody"}};
+      {proto::ROLE_CLIENT, "client"},           {proto::ROLE_NODE, "node"},
+      {proto::ROLE_COORDINATOR, "coordinator"}, {proto::ROLE_ADMIN, "admin"},
+      {proto::ROLE_VIEWER, "viewer"},           {proto::ROLE_STRANGER, "nobody"}};
   std::string text = "| Request | Answered by |";
   for (const auto& [role, word] : roles) text += fmt::format(" {} |", word);
-  text += " Audited |\n|---|---|---|---|---|---|---|---|\n";
+  text += " Audited |\n|---|---|---|---|---|---|---|---|---|\n";
   for (const RpcRule& rule : AllRules()) {
     const bool node = rule.servers.Has(proto::ROLE_NODE);
     const bool coordinator = rule.servers.Has(proto::ROLE_COORDINATOR);
@@ -96,7 +94,14 @@ std::string RulesMarkdown() {
                         node && coordinator ? "node, coordinator"
                         : node              ? "node"
                                             : "coordinator");
-    for (const auto& [role, word] : roles) text += rule.callers.Has(role) ? " yes |" : " – |";
+    for (const auto& [role, word] : roles) {
+      const bool by_node = node && MayAsk(rule, role, proto::ROLE_NODE);
+      const bool by_coordinator = coordinator && MayAsk(rule, role, proto::ROLE_COORDINATOR);
+      text += !by_node && !by_coordinator                        ? " – |"
+              : by_node == node && by_coordinator == coordinator ? " yes |"
+              : by_node                                          ? " node |"
+                                                                 : " coordinator |";
+    }
     const bool audited = std::ranges::any_of(roles, [&](const auto& role) {
       return rule.callers.Has(role.first) && IsAudited(rule, role.first);
     });

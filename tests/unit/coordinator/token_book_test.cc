@@ -140,7 +140,7 @@ TEST_F(TokenBookTest, ATokenEndsAndIsForgottenLater) {
   const std::int64_t late = now_ + kHour;
   ExpectRefused(book_.Redeem(RequestWith(text, late), kChannel, late), "ended at");
   EXPECT_EQ(book_.All(late)->size(), 1u);
-  EXPECT_TRUE(book_.All(late + 8 * 24 * kHour)->empty());
+  EXPECT_TRUE(book_.All(late + std::int64_t{8} * 24 * kHour)->empty());
   ExpectRefused(book_.Redeem(RequestWith(text, late), kChannel, late), "no token");
 }
 
@@ -190,6 +190,22 @@ TEST_F(TokenBookTest, ATokensLinksStandInTheCertificate) {
   request.set_role("client");
   request.add_links("a,b");
   EXPECT_THAT(book_.Create(request, now_).error().message, HasSubstr("comma"));
+}
+
+TEST_F(TokenBookTest, AViewerJoinsAsNothingElseAndSeesAllLinks) {
+  const auto reply = book_.Redeem(RequestWith(Create("viewer").text(), now_), kChannel, now_);
+  ASSERT_TRUE(reply.has_value()) << reply.error().message;
+  const Certificate certificate = Certificate::FromPem(reply->certificate()).value();
+  const Identity member{.cluster = cluster_.id, .role = proto::ROLE_VIEWER, .id = "m1"};
+  EXPECT_EQ(VerifyMember(certificate, cluster_.OwnBelief(), Purpose::kConnects, now_), member);
+  EXPECT_FALSE(VerifyMember(certificate, cluster_.OwnBelief(), Purpose::kIsConnectedTo, now_))
+      << "nobody believes that it serves";
+  proto::CreateTokenRequest bounded;
+  bounded.set_role("viewer");
+  bounded.set_uses(1);
+  bounded.set_valid_s(kHour);
+  bounded.add_links("a");
+  EXPECT_THAT(book_.Create(bounded, now_).error().message, HasSubstr("tokens of clients"));
 }
 
 TEST_F(TokenBookTest, TheFirstTokenIsTakenOnce) {

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-constexpr std::int64_t kDay = 24 * 60 * 60;
+constexpr std::int64_t kDay = std::int64_t{24} * 60 * 60;
 
 class TrustBookTest : public testing::Test {
  protected:
@@ -114,6 +114,30 @@ TEST_F(TrustBookTest, ARevocationHoldsAtOnceAndAfterARestart) {
   EXPECT_TRUE(own_->standing().IsRevoked(proto::ROLE_NODE, "n1", now_));
   ASSERT_THAT(book_->Members(), SizeIs(1));
   EXPECT_EQ(book_->Members()[0].revoked_unix_s(), now_);
+}
+
+// A release before viewers takes no list with one in it, from the state or from an answer.
+TEST_F(TrustBookTest, ARevokedViewerIsKnownToCoordinatorsAlone) {
+  const PeerIdentity admin = Peer(proto::ROLE_ADMIN, "ann");
+  ASSERT_TRUE(book_->Revoke(Whom("viewer", "v1"), admin, now_).has_value());
+  ASSERT_TRUE(book_->Revoke(Whom("client", "c1"), admin, now_).has_value());
+  const std::string client = "client c1 " + std::to_string(now_) + "\n";
+  EXPECT_EQ(book_->Renew({}, Peer(proto::ROLE_NODE, "n1"), now_)->revoked(), client);
+  EXPECT_EQ(store_.Get("trust/revoked").value(), client);
+  Begin();
+  EXPECT_TRUE(own_->standing().IsRevoked(proto::ROLE_VIEWER, "v1", now_));
+  EXPECT_TRUE(own_->standing().IsRevoked(proto::ROLE_CLIENT, "c1", now_));
+  EXPECT_FALSE(own_->standing().IsRevoked(proto::ROLE_ADMIN, "v1", now_));
+}
+
+TEST_F(TrustBookTest, AViewerIsRenewedAsWhatItIs) {
+  const Result<proto::RenewReply> reply =
+      book_->Renew(Request(), Peer(proto::ROLE_VIEWER, "v1"), now_);
+  ASSERT_TRUE(reply.has_value()) << reply.error().message;
+  const Identity self{.cluster = cluster_.id, .role = proto::ROLE_VIEWER, .id = "v1"};
+  EXPECT_EQ(Certificate::FromPem(reply->certificate())->Member(), self);
+  ASSERT_THAT(book_->Members(), SizeIs(1));
+  EXPECT_EQ(book_->Members()[0].role(), "viewer");
 }
 
 TEST_F(TrustBookTest, WhoJoinsAgainInTheSecondOfTheRevocationIsGood) {

@@ -92,6 +92,21 @@ TEST(AuditTest, AllThatAdministratorsMayAskButTheseIsAudited) {
   }
 }
 
+// Whoever adds a request that only looks decides here whether it is for those who look alone, too.
+TEST(AuditTest, AViewerMayAskCoordinatorsForWhatLooksAndNobodyElse) {
+  const std::set<std::string_view> seen = {
+      "GetRing", "GetLinks", "GetLeader", "DescribeJob", "GetTask", "ListTarget", "CheckTarget",
+      "Stats",   "Explain",  "ListPins",  "ListTasks",   "Renew",   "ListMounts"};
+  for (const RpcRule& rule : AllRules()) {
+    const bool may = MayAsk(rule, proto::ROLE_VIEWER, proto::ROLE_COORDINATOR);
+    EXPECT_EQ(may, seen.contains(rule.name)) << rule.name;
+    EXPECT_TRUE(!may || rule.effect == Effect::kLooks) << rule.name;
+    EXPECT_TRUE(!may || MayAsk(rule, proto::ROLE_ADMIN, proto::ROLE_COORDINATOR)) << rule.name;
+    EXPECT_FALSE(MayAsk(rule, proto::ROLE_VIEWER, proto::ROLE_NODE)) << rule.name;
+  }
+  EXPECT_TRUE(MayAsk(*RuleOf(Method::kGetRing), proto::ROLE_CLIENT, proto::ROLE_NODE));
+}
+
 TEST(AuditTest, WhatOnlyLooksIsNotAudited) {
   EXPECT_FALSE(IsAudited(*RuleOf(Method::kStats), proto::ROLE_ADMIN));
   EXPECT_TRUE(IsAudited(*RuleOf(Method::kLink), proto::ROLE_ADMIN));
