@@ -96,7 +96,7 @@ std::optional<UserIds> FindUser(const char* name) {
 /// What [trust] dir of the file names to who is `role`; "" where it names nothing, or that reads no
 /// configuration.
 std::string ConfiguredTrustDir(proto::Role role, const std::string& config) {
-  return role == proto::ROLE_ADMIN ? "" : TextInConfigFile(config, "trust", "dir");
+  return IsOfCommand(role) ? "" : TextInConfigFile(config, "trust", "dir");
 }
 
 /// Of all programs, where the folder is not the one that who is `role` looks into by itself; also
@@ -114,6 +114,17 @@ std::string NamedByEnvironment() {
 }
 
 }  // namespace
+
+bool IsOfCommand(proto::Role role) {
+  return role == proto::ROLE_ADMIN || role == proto::ROLE_VIEWER;
+}
+
+proto::Role RoleOfCommand(const TrustFolder& folder) {
+  const Result<Certificate> admin = folder.LoadCertificate(proto::ROLE_ADMIN);
+  const bool is_admin = admin || admin.error().code != Code::kNotFound;
+  return is_admin || !folder.LoadCertificate(proto::ROLE_VIEWER) ? proto::ROLE_ADMIN
+                                                                 : proto::ROLE_VIEWER;
+}
 
 std::string TrustDirOfEnvironment() {
   const std::string named = NamedByEnvironment();
@@ -241,9 +252,9 @@ std::string AllAddresses(const HostPort& advertised) {
 std::vector<SettingGroup> MemberSettings(const std::string& trust_dir, proto::Role role,
                                          const std::string& coordinator,
                                          const std::string& advertise, const std::string& config) {
+  if (IsOfCommand(role)) return {};
   std::vector<SettingGroup> settings = TrustSettings(role, trust_dir, config);
   const bool is_node = role == proto::ROLE_NODE;
-  if (!is_node && role != proto::ROLE_CLIENT) return settings;
   const std::string section = is_node ? "node" : "mount";
   settings.push_back(
       {{.section = section, .key = "coordinator", .value = "[" + TomlString(coordinator) + "]"}});

@@ -18,6 +18,14 @@ namespace forebay {
 /// FOREBAY_TRUST_DIR, else where the daemons look.
 std::string TrustDirOfEnvironment();
 
+/// Whether a certificate of that role is what `forebay` itself shows, which reads no configuration:
+/// an administrator's or a viewer's.
+bool IsOfCommand(proto::Role role);
+
+/// As whom `forebay` asks, by the certificates in that folder: as an administrator, unless there is
+/// a viewer's and no administrator's.
+proto::Role RoleOfCommand(const TrustFolder& folder);
+
 /// `--trust-dir`, else FOREBAY_TRUST_DIR; "" where neither names a folder.
 void DeclareTrustDir(Options& options, std::string& out);
 
@@ -59,7 +67,7 @@ std::string AllAddresses(const HostPort& advertised);
 // What forebay.toml must say, beside the defaults, so that a machine's program finds and is found.
 // `config` is the daemons' file: a [trust] dir of its own holds for them.
 /// Of a member: for a client the coordinator, for a node also its own address, `advertise` ("" =
-/// the default, loopback); for an administrator nothing.
+/// the default, loopback); for an administrator and a viewer nothing.
 std::vector<SettingGroup> MemberSettings(const std::string& trust_dir, proto::Role role,
                                          const std::string& coordinator,
                                          const std::string& advertise,

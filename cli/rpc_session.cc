@@ -9,13 +9,16 @@
 #include <chrono>
 #include <csignal>
 #include <exception>
+#include <tuple>
 #include <utility>
 
+#include "cli/membership.h"
 #include "cli/user_name.h"
 #include "common/base/version.h"
 #include "common/base/wall_clock.h"
 #include "common/config/trust_config.h"
 #include "common/trust/renewal.h"
+#include "common/wire/address.h"
 #include "common/wire/coordinators.h"
 #include "common/wire/handshake.h"
 #include "proto/coordinator.pb.h"
@@ -51,17 +54,21 @@ std::string RpcSession::Address() const {
 }
 
 std::expected<void, Failure> RpcSession::MakePool() {
-  Result<Secret> secret = LoadOrCreateSecret();
-  if (!secret) return std::unexpected(Failure(secret.error(), "", Exit::kFailed));
-  Result<std::shared_ptr<Trust>> trust =
-      Trust::Open(TrustFolder(options_.trust_dir), proto::ROLE_ADMIN);
+  const TrustFolder folder(options_.trust_dir);
+  Result<std::shared_ptr<Trust>> trust = Trust::Open(folder, RoleOfCommand(folder));
   if (!trust) return std::unexpected(Failure(trust.error()));
   const Status alone = *trust ? Status() : ExpectNoCluster(options_.trust_dir);
   if (!alone) return std::unexpected(Failure(alone.error()));
+  // Who has a certificate needs no runtime directory, as a user whom a service runs as.
+  const bool is_tls = *trust && std::ranges::all_of(options_.coordinators, [](const auto& each) {
+    return UnixPathOf(each).empty();
+  });
+  Result<Secret> secret = is_tls ? Secret() : LoadOrCreateSecret();
+  if (!secret) return std::unexpected(Failure(secret.error(), "", Exit::kFailed));
   ClientPoolOptions options;
   trust_ = *trust;
   options.credentials.trust = trust_;
-  options.credentials.role = proto::ROLE_ADMIN;
+  options.credentials.role = *trust ? (*trust)->self().role : proto::ROLE_ADMIN;
   // For the audit, where no certificate says who this is.
   options.credentials.id = *trust ? (*trust)->self().id : UserName();
   options.credentials.program = "forebay " + std::string(Version());
@@ -107,7 +114,7 @@ Failure RpcSession::TimedOutFailure() const {
                  "run the command again with a longer --timeout", Exit::kTimeout);
 }
 
-/// An administrator's certificate is renewed when it is used, and with it whom to believe. Whether
+/// A certificate of the command is renewed when it is used, and with it whom to believe. Whether
 /// that works decides nothing: what is asked next says whether it matters.
 void RpcSession::KeepCertificate(const std::string& address, Deadline deadline) {
   if (!trust_) return;
@@ -118,7 +125,7 @@ void RpcSession::KeepCertificate(const std::string& address, Deadline deadline) 
   proto::RenewReply reply;
   const Status good = answer ? ParseMessage(answer->message, reply) : Fail(answer.error());
   if (good) {
-    (void)renewal.Take(reply, UnixSeconds());
+    std::ignore = renewal.Take(reply, UnixSeconds());
   } else if (good.error().code != Code::kUnavailable && good.error().code != Code::kTimeout) {
     renewal.Failed(good.error(), UnixSeconds());
   }

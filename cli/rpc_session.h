@@ -19,7 +19,7 @@ class RpcSession final : public Session {
   struct Options {
     std::vector<std::string> coordinators;  ///< Tried in this order; at least one.
     std::optional<Duration> timeout;        ///< --timeout, from the session's beginning.
-    std::string trust_dir = {};             ///< Of the administrator's certificate; "" = none.
+    std::string trust_dir = {};             ///< Of this user's certificate; "" = none.
   };
   explicit RpcSession(Options options);
   ~RpcSession() override;

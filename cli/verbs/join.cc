@@ -30,9 +30,8 @@ class JoinVerb final : public Verb {
                  "the token, as `forebay init` or `forebay token create` printed it; - reads it "
                  "from standard input, where no other user of this machine can see it",
                  token_);
-    options.Text("--role", "ROLE",
-                 "client, node or admin: refuses a token for anything else (default: the token's)",
-                 role_);
+    options.Text("--role", "client|node|admin|viewer",
+                 "refuses a token for anything else (default: the token's)", role_);
     options.Text("--id", "ID", "the name of this member (default: this host's name)", id_);
     options.Text("--advertise", "HOST:PORT",
                  "of a node: where other machines reach it, and the port that it listens on "
@@ -71,7 +70,7 @@ class JoinVerb final : public Verb {
     if (!named_dir_.empty() && !named_dir_.starts_with('/'))
       return Fail(Code::kInvalid, "--trust-dir needs an absolute path");
     if (!role_.empty() && RoleOfWord(role_) == proto::ROLE_UNKNOWN)
-      return Fail(Code::kInvalid, "\"" + role_ + "\" is no role: client, node or admin");
+      return Fail(Code::kInvalid, "\"" + role_ + "\" is no role: client, node, admin or viewer");
     const Result<HostPort> place = HostPort::Parse(address_);
     if (!place) return Fail(place.error());
     Status named = CheckAdvertise();
@@ -85,7 +84,7 @@ class JoinVerb final : public Verb {
   /// Which one it is may be the token's secret so far.
   std::vector<proto::Role> RolesToTake() const {
     if (!role_.empty()) return {RoleOfWord(role_)};
-    return {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_ADMIN};
+    return {proto::ROLE_CLIENT, proto::ROLE_NODE, proto::ROLE_ADMIN, proto::ROLE_VIEWER};
   }
 
   Status CheckAdvertise() const {
@@ -155,9 +154,12 @@ class JoinVerb final : public Verb {
           "services of this machine that run read {} when they are restarted\n",
           Escaped(config.path));
     }
-    if (member.self.role == proto::ROLE_ADMIN) {
+    if (IsOfCommand(member.self.role)) {
       console.out << fmt::format(
           "FOREBAY_COORDINATOR={} tells `forebay` where the coordinator is\n", Escaped(address_));
+      if (trust_dir != TrustDirOfEnvironment())
+        console.out << fmt::format("FOREBAY_TRUST_DIR={} tells it where this certificate is\n",
+                                   Escaped(trust_dir));
     }
     console.out << std::flush;
   }

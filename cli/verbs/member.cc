@@ -38,7 +38,7 @@ class MemberVerb final : public Verb {
                    "show who has asked the coordinator within a month, or let a certificate count "
                    "no more, at once",
                    action_);
-    options.OptionalArgument("ROLE", "of revoke: client, node or admin", role_);
+    options.OptionalArgument("ROLE", "of revoke: client, node, admin or viewer", role_);
     options.OptionalArgument("ID", "of revoke: the member's name", id_);
   }
 
@@ -46,7 +46,7 @@ class MemberVerb final : public Verb {
     if (action_ == "list") {
       return role_.empty() ? List(context) : UsageError("list shows all members: leave that out");
     }
-    if (id_.empty()) return UsageError("whom? forebay member revoke client|node|admin ID");
+    if (id_.empty()) return UsageError("whom? forebay member revoke client|node|admin|viewer ID");
     return Revoke(context);
   }
 

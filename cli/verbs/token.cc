@@ -4,6 +4,7 @@
 #include <boost/json/array.hpp>
 #include <chrono>
 #include <ostream>
+#include <string_view>
 
 #include "cli/json.h"
 #include "cli/membership.h"
@@ -15,6 +16,10 @@
 
 namespace forebay {
 namespace {
+
+/// What a coordinator says that is of a release before there were viewers.
+constexpr std::string_view kNoViewers = "a token is for a client, a node or an admin";
+constexpr const char* kUpgrade = "this coordinator is of a release without viewers: upgrade it";
 
 boost::json::object TokenJson(const proto::TokenState& token) {
   boost::json::array links;
@@ -34,8 +39,8 @@ class TokenVerb final : public Verb {
     options.Choice("ACTION", {"create", "list", "revoke"},
                    "make one, show them all, or let nobody join with one any more", action_);
     options.OptionalArgument("ID", "the token to revoke, as `forebay token list` names it", id_);
-    options.Text("--role", "ROLE", "of create: what may join with it: client, node or admin",
-                 role_);
+    options.Text("--role", "client|node|admin|viewer",
+                 "of create: what may join with it; a viewer may look and change nothing", role_);
     options.Text("--links", "A,B",
                  "of create, for clients: the links that it may see and read (default: all)",
                  links_);
@@ -68,7 +73,7 @@ class TokenVerb final : public Verb {
 
  private:
   Outcome Create(VerbContext& context) const {
-    if (role_.empty()) return UsageError("--role is missing: client, node or admin");
+    if (role_.empty()) return UsageError("--role is missing: client, node, admin or viewer");
     proto::CreateTokenRequest request;
     request.set_role(role_);
     request.set_uses(uses_);
@@ -79,6 +84,8 @@ class TokenVerb final : public Verb {
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
     auto reply = Ask<proto::CreateTokenReply>(context.session, Method::kCreateToken, request);
+    if (!reply && role_ == "viewer" && reply.error().error.message == kNoViewers)
+      reply.error().hint = kUpgrade;
     if (!reply) return OrAmong(reply.error(), "token list");
     const std::string line = fmt::format("forebay join {} --token {}",
                                          AsOthersReach(context.session.Address()), reply->text());

@@ -284,6 +284,56 @@ class Trust(E2eTest):
                                "--links", "three", code=1)
         self.assertIn("three", missing.stderr)
 
+    def test_a_viewer_looks_and_changes_nothing(self):
+        self.put({f"a/{i}": b"a" * 5000 for i in range(4)})
+        self.start_node("n1", self.begin())
+        self.link("data", "a/", "--refresh", "immutable", "--no-background-fill")
+        self.admin("preload", "data")
+        token, _ = self.token("viewer", "--uses", "2")
+        trust = self.folder / "ann" / "trust"
+        self.assertIn("viewer ann of cluster", self.join(token, trust, "--id", "ann").stdout)
+        self.assertEqual(os.listdir(trust.parent), ["trust"], "a command reads no configuration")
+
+        def ask(*words, code=0):
+            return self.run_cli("--coordinator", self.cluster.address, *words, trust=trust, code=code)
+
+        for words in (("status",), ("stats",), ("nodes",), ("links",), ("pins",), ("ls", "data", "--cached"), ("check", "data"),
+                      ("explain", "data/0")):
+            ask(*words)
+        tasks = json.loads(ask("-o", "json", "tasks").stdout)["tasks"]
+        ask("task", "show", tasks[0]["id"])
+        seen = ask("export").stdout
+        self.assertIn("data", seen)
+        changes = [("evict", "data", "--yes"), ("unlink", "data"), ("pin", "data"), ("preload", "data"), ("refresh", "data"),
+                   ("pause", "fills"), ("node", "drain", "n1"), ("token", "create", "--role", "viewer"),
+                   ("member", "revoke", "node", "n1")]
+        for words in (*changes, ("check", "data", "--verify"), ("token", "list"), ("member", "list"),
+                      ("backup", self.folder / "backup")):
+            refused = ask(*words, code=1)
+            self.assertRegex(refused.stderr, r"^forebay: viewer ann may look and change nothing: .* needs an administrator's "
+                             r"certificate \(`forebay token create --role admin`\)\n$", words)
+            self.assertEqual(refused.stdout, "")
+        self.assertEqual((ask("export").stdout, ask("check", "data").returncode), (seen, 0))
+        self.assertEqual(json.loads(ask("-o", "json", "nodes").stdout)["nodes"][0]["state"], "up")
+        self.assertEqual(len(json.loads(ask("-o", "json", "tasks").stdout)["tasks"]), len(tasks))
+        self.assertNotIn("audit: viewer", self.cluster.coordinator.log.read_text())
+        # It reads nothing, and sees everything.
+        (self.folder / "m").mkdir()
+        mount = subprocess.run([self.cluster.programs / "forebay-mount", "--coordinator", self.cluster.address, "data",
+                                self.folder / "m"], env={**self.cluster.client_env, "FOREBAY_TRUST_DIR": str(trust)},
+                               capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(mount.returncode, 2, mount.stderr)
+        self.assertIn("no certificate of a client", mount.stderr)
+        bounded = self.admin("token", "create", "--role", "viewer", "--links", "data", code=2)
+        self.assertIn("--links is for tokens of clients", bounded.stderr)
+        # As any other member it is revoked, and joins again.
+        self.admin("member", "revoke", "viewer", "ann")
+        self.assertIn("certificate", ask("links", code=1).stderr)
+        rows = json.loads(self.admin("-o", "json", "member", "list").stdout)["members"]
+        self.assertEqual([row["revoked"] is None for row in rows if row["role"] == "viewer"], [False])
+        self.join(token, trust, "--id", "ann")
+        ask("links")
+
     def test_the_authority_changes_without_stopping_anything(self):
         files = {f"train/{i:03d}": os.urandom(50_000) for i in range(10)}
         self.put(files)

@@ -52,6 +52,7 @@ TEST(Completion, ValuesOfFlags) {
   EXPECT_THAT(Offered({"-o", ""}), ElementsAre("table", "wide", "json"));
   EXPECT_THAT(Offered({"links", "--output=j"}), ElementsAre("--output=json"));
   EXPECT_THAT(Offered({"links", "--watch", ""}), IsEmpty());
+  EXPECT_THAT(Offered({"token", "create", "--role", "v"}), ElementsAre("viewer"));
   EXPECT_THAT(Offered({"completion", ""}), ElementsAre("bash", "zsh", "fish"));
   EXPECT_THAT(Offered({"completion", "bash", ""}), IsEmpty());
 }

@@ -13,6 +13,7 @@
 #include "common/trust/join_token.h"
 #include "common/trust/trust_folder.h"
 #include "tests/fakes/temp_dir.h"
+#include "tests/fakes/test_cluster.h"
 #include "tests/unit/cli/json_doc.h"
 #include "tests/unit/cli/scripted_session.h"
 
@@ -20,6 +21,7 @@ namespace forebay::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Init : public ::testing::Test {
  protected:
@@ -213,8 +215,26 @@ TEST(MemberSettings, NameTheTrustFolderWhereTheFileNamesAnotherOne) {
     EXPECT_EQ(said(MemberSettings("/srv/trust", role, "c1:7440", "", config)), "");
   }
   EXPECT_EQ(said(CoordinatorSettings(kDefaultTrustDir, {"c1", 7440}, config)), kept);
-  EXPECT_EQ(said(MemberSettings(kDefaultTrustDir, proto::ROLE_ADMIN, "c1:7440", "", config)), "")
-      << "the command reads no configuration";
+  for (const proto::Role role : {proto::ROLE_ADMIN, proto::ROLE_VIEWER}) {
+    for (const char* dir : {kDefaultTrustDir, "/home/ann/trust"})
+      EXPECT_TRUE(MemberSettings(dir, role, "c1:7440", "", config).empty())
+          << "the command reads no configuration";
+  }
+}
+
+TEST(RoleOfCommand, IsAnAdministratorsUnlessAViewersAloneIsThere) {
+  const fakes::TempDir temp;
+  const TestCluster cluster;
+  const TrustFolder folder(temp / "trust");
+  EXPECT_EQ(RoleOfCommand(folder), proto::ROLE_ADMIN);
+  ASSERT_TRUE(folder.Save(cluster.Member(proto::ROLE_CLIENT, "c")).has_value());
+  EXPECT_EQ(RoleOfCommand(folder), proto::ROLE_ADMIN) << "whose lack is said";
+  ASSERT_TRUE(folder.Save(cluster.Member(proto::ROLE_VIEWER, "v")).has_value());
+  EXPECT_EQ(RoleOfCommand(folder), proto::ROLE_VIEWER);
+  ASSERT_TRUE(folder.Save(cluster.Member(proto::ROLE_ADMIN, "a")).has_value());
+  EXPECT_EQ(RoleOfCommand(folder), proto::ROLE_ADMIN);
+  ASSERT_TRUE(WriteFileAtomically(folder.path() + "/admin.pem", "damaged"));
+  EXPECT_EQ(RoleOfCommand(folder), proto::ROLE_ADMIN) << "what is wrong with it is said";
 }
 
 TEST(Token, IsMadeForARole) {
@@ -241,6 +261,20 @@ TEST(Token, IsMadeForARole) {
   EXPECT_EQ(asked.role(), "client");
   EXPECT_EQ(asked.uses(), 4u);
   EXPECT_EQ(asked.valid_s(), 7200u);
+}
+
+TEST(Token, ACoordinatorOfBeforeThereWereViewersIsToBeUpgraded) {
+  const Error older{Code::kInvalid, "a token is for a client, a node or an admin"};
+  const auto said = [&](const std::string& role, const Error& error) {
+    ScriptedSession session;
+    session.Refuse(Method::kCreateToken, Failure(error));
+    const Ran ran = RunForebay(session, {"token", "create", "--role", role});
+    EXPECT_EQ(ran.exit, 2);
+    return ran.err;
+  };
+  EXPECT_THAT(said("viewer", older), HasSubstr("upgrade it"));
+  EXPECT_THAT(said("veiwer", older), Not(HasSubstr("upgrade")));
+  EXPECT_THAT(said("viewer", {Code::kInvalid, "nobody can join"}), Not(HasSubstr("upgrade")));
 }
 
 proto::TokenState SampleToken(std::uint32_t uses_left) {

@@ -15,6 +15,7 @@
 #include "proto/coordinator.pb.h"
 #include "tests/fakes/fake_coordinator.h"
 #include "tests/fakes/temp_dir.h"
+#include "tests/fakes/test_cluster.h"
 
 namespace forebay {
 namespace {
@@ -52,13 +53,14 @@ class RpcSessionTest : public ::testing::Test {
   }
 
   /// A coordinator; its address.
-  std::string Serve(const std::string& secret) {
+  std::string Serve(const std::string& secret, std::shared_ptr<const Trust> trust = nullptr) {
     io_.Start();
     RpcServerOptions options;
     options.listen = {"127.0.0.1:0"};
     options.credentials.role = proto::ROLE_COORDINATOR;
     options.credentials.program = "test";
     options.credentials.secret = Secret(secret);
+    options.credentials.trust = std::move(trust);
     std::vector<MethodEntry> methods;
     methods.push_back({Method::kGetRing, RingAnswer});
     methods.push_back({Method::kStats, RefusedStats});
@@ -140,6 +142,25 @@ TEST_F(RpcSessionTest, WhatTheCoordinatorAnswersIsPassedOn) {
   const auto answer = session.Call(Method::kStats, proto::StatsRequest());
   ASSERT_FALSE(answer.has_value());
   EXPECT_EQ(answer.error().error, (Error{Code::kUnavailable, "the coordinator's own word"}));
+}
+
+TEST_F(RpcSessionTest, AViewersCertificateIsShownWhereThereIsNoAdministrators) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
+  ::setenv("FOREBAY_RUNTIME_DIR", "/dev/null/none", 1);  // with certificates nobody needs it
+  const TestCluster cluster;
+  const fakes::TempDir temp;
+  const TrustFolder folder(temp / "trust");
+  ASSERT_TRUE(folder.Save(cluster.Member(proto::ROLE_VIEWER, "ann")).has_value());
+  const std::string address =
+      Serve(std::string(32, 'x'), cluster.TrustOf(proto::ROLE_COORDINATOR, "coordinator"));
+  RpcSession session(
+      {.coordinators = {address}, .timeout = std::nullopt, .trust_dir = folder.path()});
+  const auto looks = session.Call(Method::kStats, proto::StatsRequest());
+  EXPECT_EQ(looks.error().error.message, "the coordinator's own word");
+  const auto refused = session.Call(Method::kUnlink, proto::UnlinkRequest());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().ExitCode(), Exit::kFailed);
+  EXPECT_THAT(refused.error().error.message, HasSubstr("viewer ann may look and change nothing"));
 }
 
 TEST_F(RpcSessionTest, AnotherUsersCoordinatorIsRefused) {
