@@ -296,16 +296,16 @@ class Packages(unittest.TestCase):
                     self.assertEqual(path in removed, goes, (package, action, path))
                 self.assertEqual("rmdir --ignore-fail-on-non-empty /etc/forebay" in said.read_text(), goes)
 
-    def test_a_purge_of_the_mount_leaves_an_administrator_the_certificate(self):
+    def test_a_purge_of_the_mount_leaves_the_command_its_certificate(self):
         script = (self.scripts_of("forebay-client") / "postrm").read_text()
-        for administers in (True, False):
-            trust = self.folder / "administers"
+        for role in ("admin", "viewer", None):
+            trust = self.folder / "beside"
             trust.mkdir()
             (trust / "client.key").touch()
-            if administers:
-                (trust / "admin.key").touch()
+            if role:
+                (trust / f"{role}.key").touch()
             self.purge_here(script.replace("/usr/sbin/", "/nowhere/"), trust)
-            self.assertEqual(trust.exists(), administers)
+            self.assertEqual(trust.exists(), role is not None, role)
             shutil.rmtree(trust, ignore_errors=True)
 
     def test_a_purge_leaves_a_mount_its_certificate_and_no_other_key(self):
@@ -313,7 +313,7 @@ class Packages(unittest.TestCase):
         self.assertIn("[ -e /usr/sbin/forebay-mount ]", script)
         trust = self.folder / "trust"
         trust.mkdir()
-        for name in ("ca", "ca.next", "coordinator", "node", "admin", "client"):
+        for name in ("ca", "ca.next", "coordinator", "node", "admin", "viewer", "client"):
             (trust / f"{name}.key").touch()
         self.purge_here(script.replace("/usr/sbin/forebay-mount", "/bin/sh"), trust)
         self.assertEqual([path.name for path in trust.iterdir()], ["client.key"])
