@@ -70,6 +70,18 @@ def drop_page_cache():
     pathlib.Path("/proc/sys/vm/drop_caches").write_text("3\n")
 
 
+def metrics_at(address):
+    """{(name, labels): value} of the program that says them there."""
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as reply:
+        text = reply.read().decode()
+    values = {}
+    for line in text.splitlines():
+        match = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
+        if match and not line.startswith("#"):
+            values[match[1], match[2] or ""] = float(match[3])
+    return values
+
+
 def _end_with_parent():
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
@@ -114,14 +126,7 @@ class Daemon:
 
     def metrics(self):
         """{(name, labels): value} of its /metrics."""
-        with urllib.request.urlopen(f"http://{self.addresses['metrics']}/metrics", timeout=10) as reply:
-            text = reply.read().decode()
-        values = {}
-        for line in text.splitlines():
-            match = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
-            if match and not line.startswith("#"):
-                values[match[1], match[2] or ""] = float(match[3])
-        return values
+        return metrics_at(self.addresses["metrics"])
 
     def fuse_ops(self):
         """Of a mount: requests of the kernel so far, by operation."""
@@ -284,10 +289,10 @@ class Cluster:
         subprocess.run(["umount", "-l", self.folder / name], check=False, stderr=subprocess.DEVNULL)
         return code
 
-    def cli(self, *words, check=True, timeout=300, coordinator=None):
-        """Runs `forebay WORD…`; answers the completed process."""
+    def cli(self, *words, check=True, timeout=300, coordinator=None, env=None):
+        """Runs `forebay WORD…`, as a client unless `env` says otherwise; answers the completed process."""
         command = [self.programs / "forebay", "--coordinator", coordinator or self.address, *words]
-        result = subprocess.run([str(word) for word in command], env=self.client_env, stdin=subprocess.DEVNULL,
+        result = subprocess.run([str(word) for word in command], env=env or self.client_env, stdin=subprocess.DEVNULL,
                                 capture_output=True, text=True, timeout=timeout, check=False)
         if check and result.returncode != 0:
             raise ClusterError(f"forebay {' '.join(map(str, words))} ended with {result.returncode}: {result.stderr}")
@@ -354,8 +359,8 @@ class Rgw:
         self._rclone(f"the bucket {bucket} cannot be made", "mkdir", f":s3:{bucket}")
 
     def upload(self, source, bucket, prefix=""):
-        """Copies a folder into the bucket, which is made."""
-        self._rclone(f"the upload to {bucket} failed", "copy", "--transfers", "16", "--checkers", "16", "--no-traverse",
+        """Copies a folder into the bucket, which is made. One request for each file: none asks what is there before, or after."""
+        self._rclone(f"the upload to {bucket} failed", "copy", "--transfers", "16", "--no-check-dest", "--s3-no-head",
                      "--s3-upload-cutoff", "256Mi", "--quiet", str(source), f":s3:{bucket}/{prefix}")
 
     def remove(self, bucket, prefix):

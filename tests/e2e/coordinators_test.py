@@ -72,7 +72,8 @@ class Coordinators(Leaders, VerifiedTest):
             mount = self.cluster.mount("data", "m1")
         finally:
             self.cluster.coordinators = everybody
-        self.assert_same_tree(self.home / "source", mount)
+        self.write_files(self.folder / "source")
+        self.assert_same_tree(self.folder / "source", mount)
         nodes = {node["id"]: node["state"] for node in self.cluster.json("stats")["nodes"]}
         self.assertEqual(nodes, {"n1": "up", "n2": "up", "n3": "up"})
 

@@ -54,7 +54,7 @@ class UpgradeTest(VerifiedTest):
         self.assertEqual(self.cluster.nodes[name].stop(), 0)
         self.cluster.start_node(name, self.CACHE)
         self.runs(self.cluster.nodes[name], programs)
-        eventually(self.all_up, f"{name} is up again")
+        eventually(lambda: self.in_state("up") == len(self.NODES), f"{name} is up again")
         drop_page_cache()
 
     def replace_coordinator(self, programs):

@@ -6,8 +6,10 @@ fails with a sentence that says so when it is void again."""
 import functools
 import json
 import os
+import pathlib
 import subprocess
 import sys
+import tempfile
 
 import verified_reader
 from e2e import PROGRAMS, E2eTest, eventually
@@ -57,6 +59,12 @@ def fault_made(condition, what, seconds=60):
         return eventually(condition, what, seconds)
     except AssertionError as error:
         raise Void(f"the fault did not happen: {error}") from None
+
+
+def nodes_up(metrics):
+    """How many nodes are up by these of a coordinator, and heard: one that has just begun takes whom it knows for up."""
+    heard = sum(name == "forebay_node_clock_offset_seconds" for name, _ in metrics)
+    return min(metrics.get(("forebay_ring_members", 'state="up"'), 0), heard)
 
 
 class Load:
@@ -135,6 +143,7 @@ class VerifiedTest(E2eTest):
     """The tests of a class share a bucket of verified_reader's files, FILES of one block each; readers compare them."""
 
     FILES = FILES
+    PREFIXES = ("",)  # in the bucket, with all of them below each
     READS_PER_SECOND = READS_PER_SECOND
     PATIENCE_SECONDS = 60  # until the readers have ended
     STALL_SECONDS = NODE_STALL_SECONDS
@@ -157,9 +166,11 @@ class VerifiedTest(E2eTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.write_files(cls.home / "source")
         cls.shared_bucket = f"{cls.__name__.lower()}{os.getpid()}"
-        cls.rgw.upload(cls.home / "source", cls.shared_bucket)
+        with tempfile.TemporaryDirectory(dir=cls.home) as source:  # gone before it has come to the disk
+            cls.write_files(pathlib.Path(source))
+            for prefix in cls.PREFIXES:
+                cls.rgw.upload(source, cls.shared_bucket, prefix)
 
     def setUp(self):
         super().setUp()
@@ -169,6 +180,33 @@ class VerifiedTest(E2eTest):
     def fetched(self):
         """GETs since this test began."""
         return self.gets()["gets"] - self.gets_before
+
+    @staticmethod
+    def metric(daemon, name, label=""):
+        return sum(value for (metric, labels), value in daemon.metrics().items() if metric == name and label in labels)
+
+    # Of the nodes themselves: the coordinator answers with their next heartbeat, a second later.
+    def held(self, name):
+        """The blocks that a node has."""
+        return self.cluster.nodes[name].metrics()["forebay_index_entries", ""]
+
+    def hits(self, name):
+        """Reads, all of a whole file, that the node has answered out of its own cache since it was started."""
+        return sum(value for (metric, labels), value in self.cluster.nodes[name].metrics().items()
+                   if metric == "forebay_read_bytes_total" and 'tier="local"' in labels) // verified_reader.FILE_BYTES
+
+    def leading(self):
+        return self.cluster.coordinator
+
+    # Of metrics: a question for the nodes is answered with the next heartbeat of each, a second later, and one that is silent
+    # is waited for.
+    def in_state(self, state):
+        """How many nodes the coordinator takes for up, suspect, draining or out."""
+        return self.metric(self.leading(), "forebay_ring_members", f'state="{state}"')
+
+    def wait_for_nodes(self, what="all nodes are up"):
+        """Up, and heard by the coordinator that leads."""
+        eventually(lambda: nodes_up(self.leading().metrics()) == len(self.cluster.nodes), what)
 
     def load(self, mount, passes=0, readers=READERS):
         load = Load(mount, passes, readers, self.FILES)

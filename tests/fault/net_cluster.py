@@ -59,12 +59,9 @@ class NetCluster(Cluster):
 
     def forebay(self, machine, *words, check=True, timeout=60, coordinator=None):
         """`forebay WORD…` on that machine."""
-        before, self.client_env = self.client_env, self.env_of(machine, server=False)
-        try:
-            with self.network[machine].inside():
-                return super().cli(*words, check=check, timeout=timeout, coordinator=coordinator)
-        finally:
-            self.client_env = before
+        with self.network[machine].inside():
+            return super().cli(*words, check=check, timeout=timeout, coordinator=coordinator,
+                               env=self.env_of(machine, server=False))
 
     def cli(self, *words, check=True, timeout=300, coordinator=None):
         return self.forebay(self.ADMIN, *words, check=check, timeout=timeout, coordinator=coordinator)
@@ -206,12 +203,13 @@ class NetFaultTest(VerifiedTest):
     def state(self, name):
         return self.states()[name]
 
+    def wait_for_suspect(self, name):
+        """Silent for long enough, and nobody else is."""
+        eventually(lambda: self.in_state("suspect") == 1, f"the coordinator suspects {name}")
+        self.assertEqual(self.states(), {other: "suspect" if other == name else "up" for other in self.cluster.nodes})
+
     def answered(self, name):
         return self.metric(self.cluster.nodes[name], "forebay_read_duration_seconds_count")
-
-    @staticmethod
-    def metric(daemon, name, label=""):
-        return sum(value for (metric, labels), value in daemon.metrics().items() if metric == name and label in labels)
 
     def switches(self, mount):
         return json.loads((mount / ".forebay" / "stats").read_text())["owner_switches"]
@@ -238,10 +236,11 @@ class NetFaultTest(VerifiedTest):
         before = count()
         eventually(lambda: count() > before + 4 * self.READS_PER_SECOND, "readers read on", 120)
 
-    def wait_for_return(self, name):
-        begun, before = time.monotonic(), self.answered(name)
+    def wait_for_return(self, name, since=None):
+        """`since`: when its fault ended, where that is not now."""
+        begun, before = since or time.monotonic(), self.answered(name)
         eventually(lambda: self.answered(name) > before + 50, f"{name} is read from again")
-        print(f"\n    {name} is read from again after {time.monotonic() - begun:.1f} s", file=sys.stderr)
+        print(f"\n    {name} is read from again {time.monotonic() - begun:.1f} s after its fault at the latest", file=sys.stderr)
 
 
 __all__ = ["FILES", "LONGEST_SECONDS", "NODES", "PORT", "MachineDaemon", "NetCluster", "NetFaultTest", "Verbs",

@@ -4,6 +4,7 @@ that does not hear etcd, is replaced by one that lists nothing again; one that o
 without most of etcd nobody leads. Readers notice none of it."""
 
 import base64
+import concurrent.futures
 import json
 import os
 import shutil
@@ -27,6 +28,7 @@ PEER_PORT, CLIENT_PORT = 2380, 2379
 FENCE = "/forebay/fence"
 ADMIN_SECONDS = 5
 SECONDS = float(os.environ.get("FOREBAY_NET_FAULT_SECONDS", "4"))  # that a fault without a takeover lasts
+LEAST_SECONDS = 1  # of it when it has been noticed
 
 
 class Etcd(MachineDaemon):
@@ -147,8 +149,8 @@ class Coordinators(Leaders, NetFaultTest):
         """A verb that only this coordinator is asked to do."""
         return self.cluster.cli(*words, check=False, coordinator=self.cluster.addresses[name])
 
-    def wait_for_nodes(self):
-        eventually(lambda: self.states() == dict.fromkeys(NODES, "up"), "all nodes are up at the leader", 60)
+    def leading(self):
+        return self.cluster.coordinators[self.leader()]
 
     def lists(self):
         return self.gets()["lists"]
@@ -164,8 +166,9 @@ class Coordinators(Leaders, NetFaultTest):
         fault_made(lambda: old not in self.leaders(), "the leader is cut off from etcd, and steps down", 30)
         self.admin_answers_after(begun, what)
         # Administrators, nodes and mounts know all three addresses.
-        for name in others:
-            self.assertIn("data", self.verb_at(name, "links").stdout)
+        with concurrent.futures.ThreadPoolExecutor() as both:
+            for listed in both.map(lambda name: self.verb_at(name, "links"), others):
+                self.assertIn("data", listed.stdout)
         new = self.leader(other_than=old)
         self.assertEqual(self.fence(), fence + 1, "each leader raises the fencing epoch by one")
         refused = self.verb_at(old, "quota", "data", "12345678")
@@ -209,11 +212,11 @@ class Coordinators(Leaders, NetFaultTest):
 
     def cut_off_from_members(self):
         """etcd hears the leader: it leads on, and nobody takes its members for lost when it hears them again."""
-        leader, fence = self.leader(), self.fence()
+        leader, fence, begun = self.leader(), self.fence(), time.monotonic()
         for name in (*NODES, "m1"):
             self.network[leader].drop(self.network[name])
-        eventually(lambda: "suspect" in self.states().values(), "the leader misses its nodes")
-        time.sleep(SECONDS)
+        eventually(lambda: self.in_state("suspect") == len(NODES), "the leader misses its nodes")
+        time.sleep(max(LEAST_SECONDS, begun + SECONDS - time.monotonic()))
         self.check_dropped(leader)
         self.assertEqual((self.leaders(), self.fence()), ([leader], fence), "nobody else may lead")
         self.network.heal()

@@ -6,6 +6,7 @@ past this network. What systemd does is done by played_systemctl.py, which says 
 The commands are the page's. Put in are only what the page leaves open: the tokens for "…" that an earlier command printed,
 and the bucket. `scp` is played by a tar file."""
 
+import concurrent.futures
 import pathlib
 import re
 import sys
@@ -103,11 +104,7 @@ class DeployPage(FromPackages):
 
     def leader(self, names=CACHES):
         """Of the coordinators on these machines."""
-        for name in names:
-            said = self.hosts[name].run("curl -s --max-time 5 http://127.0.0.1:7450/metrics", check=False).stdout
-            if re.search(r"^forebay_coordinator_is_leader 1$", said, re.MULTILINE):
-                return name
-        return None
+        return next((name for name in names if self.coordinator_metrics(name).get(("forebay_coordinator_is_leader", "")) == 1), None)
 
     def epoch(self, what, passes=1):
         load = self.load(self.hosts["gpu-1"].root / "mnt/imagenet", passes=passes, readers=2)
@@ -119,16 +116,17 @@ class DeployPage(FromPackages):
         for name in CACHES:
             self.assertRegex(nodes, rf"{name} .*\bup\b")
         self.assertEqual(self.fetched(), FILES, "the first epoch reads S3 once")
+        self.assert_secrets_are_where_they_belong()
+        authority = self.begin_change_of_authority("cache-1")  # all hear of it meanwhile
         drop_page_cache()
         self.epoch("from three caches")()
         self.assertEqual(self.fetched(), FILES, "and the second one does not")
-        self.assert_secrets_are_where_they_belong()
         self.assertIn('\nadvertise = "cache-1:7441"\n', self.on("cache-1", "cat /etc/forebay/forebay.toml"))
         address = self.network["cache-2"].address
         self.assertIn(f'\nadvertise = "{address}:7441"\n', self.on("cache-2", "cat /etc/forebay/forebay.toml"))
         self.assertFalse((self.hosts["gpu-1"].root / "usr/sbin/forebay-node").exists(), "a machine that trains has no server")
 
-        self.change_the_authority("cache-1")
+        self.end_change_of_authority("cache-1", authority)
         nodes = self.on("cache-1", "forebay nodes")
         self.assertEqual(len(re.findall(r"\bup\b", nodes)), len(CACHES), "who administers has renewed, too")
         drop_page_cache()
@@ -137,12 +135,8 @@ class DeployPage(FromPackages):
 
         self.replay("Several coordinators")
         eventually(self.leader, "a coordinator leads")
-        links = lambda name: self.hosts[name].run("forebay links", check=False).stdout  # noqa: E731
-        for name in CACHES:
-            eventually(lambda name=name: "imagenet" in links(name), f"{name} knows the link")
-            eventually(lambda name=name: len(re.findall(r"\bup\b", self.on(name, "forebay nodes"))) == 3, "all nodes are up")
-            eventually(lambda name=name: list((self.hosts[name].root / "var/lib/forebay/coordinator").rglob("*.fbs")),
-                       f"{name} has the listing")
+        with concurrent.futures.ThreadPoolExecutor(len(CACHES)) as machines:
+            list(machines.map(self.wait_for_coordinator, CACHES))
         drop_page_cache()
         finish = self.epoch("the leader is killed", passes=0)
         lost = eventually(self.leader, "a coordinator leads")
@@ -155,6 +149,14 @@ class DeployPage(FromPackages):
         finish()
         self.assertEqual(self.fetched(), FILES, "nothing is fetched again")
 
+    def wait_for_coordinator(self, name):
+        """The machine's own knows what the one before it did."""
+        links = lambda: self.hosts[name].run("forebay links", check=False).stdout  # noqa: E731
+        eventually(lambda: "imagenet" in links(), f"{name} knows the link")
+        eventually(lambda: len(re.findall(r"\bup\b", self.on(name, "forebay nodes"))) == 3, f"{name} knows that all nodes are up")
+        listings = lambda: list((self.hosts[name].root / "var/lib/forebay/coordinator").rglob("*.fbs"))  # noqa: E731
+        eventually(listings, f"{name} has the listing")
+
     def assert_secrets_are_where_they_belong(self):
         for name in self.MACHINES[1:]:
             self.assertFalse((self.hosts[name].root / "etc/forebay/trust/ca.key").exists(), name)
@@ -165,6 +167,6 @@ class DeployPage(FromPackages):
 
 
 if __name__ == "__main__":
-    if skipped := skip_without("etcd", "curl"):
+    if skipped := skip_without("etcd"):
         sys.exit(skipped)
     main()

@@ -5,7 +5,6 @@ noise instead of one, and a member with a good certificate that sends frames of 
 links, for pieces of a listing and for the ring table whose answers it never takes."""
 
 import json
-import os
 import pathlib
 import re
 import sys
@@ -15,10 +14,9 @@ import unittest
 import netns
 from net_cluster import PORT, NetFaultTest, Verbs, eventually, fault_made, held
 from e2e import PROGRAMS  # after net_cluster, which knows where it is
-from net_hostile_test import (CONNECTION_BYTES, MIB, OF_A_COORDINATOR, check_crowd, crowd_of, raise_limit, start_member,
-                              start_strangers)
+from net_hostile_test import (CONNECTION_BYTES, MIB, OF_A_COORDINATOR, SECONDS, check_crowd, crowd_of, raise_limit,
+                              start_member, start_strangers)
 
-SECONDS = int(os.environ.get("FOREBAY_HOSTILE_SECONDS", "10"))
 # With prefixes so long that a few hundred answers that name all links fill what may wait on a connection.
 LINKS = 60
 LONG = 900

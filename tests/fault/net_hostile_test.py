@@ -24,8 +24,9 @@ from local_cluster import drop_page_cache  # after net_cluster, which knows wher
 from verified_load import HOLDS_TIMES, VerifiedTest
 
 TESTS = pathlib.Path(os.environ.get("FOREBAY_TESTS", ""))
-# Of each of the two loads, the one that is left alone and the one that is not.
-SECONDS = int(os.environ.get("FOREBAY_HOSTILE_SECONDS", "10"))
+# Of each load, the one that is left alone and those that are not: for two floods of the member where times are held, and for
+# one on each commit.
+SECONDS = int(os.environ.get("FOREBAY_HOSTILE_SECONDS", "10" if HOLDS_TIMES else "5"))
 ADDRESSES = 75
 # Handshakes of one address may be 64 at a time (docs/WIRE.md): just fewer, and more than those.
 SILENT_OF_AN_ADDRESS = 60

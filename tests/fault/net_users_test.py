@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """One machine with all roles, from the packages: the coordinator's user and the node's can each do what the service needs
-and nothing with what is the other one's, also when certificates and the authority have changed (docs/adr/0050)."""
+and nothing with what is the other one's, also when certificates and the authority have changed (docs/adr/0050). And one
+machine beside it that is a node and nothing else."""
 
 import pathlib
 import re
@@ -11,7 +12,7 @@ from played_machines import CLOCKED, FILES, FromPackages, skip_without
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 from e2e import drop_page_cache, eventually, main  # noqa: E402
 
-NAME = "cache-1"
+NAME, NODE = "cache-1", "cache-2"  # with all roles, and with a node alone
 RENEWED_SECONDS = 40  # after a third of a certificate's two minutes
 OF_COORDINATOR = {f"/etc/forebay/trust/{name}.key" for name in ("admin", "ca", "coordinator")}
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "DEPLOY.md"
@@ -24,10 +25,10 @@ UPGRADE = "/var/lib/dpkg/info/forebay.postinst configure 0.0.1"
 
 
 class Users(FromPackages):
-    MACHINES = CACHES = (NAME,)
+    MACHINES = CACHES = (NAME, NODE)
 
     def packages_of(self, name):
-        return "./build/release/forebay*.deb"
+        return "./build/release/forebay*.deb" if name == NAME else "./build/release/forebay_*.deb ./build/release/forebay-cli_*.deb"
 
     def setUp(self):
         super().setUp()
@@ -76,7 +77,7 @@ class Users(FromPackages):
         for order in ("forebay-coordinator forebay-node", "forebay-node forebay-coordinator"):
             self.run_here("rm -rf /run/forebay /run/forebay-node")
             self.run_here(f"systemctl start --no-block {order}")
-            eventually(self.up, f"the node is up ({order})")
+            self.wait_until_up(NAME)
             secrets = self.run_here("stat -c '%U %a' /run/forebay/secret /run/forebay-node/secret").splitlines()
             self.assertEqual(secrets, ["forebay 600", "forebay-node 600"])
             self.run_here("systemctl stop forebay-node forebay-coordinator")
@@ -95,10 +96,12 @@ class Users(FromPackages):
         self.assertIn("the node of this machine belongs to a cluster", refused.stderr, "nobody goes on without certificates")
         before = self.made()
         self.hosts[NAME].pass_time(RENEWED_SECONDS)
+        authority = self.begin_change_of_authority(NAME)  # all hear of it while they renew
+        self.assert_apart()
         eventually(lambda: all(new != old for new, old in zip(self.made(), before)), "all three renew")
         self.assert_apart()
         self.assertTrue(self.up(), "who administers has renewed, too")
-        self.change_the_authority(NAME, self.assert_apart)
+        self.end_change_of_authority(NAME, authority, self.assert_apart)
         self.assertTrue(self.up(), "and takes part in a change of the authority")
         self.assertGreater(self.read_all("under another authority"), 0)
         self.assertEqual(self.fetched(), FILES)
@@ -116,7 +119,7 @@ sed 's|^ReadWritePaths=.*|&\\nReadWritePaths=/mnt/disk/forebay|' /usr/lib/system
         self.run_here("systemctl enable --now forebay-coordinator")
         self.run_here(re.search(r"forebay join .*", said)[0])
         self.run_here("systemctl enable --now forebay-node")
-        eventually(self.up, "the node is up")
+        self.wait_until_up(NAME)
         self.run_here(f"forebay link s3://{self.bucket}/train/ --as imagenet --wait")
         self.run_here(re.search(r"forebay join .*", self.run_here("forebay token create --role client"))[0])
         self.mount()
@@ -133,7 +136,7 @@ sed 's|^ReadWritePaths=.*|&\\nReadWritePaths=/mnt/disk/forebay|' /usr/lib/system
         owners = self.run_here("find /var/lib/forebay/node /var/cache/forebay /mnt/disk/forebay /etc/forebay/node-trust -printf '%u\\n'")
         self.assertEqual(set(owners.split()), {"forebay-node"})
         self.run_here("systemctl start forebay-node")
-        eventually(self.up, "the node is up")
+        self.wait_until_up(NAME)
         self.assert_apart()
         self.read_all("after the upgrade")
         self.assertEqual(self.fetched(), FILES, "nothing is fetched again")
@@ -146,57 +149,50 @@ sed 's|^ReadWritePaths=.*|&\\nReadWritePaths=/mnt/disk/forebay|' /usr/lib/system
         self.run_here("dpkg -P forebay-client forebay-cli")
         self.assertEqual(self.run_here("ls -d /etc/forebay 2> /dev/null || true"), "")
 
+    def on_node(self, script):
+        return self.on(NODE, script)
 
-class NodeAlone(FromPackages):
-    """A machine that is a node and nothing else, beside the coordinator's."""
-    MACHINES = CACHES = (NAME, "cache-2")
+    def keys_on_node(self):
+        return self.on_node("stat -c '%n %U %a' /etc/forebay/*trust/*.key").splitlines()
 
-    def packages_of(self, name):
-        return "./build/release/forebay_*.deb ./build/release/forebay-cli_*.deb"
+    def start_on_node(self):
+        self.on_node("systemctl restart forebay-node")
+        self.wait_until_up(NAME)
 
-    def here(self, script):
-        return self.on("cache-2", script)
-
-    def keys(self):
-        return self.here("stat -c '%n %U %a' /etc/forebay/*trust/*.key").splitlines()
-
-    def start(self):
-        self.here("systemctl restart forebay-node")
-        eventually(lambda: re.search(r"\bcache-2\b.*\bup\b", self.hosts[NAME].run("forebay nodes", check=False).stdout), "the node is up")
-
-    def test_it_goes_back_and_forth_with_its_certificate_and_obeys_a_folder_that_is_named(self):
+    def test_a_node_goes_back_and_forth_with_its_certificate_and_obeys_a_folder_that_is_named(self):
+        """On a machine that is a node and nothing else."""
         join = re.search(r"forebay join .*", self.on(NAME, f"forebay init --advertise {NAME}:7440"))[0]
         self.on(NAME, "systemctl enable --now forebay-coordinator")
-        self.here(join)
-        self.start()
-        self.here(AS_BEFORE)
-        self.assertEqual(self.keys(), ["/etc/forebay/trust/node.key forebay 600"])
-        self.here(UPGRADE)
-        self.assertEqual(self.keys(), ["/etc/forebay/node-trust/node.key forebay-node 600"])
-        self.start()
+        self.on_node(join)
+        self.start_on_node()
+        self.on_node(AS_BEFORE)
+        self.assertEqual(self.keys_on_node(), ["/etc/forebay/trust/node.key forebay 600"])
+        self.on_node(UPGRADE)
+        self.assertEqual(self.keys_on_node(), ["/etc/forebay/node-trust/node.key forebay-node 600"])
+        self.start_on_node()
 
-        self.here("""systemctl stop forebay-node; rm -r /etc/forebay/node-trust
+        self.on_node("""systemctl stop forebay-node; rm -r /etc/forebay/node-trust
 printf '[trust]\\ndir = "/etc/forebay/trust"\\n' >> /etc/forebay/forebay.toml""")
-        self.here(join)
-        self.assertEqual(self.keys(), ["/etc/forebay/trust/node.key forebay-node 600"])
-        self.start()
-        self.here(AS_BEFORE.splitlines()[0] + "; chown -R forebay: /etc/forebay/trust")
-        self.assertIn("[trust] dir is /etc/forebay/trust", self.hosts["cache-2"].run(UPGRADE).stderr)
-        self.assertEqual(self.keys(), ["/etc/forebay/trust/node.key forebay 600"])
+        self.on_node(join)
+        self.assertEqual(self.keys_on_node(), ["/etc/forebay/trust/node.key forebay-node 600"])
+        self.start_on_node()
+        self.on_node(AS_BEFORE.splitlines()[0] + "; chown -R forebay: /etc/forebay/trust")
+        self.assertIn("[trust] dir is /etc/forebay/trust", self.hosts[NODE].run(UPGRADE).stderr)
+        self.assertEqual(self.keys_on_node(), ["/etc/forebay/trust/node.key forebay 600"])
 
-        self.here("systemctl stop forebay-node; sed -i '/^.trust/,$d' /etc/forebay/forebay.toml; rm -r /etc/forebay/trust")
-        self.here(f"{join} --trust-dir /etc/forebay/trust")
-        self.assertIn('dir = "/etc/forebay/trust"', self.here("cat /etc/forebay/forebay.toml"))
-        self.start()
-        self.assertIn('keeps its own [trust] dir = "/etc/forebay/trust"', self.here(f"{join} --trust-dir /etc/forebay/node-trust"))
+        self.on_node("systemctl stop forebay-node; sed -i '/^.trust/,$d' /etc/forebay/forebay.toml; rm -r /etc/forebay/trust")
+        self.on_node(f"{join} --trust-dir /etc/forebay/trust")
+        self.assertIn('dir = "/etc/forebay/trust"', self.on_node("cat /etc/forebay/forebay.toml"))
+        self.start_on_node()
+        self.assertIn('keeps its own [trust] dir = "/etc/forebay/trust"', self.on_node(f"{join} --trust-dir /etc/forebay/node-trust"))
 
         # For what it does not become another cluster's folder is no matter.
-        self.here("""systemctl stop forebay-node; sed -i '/^.trust/,$d' /etc/forebay/forebay.toml; rm -r /etc/forebay/*trust
+        self.on_node("""systemctl stop forebay-node; sed -i '/^.trust/,$d' /etc/forebay/forebay.toml; rm -r /etc/forebay/*trust
 forebay init --advertise localhost:7440""")
-        self.assertIn("/etc/forebay/trust belongs to another cluster", self.hosts["cache-2"].run(join, check=False).stderr)
-        self.here(f"{join} --role node")
-        self.assertIn("/etc/forebay/node-trust/node.key forebay-node 600", self.keys())
-        self.start()
+        self.assertIn("/etc/forebay/trust belongs to another cluster", self.hosts[NODE].run(join, check=False).stderr)
+        self.on_node(f"{join} --role node")
+        self.assertIn("/etc/forebay/node-trust/node.key forebay-node 600", self.keys_on_node())
+        self.start_on_node()
 
 
 if __name__ == "__main__":

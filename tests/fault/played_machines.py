@@ -4,7 +4,6 @@ played_systemctl.py, which says what of a unit it leaves out."""
 
 import concurrent.futures
 import contextlib
-import functools
 import json
 import os
 import pathlib
@@ -18,9 +17,10 @@ import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 from e2e import PROGRAMS, eventually  # noqa: E402
+from local_cluster import metrics_at  # noqa: E402
 from netns import Network, Tunnel, skip_if_missing  # noqa: E402
 from shifted_clock import LIBRARY, ShiftedClock  # noqa: E402
-from verified_load import VerifiedTest  # noqa: E402
+from verified_load import VerifiedTest, nodes_up  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 SYSTEMCTL = HERE / "played_systemctl.py"
@@ -42,6 +42,7 @@ for top in etc var usr root; do
   mount -t overlay -o "lowerdir=/$top,upperdir=$1/$top.upper,workdir=$1/$top.work" overlay "/$top"
 done
 mkdir -p "$1/packages" /var/lib/etcd
+rm -f /var/lib/man-db/auto-update  # an index of all pages of this machine, which takes seconds
 mount --bind "$2" "$1/packages"
 mount -t tmpfs -o mode=0755 tmpfs /run
 mount -t tmpfs -o mode=0755 tmpfs /mnt
@@ -57,16 +58,21 @@ exec sleep infinity
 """
 
 
-@functools.cache
 def packages():
-    """The folder of the packages, which all classes of a test install."""
+    """Begins to make the packages, and answers what waits for them and answers their folder."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="forebay-packages-"))
     unittest.addModuleCleanup(shutil.rmtree, folder)
-    made = subprocess.run(["cpack", "--config", PROGRAMS.parent / "CPackConfig.cmake", "-B", folder,
-                           "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=none"], cwd=folder, capture_output=True, text=True, check=False)
-    if made.returncode:
-        raise AssertionError(made.stdout + made.stderr)
-    return folder
+    making = subprocess.Popen(["cpack", "--config", PROGRAMS.parent / "CPackConfig.cmake", "-B", folder,
+                               "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=none"], cwd=folder, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True)
+
+    def made():
+        said = making.communicate()[0]
+        if making.returncode:
+            raise AssertionError(said)
+        return folder
+
+    return made
 
 
 class Host:
@@ -138,14 +144,15 @@ class Host:
 class FromPackages(VerifiedTest):
     """Machines of these names; those of CACHES have S3 credentials."""
     FILES = FILES
+    PREFIXES = ("train/",)
     MACHINES = ()
     CACHES = ()
 
     @classmethod
     def setUpClass(cls):
+        made = packages()
         super().setUpClass()
-        cls.rgw.upload(cls.home / "source", cls.shared_bucket, "train/")
-        cls.packages = packages()
+        cls.packages = made()
 
     def packages_of(self, name):
         """What `apt install` is told on that machine, whose own folder is /root."""
@@ -179,30 +186,46 @@ class FromPackages(VerifiedTest):
     def on(self, name, script):
         return self.hosts[name].run(script).stdout
 
-    def change_the_authority(self, name, after_each=lambda: None):
-        """By three steps, on the coordinator's machine: with the second one everybody who runs renews. Half a minute must lie
-        between them. It passes for the command, and for what is CLOCKED there, when all have heard of the step before."""
-        host = self.hosts[name]
+    def coordinator_metrics(self, name):
+        """Of the coordinator on that machine; none where none answers."""
+        with self.hosts[name].machine.inside(), contextlib.suppress(OSError):
+            return metrics_at("127.0.0.1:7450")
+        return {}
 
-        def step(text):
-            def taken():
-                return host.run(f"{CLOCKED} forebay init --rotate-ca", check=False).stdout
-            self.assertIn(text, eventually(taken, f"the step of --rotate-ca: {text}", HEARD_SECONDS))
-            after_each()
+    def wait_until_up(self, name, count=1):
+        """Nodes, at the coordinator on that machine; `forebay nodes` would wait for the next heartbeat of each."""
+        eventually(lambda: nodes_up(self.coordinator_metrics(name)) == count, f"{count} nodes are up")
 
+    # A change of the authority is three steps on the coordinator's machine; with the second one everybody who runs renews. Half
+    # a minute must lie between two. It passes for the command, and for what is CLOCKED there, when all have heard of the first.
+    def begin_change_of_authority(self, name):
+        """The first step; answers the new authority."""
         old = self.believed(name)
-        step("believed beside")
-        new, = set(CERTIFICATE.findall(host.path("/etc/forebay/trust/ca.pem").read_text())) - old
-        eventually(lambda: all(new in self.believed(other) for other in self.MACHINES), "all machines believe the new one", 60)
-        for times in ("once", "again, with what they heard in force"):
-            before = self.seen(name)
-            eventually(lambda past=before: all(now != then for now, then in zip(self.seen(name), past, strict=True)),
-                       f"the members ask {times}", 60)
-        host.pass_time(HEARD_SECONDS)
-        step("the new authority issues")
-        eventually(lambda: all(self.are_issued_by(new, other) for other in self.MACHINES), "all have certificates of the new one", 60)
-        host.pass_time(HEARD_SECONDS)
-        step("believed no more")
+        self.rotate(name, "believed beside")
+        new, = set(CERTIFICATE.findall(self.hosts[name].path("/etc/forebay/trust/ca.pem").read_text())) - old
+        return new
+
+    def end_change_of_authority(self, name, new, after_each=lambda: None):
+        eventually(lambda: all(new in self.believed(other) for other in self.joined()), "all machines believe the new one", 60)
+        # A program takes up what another one of its folder has heard before it asks the next time.
+        before = self.seen(name)
+        eventually(lambda: all(now != then for now, then in zip(self.seen(name), before, strict=True)), "the members ask", 60)
+        self.hosts[name].pass_time(HEARD_SECONDS)
+        self.rotate(name, "the new authority issues")
+        after_each()
+        eventually(lambda: all(self.are_issued_by(new, other) for other in self.joined()), "all have certificates of the new one", 60)
+        self.hosts[name].pass_time(HEARD_SECONDS)
+        self.rotate(name, "believed no more")
+        after_each()
+
+    def rotate(self, name, text):
+        def taken():
+            return self.on(name, f"{CLOCKED} forebay init --rotate-ca || true")
+        self.assertIn(text, eventually(taken, f"the step of --rotate-ca: {text}", HEARD_SECONDS))
+
+    def joined(self):
+        """The machines that have certificates."""
+        return [name for name, host in self.hosts.items() if any(host.path("/etc/forebay").glob("*trust/ca.pem"))]
 
     def believed(self, name):
         """The authorities of which all programs of this machine know."""
