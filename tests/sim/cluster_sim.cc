@@ -210,8 +210,10 @@ int main(int argc, char** argv) {
   // Tables and blocks of a megabyte come and go: what was given back is kept, and not cleared
   // again.
   constexpr int kMost = 32 << 20;  // that malloc takes as a threshold
+  // NOLINTBEGIN(concurrency-mt-unsafe): there is no other thread yet
   (void)::mallopt(M_MMAP_THRESHOLD, kMost);
   (void)::mallopt(M_TRIM_THRESHOLD, kMost);
+  // NOLINTEND(concurrency-mt-unsafe)
   try {
     return Run(argc, argv);
   } catch (const std::exception& error) {

@@ -112,8 +112,10 @@ TEST_F(KnownPlacesTest, LackWhatIsNotThereAsLongAsNothingMustMakeWayForIt) {
 }
 
 TEST_F(KnownPlacesTest, ManyThreadsUseThem) {
+  constexpr std::uint64_t kThreads = 4;
   std::vector<std::thread> threads;
-  for (std::uint64_t thread = 0; thread < 4; ++thread) {
+  threads.reserve(kThreads);
+  for (std::uint64_t thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([this, thread] {
       for (std::uint64_t i = 0; i < 20'000; ++i) {
         const std::uint64_t number = (i * 7 + thread) % 9000;
