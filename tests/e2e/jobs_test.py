@@ -209,7 +209,9 @@ class Jobs(E2eTest):
         self.cluster.start_coordinator()
         row = eventually(lambda: (row := self.jobs().get("4711")) and row["mounts"] == 1 and row["reads"] == 30 and row,
                          "the same job")
-        self.assertEqual((row["epoch"], row["stall_seconds"]), (1, before["stall_seconds"]))
+        self.assertEqual(row["epoch"], 1)
+        # A read's end may have been told after the read.
+        self.assertGreaterEqual(row["stall_seconds"], before["stall_seconds"])
 
 
 if __name__ == "__main__":
