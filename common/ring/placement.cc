@@ -84,11 +84,12 @@ void Placement::KeepFirstOwners() {
   }
 }
 
-// Who is above his share gives up first what somebody below his share has owned lately (a node that
-// comes back gets its own blocks), then what rendezvous would give him last.
+// Who is above his share gives up first what somebody below his share has owned, and of that what
+// he lost last: a node that comes back gets its own blocks, not those of the hour before it had
+// fewer neighbours. Then what rendezvous would give him last.
 void Placement::ShedSurplus() {
   struct Offer {
-    bool wanted;
+    std::uint64_t lost;  // the last epoch in which one below his share lost it; 0: none did
     std::uint64_t cost;
     std::size_t partition;
   };
@@ -96,9 +97,13 @@ void Placement::ShedSurplus() {
   for (std::size_t p = 0; p < kPartitions; ++p) {
     const std::uint16_t node = Owner(p, 0);
     if (node == kNoOwner || held_[0][node] <= seats_[0][node]) continue;
-    const bool wanted = std::ranges::any_of(
-        history_[p].former, [this](std::uint16_t former) { return HasSeat(0, former); });
-    offers[node].push_back(Offer{wanted, rendezvous_.Cost(static_cast<std::uint32_t>(p), node), p});
+    const auto& former = history_[p].former;
+    const auto heir =
+        std::ranges::find_if(former, [this](std::uint16_t one) { return HasSeat(0, one); });
+    const std::uint64_t lost =
+        heir == former.end() ? 0
+                             : history_[p].until[static_cast<std::size_t>(heir - former.begin())];
+    offers[node].push_back(Offer{lost, rendezvous_.Cost(static_cast<std::uint32_t>(p), node), p});
   }
   for (std::size_t node = 0; node < nodes_.size(); ++node) {
     auto& mine = offers[node];
@@ -106,8 +111,8 @@ void Placement::ShedSurplus() {
     const std::size_t surplus = held_[0][node] - seats_[0][node];
     std::ranges::nth_element(mine, mine.begin() + static_cast<std::ptrdiff_t>(surplus),
                              [](const Offer& a, const Offer& b) {
-                               return std::tie(b.wanted, b.cost, a.partition) <
-                                      std::tie(a.wanted, a.cost, b.partition);
+                               return std::tie(b.lost, b.cost, a.partition) <
+                                      std::tie(a.lost, a.cost, b.partition);
                              });
     for (std::size_t i = 0; i < surplus; ++i) Owner(mine[i].partition, 0) = kNoOwner;
     held_[0][node] = seats_[0][node];

@@ -20,6 +20,7 @@ inline constexpr std::uint16_t kNoOwner = 0xFFFF;
 struct PartitionHistory {
   std::array<std::uint16_t, kOwnersPerPartition> owners;
   std::array<std::uint16_t, kPreviousOwners> former;  // newest first
+  std::array<std::uint64_t, kPreviousOwners> until;   // the epoch in which each was replaced
 };
 
 /// Computes the owners of all partitions from those that they had. Where the nodes lie in several

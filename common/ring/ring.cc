@@ -80,12 +80,14 @@ std::vector<PartitionHistory> RingTable::BroughtTo(const std::vector<NodeInfo>& 
   PartitionHistory nothing;
   nothing.owners.fill(kNoOwner);
   nothing.former.fill(kNoOwner);
+  nothing.until.fill(0);
   std::vector<PartitionHistory> formers(std::max<std::size_t>(histories.size(), 1), nothing);
   for (std::size_t i = 0; i < histories.size(); ++i) {
     std::size_t age = 0;
     for (const PreviousOwner& owner : histories[i]) {
       const auto it = std::ranges::lower_bound(nodes, owner.node_id, {}, &NodeInfo::id);
       const bool found = it != nodes.end() && it->id == owner.node_id;
+      formers[i].until[age] = owner.until_epoch;
       formers[i].former[age++] = found ? static_cast<std::uint16_t>(it - nodes.begin()) : kNoOwner;
     }
   }

@@ -224,6 +224,22 @@ TEST(RingTable, AReturningNodeGetsItsOwnPartitionsBack) {
   EXPECT_GE(same, (1 - 0.005) * kPartitions);
 }
 
+// Each was owner of other partitions before: of more of them, as long as there were fewer nodes.
+TEST(RingTable, AReturningNodeGetsWhatItHadLastAndNotWhatItHadEarlier) {
+  RingTable table;
+  for (int count = 1; count <= 4; ++count) table = RingTable::Next(table, Members(count), kNow);
+  for (const std::size_t away : {1u, 0u, 3u, 0u}) {
+    const RingTable whole = table;
+    auto members = Members(4);
+    members[away].state = NodeState::kDraining;
+    table = RingTable::Next(table, members, kNow);
+    members[away].state = NodeState::kOut;
+    table = RingTable::Next(table, members, kNow);
+    table = RingTable::Next(table, Members(4), kNow);
+    EXPECT_LE(Moved(whole, table), kNeedless) << away;
+  }
+}
+
 TEST(RingTable, TheOrderOfTheMembersIsNothing) {
   const std::uint64_t seed = std::random_device{}();
   SCOPED_TRACE(seed);
