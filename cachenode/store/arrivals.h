@@ -14,6 +14,7 @@
 
 #include "cachenode/store/block_store.h"
 #include "cachenode/store/link_table.h"
+#include "cachenode/store/room_claim.h"
 #include "common/base/buffer.h"
 #include "common/base/result.h"
 #include "common/model/block_id.h"
@@ -36,9 +37,11 @@ using Newcomer = std::shared_ptr<const NewBlock>;
 
 /// A block on its way to one disk.
 struct Arrival {
-  explicit Arrival(Newcomer newcomer) : block(std::move(newcomer)) {}
+  explicit Arrival(Newcomer newcomer, std::shared_ptr<RoomClaim> claimed = nullptr)
+      : block(std::move(newcomer)), claim(std::move(claimed)) {}
 
   const Newcomer block;
+  const std::shared_ptr<RoomClaim> claim;  ///< Null: it takes what is free.
   /// Whoever waited goes on by now, and may have stored the block elsewhere.
   std::atomic<bool> given_up{false};
 

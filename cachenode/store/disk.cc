@@ -44,16 +44,18 @@ Result<std::unique_ptr<Disk>> Disk::Open(const CacheDirOptions& options, const U
   return disk;
 }
 
-Result<Disk::Place> Disk::Reserve(const std::shared_ptr<LinkState>& link, std::uint32_t length) {
+Result<Disk::Place> Disk::Reserve(const Arrival& arrival) {
+  const std::shared_ptr<LinkState>& link = arrival.block->link;
   Place place;
-  place.bytes = RecordDiskBytes(length);
+  place.bytes = RecordDiskBytes(arrival.block->block.length);
   Unsqueeze();
   for (;;) {
     if (state() != DiskState::kOk) return Fail(Code::kInternal, path_ + " takes no more blocks");
     std::shared_ptr<Segment> full;
     {
       const std::scoped_lock lock(mutex_);
-      if (!HasRoom(place.bytes)) return Fail(Code::kOverloaded, path_ + " is full");
+      const std::uint64_t own = arrival.claim ? arrival.claim->bytes() : 0;
+      if (!HasRoom(place.bytes - own)) return Fail(Code::kOverloaded, path_ + " is full");
       const auto open = open_.find(link->id);
       const bool is_open = open != open_.end();
       // A record that is longer than a segment has one to itself.
@@ -69,6 +71,7 @@ Result<Disk::Place> Disk::Reserve(const std::shared_ptr<LinkState>& link, std::u
         place.segment->tail += place.bytes;
         ++place.segment->writers;
         used_.fetch_add(place.bytes, std::memory_order_relaxed);
+        if (arrival.claim) arrival.claim->End();
       }
     }
     if (full) FinishWriter(full);

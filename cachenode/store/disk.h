@@ -140,8 +140,8 @@ class Disk {
   // --- Space. Does not block.
 
   bool HasRoom(std::uint64_t bytes) const;
-  /// False: not even if all else were evicted.
-  bool CanHold(std::uint64_t bytes) const { return bytes <= Limit(); }
+  /// Null: there is none.
+  std::shared_ptr<RoomClaim> Claim(std::uint64_t bytes);
   std::uint64_t FreeBytes() const;
   /// The part of the capacity that is free, for choosing a disk.
   double FreeShare() const;
@@ -201,7 +201,7 @@ class Disk {
   void Abandon(const Place& place);
 
   // disk.cc
-  Result<Place> Reserve(const std::shared_ptr<LinkState>& link, std::uint32_t length);
+  Result<Place> Reserve(const Arrival& arrival);
   int OpenForWriting(const std::shared_ptr<LinkState>& link);
   void FinishWriter(const std::shared_ptr<Segment>& segment);
   void Seal(const std::shared_ptr<Segment>& segment);
@@ -251,12 +251,12 @@ class Disk {
   std::unique_ptr<IndexDb> db_;
 
   std::atomic<DiskState> state_{DiskState::kOk};
-  std::atomic<std::uint64_t> used_{0};  ///< Records, slack and reservations.
-  std::atomic<std::uint64_t> index_bytes_{0};
+  std::atomic<std::uint64_t> used_{0};     ///< Records, slack and reservations.
+  std::atomic<std::uint64_t> claimed_{0};  ///< Of what is not used. Grows under mutex_.
+  std::atomic<std::uint64_t> index_bytes_{0}, written_since_measured_{0};
   /// When other users have filled the file system: what we may use at most.
   std::atomic<std::uint64_t> squeezed_to_{UINT64_MAX};
   std::atomic<Duration> unsqueeze_at_{};
-  std::atomic<std::uint64_t> written_since_measured_{0};
   std::atomic<bool> sync_failed_{false};
   struct {
     std::atomic<std::uint64_t> read{0}, write{0}, full{0}, hang{0}, gone{0};

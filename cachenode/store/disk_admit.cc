@@ -57,7 +57,7 @@ Disk::Landing Disk::Prepare(Arrival& arrival) {
     landing.status = Fail(Code::kTimeout, "the disk does not answer");
     return landing;
   }
-  Result<Place> place = Reserve(block.link, block.block.length);
+  Result<Place> place = Reserve(arrival);
   if (!place) {
     landing.status = Fail(std::move(place.error()));
     return landing;

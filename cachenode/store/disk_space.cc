@@ -51,7 +51,15 @@ void Disk::MeasureIndex() {
 }
 
 bool Disk::HasRoom(std::uint64_t bytes) const {
-  return used_.load(std::memory_order_relaxed) + bytes <= Limit();
+  const std::uint64_t claimed = claimed_.load(std::memory_order_relaxed);
+  return used_.load(std::memory_order_relaxed) + claimed + bytes <= Limit();
+}
+
+std::shared_ptr<RoomClaim> Disk::Claim(std::uint64_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  if (!HasRoom(bytes)) return nullptr;
+  claimed_.fetch_add(bytes, std::memory_order_relaxed);
+  return std::make_shared<RoomClaim>(number_, claimed_, bytes);
 }
 
 /// The file system has no space left although we are within our capacity: others use it. Room for

@@ -101,20 +101,21 @@ class SegmentStore final : public BlockStore {
   Task<Status> AdmitNow(Newcomer block);
   Task<Status> AdmitWithinQuota(Newcomer block);
   Task<bool> HoldRoom(Newcomer block, bool pinned);
-  Task<Status> AdmitWithoutEvicting(Newcomer block);
-  Task<bool> MakeRoom(LinkUse newcomer, Newcomer block);
+  using Claim = std::shared_ptr<RoomClaim>;  // null: there is no room
+  Task<Status> AdmitWithoutEvicting(Newcomer block, Claim claim);
+  Task<Claim> MakeRoom(LinkUse newcomer, Newcomer block);
   /// Which links may make room on a disk: those of lower priority than the newcomer's, or all.
   enum class Ranks : std::uint8_t { kLower, kAll };
-  Task<bool> MakeRoomByLinks(LinkUse newcomer, std::uint64_t bytes, Ranks ranks);
+  Task<Claim> MakeRoomByLinks(LinkUse newcomer, std::uint64_t bytes, Ranks ranks);
   bool HasLowerLinks(LinkPriority priority) const;
-  Task<bool> MakeRoomByWorth(Newcomer block);
+  Task<Claim> MakeRoomByWorth(Newcomer block);
   Result<LeavingBlocks> ChooseByWorth(const LinkState& link, const BlockId& block);
   Task<bool> MakeRoomInQuota(Newcomer block);
   Result<std::vector<LeavingBlocks>> ChooseInQuota(const LinkState& link, const BlockId& block);
   std::optional<BlockIndex::Found> TakeVictim(const Uuid& link, const BlockId& block,
                                               const VictimChoice::Draw& draw);
   Result<Disk::Removal> Evict(Disk& disk, const std::vector<BlockIndex::Found>& leaving);
-  bool MakeRoomOn(Disk& disk, const std::vector<Uuid>& victims, std::uint64_t bytes);
+  Claim MakeRoomOn(Disk& disk, const std::vector<Uuid>& victims, std::uint64_t bytes);
   Task<void> ForgetOnLostDisk(BlockId block);
   std::vector<Disk*> WritableDisks() const;
   Result<Evicted> ShrinkNow(Disk& disk, std::size_t blocks);

@@ -120,16 +120,17 @@ Task<Status> SegmentStore::AdmitWithinQuota(Newcomer block) {
     co_return Fail(Code::kOverloaded, "link " + link.id.ToString() + " is at its quota here");
   const HeldRoom held_room(block->link, length);
   Status status;
+  Claim claim;
   for (int attempt = 0; attempt < kRoomAttempts; ++attempt) {
-    status = co_await AdmitWithoutEvicting(block);
+    status = co_await AdmitWithoutEvicting(block, std::move(claim));
     if (status || status.error().code != Code::kOverloaded) break;
     if (block->room == Room::kFreeOnly) break;
     // That a pin drives others out holds for the first copy.
     const bool insists = pinned && block->room == Room::kMayEvict;
     const LinkUse use{link.id, link.LastUse(), insists,
                       link.priority.load(std::memory_order_relaxed)};
-    const bool made = co_await MakeRoom(use, block);
-    if (!made) break;
+    claim = co_await MakeRoom(use, block);
+    if (!claim) break;
   }
   co_return status;
 }
@@ -147,11 +148,15 @@ std::vector<Disk*> SegmentStore::WritableDisks() const {
   return disks;
 }
 
-Task<Status> SegmentStore::AdmitWithoutEvicting(Newcomer block) {
+Task<Status> SegmentStore::AdmitWithoutEvicting(Newcomer block, Claim claim) {
   Status refused = Fail(Code::kInternal, "no cache directory takes blocks any more");
-  const std::vector<Disk*> disks = WritableDisks();
+  std::vector<Disk*> disks = WritableDisks();
+  const auto is_claimed = [&claim](const Disk* disk) {
+    return claim && claim->disk() == disk->number();
+  };
+  std::ranges::partition(disks, is_claimed);
   for (Disk* disk : disks) {
-    const auto arrival = std::make_shared<Arrival>(block);
+    const auto arrival = std::make_shared<Arrival>(block, is_claimed(disk) ? claim : nullptr);
     disk->arrivals().Enter(arrival);
     auto work = [disk, arrival] { return disk->Admit(arrival); };
     Status stored = co_await disk->work().Run(std::move(work));

@@ -19,15 +19,15 @@ bool SegmentStore::HasFreeRoom(const Uuid& link, std::uint64_t bytes) const {
 }
 
 /// Lower priorities first, on all disks, before anything of the newcomer's own rank goes.
-Task<bool> SegmentStore::MakeRoom(LinkUse newcomer, Newcomer block) {
+Task<SegmentStore::Claim> SegmentStore::MakeRoom(LinkUse newcomer, Newcomer block) {
   const std::uint64_t bytes = RecordDiskBytes(block->block.length);
-  bool made = false;
+  Claim claim;
   if (HasLowerLinks(newcomer.priority))
-    made = co_await MakeRoomByLinks(newcomer, bytes, Ranks::kLower);
-  if (!made) made = co_await MakeRoomByLinks(newcomer, bytes, Ranks::kAll);
+    claim = co_await MakeRoomByLinks(newcomer, bytes, Ranks::kLower);
+  if (!claim) claim = co_await MakeRoomByLinks(newcomer, bytes, Ranks::kAll);
   const bool by_worth = block->room == Room::kMayEvict && !newcomer.pinned;
-  if (!made && by_worth) made = co_await MakeRoomByWorth(std::move(block));
-  co_return made;
+  if (!claim && by_worth) claim = co_await MakeRoomByWorth(std::move(block));
+  co_return claim;
 }
 
 bool SegmentStore::HasLowerLinks(LinkPriority priority) const {
@@ -37,10 +37,11 @@ bool SegmentStore::HasLowerLinks(LinkPriority priority) const {
   });
 }
 
-Task<bool> SegmentStore::MakeRoomByLinks(LinkUse newcomer, std::uint64_t bytes, Ranks ranks) {
+Task<SegmentStore::Claim> SegmentStore::MakeRoomByLinks(LinkUse newcomer, std::uint64_t bytes,
+                                                        Ranks ranks) {
   const std::vector<Disk*> disks = WritableDisks();
   for (Disk* disk : disks) {
-    auto make = [this, disk, newcomer, bytes, ranks]() -> Result<bool> {
+    auto make = [this, disk, newcomer, bytes, ranks]() -> Result<Claim> {
       std::vector<LinkUse> links = disk->Links();
       if (ranks == Ranks::kLower) {
         std::erase_if(links,
@@ -49,29 +50,38 @@ Task<bool> SegmentStore::MakeRoomByLinks(LinkUse newcomer, std::uint64_t bytes, 
       return MakeRoomOn(*disk, policy_->VictimLinks(newcomer, std::move(links), parts_.now()),
                         bytes);
     };
-    const Result<bool> made = co_await disk->work().Run(std::move(make));
-    if (made && *made) co_return true;
+    const Result<Claim> claim = co_await disk->work().Run(std::move(make));
+    if (claim && *claim) co_return *claim;
   }
-  co_return false;
+  co_return nullptr;
 }
 
-Task<bool> SegmentStore::MakeRoomByWorth(Newcomer block) {
-  auto choose = [this, block] { return ChooseByWorth(*block->link, block->block); };
-  Result<LeavingBlocks> chosen = co_await offload_.Run(std::move(choose));
-  if (!chosen) co_return false;
-  Disk& disk = chosen->disk();
-  auto evict = [this, &disk, leaving = std::move(*chosen)]() mutable {
-    return Evict(disk, leaving.Take());
-  };
-  const Result<Disk::Removal> evicted = co_await disk.work().Run(std::move(evict));
-  co_return evicted.has_value();
+Task<SegmentStore::Claim> SegmentStore::MakeRoomByWorth(Newcomer block) {
+  const std::uint64_t bytes = RecordDiskBytes(block->block.length);
+  for (int attempt = 0; attempt < kRoomAttempts; ++attempt) {
+    auto choose = [this, block] { return ChooseByWorth(*block->link, block->block); };
+    Result<LeavingBlocks> chosen = co_await offload_.Run(std::move(choose));
+    if (!chosen) break;
+    Disk& disk = chosen->disk();
+    auto evict = [this, &disk, bytes, leaving = std::move(*chosen)]() mutable -> Result<Claim> {
+      const Result<Disk::Removal> evicted = Evict(disk, leaving.Take());
+      if (!evicted) return Fail(evicted.error());
+      return disk.Claim(bytes);
+    };
+    const Result<Claim> claim = co_await disk.work().Run(std::move(evict));
+    if (!claim) break;
+    if (*claim) co_return *claim;
+  }
+  co_return nullptr;
 }
 
-bool SegmentStore::MakeRoomOn(Disk& disk, const std::vector<Uuid>& victims, std::uint64_t bytes) {
+SegmentStore::Claim SegmentStore::MakeRoomOn(Disk& disk, const std::vector<Uuid>& victims,
+                                             std::uint64_t bytes) {
+  Claim claim = disk.Claim(bytes);
   // What is beyond a smaller size leaves with Shrink, in its order and at its pace.
-  if (disk.IsShrinking()) return disk.HasRoom(bytes);
+  if (claim || disk.IsShrinking()) return claim;
   for (const Uuid& victim : victims) {
-    while (!disk.HasRoom(bytes)) {
+    while (!claim) {
       std::vector<BlockIndex::Found> leaving;
       for (std::uint64_t gain = 0; gain < bytes && leaving.size() < kRemoveAtOnce;) {
         const auto oldest = disk.BeginRemoveOldest(victim);
@@ -80,11 +90,12 @@ bool SegmentStore::MakeRoomOn(Disk& disk, const std::vector<Uuid>& victims, std:
         leaving.push_back(*oldest);
       }
       if (leaving.empty()) break;
-      if (!Evict(disk, leaving)) return false;
+      if (!Evict(disk, leaving)) return nullptr;
+      claim = disk.Claim(bytes);
     }
-    if (disk.HasRoom(bytes)) return true;
+    if (claim) break;
   }
-  return disk.HasRoom(bytes);
+  return claim;
 }
 
 /// The least wanted of what `draw` draws, leaving from now on; empty: it is not to go for the

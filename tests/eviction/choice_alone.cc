@@ -8,7 +8,7 @@
 namespace forebay::testing {
 namespace {
 
-/// SegmentStore gives up after so many.
+/// SegmentStore gives up when so many are not enough.
 constexpr std::size_t kRoomAttempts = 16;
 
 }  // namespace
@@ -28,19 +28,19 @@ bool ChoiceAlone::Admit(const BlockRead& read, const BlockId& block, const HasRo
     if (!found) return std::nullopt;
     return VictimChoice::Drawn{*found, LinkIdOf(found->place.segment)};
   };
-  for (std::size_t gone = 0; gone < kRoomAttempts; ++gone) {
+  for (std::size_t gone = 0;; ++gone) {
     if (has_room(gone)) {
       index_.Insert(block, {.segment = read.link}, 0);
       history_.SetCached(block, true);
       return true;
     }
+    if (gone == kRoomAttempts) return false;
     const auto victim = choice_.Choose(LinkIdOf(read.link), block, draw);
     if (!victim) return false;
     index_.BeginRemove(victim->block);
     index_.FinishRemove(victim->handle);
     history_.SetCached(victim->block, false);
   }
-  return false;
 }
 
 }  // namespace forebay::testing
