@@ -140,11 +140,10 @@ class Disk {
   // --- Space. Does not block.
 
   bool HasRoom(std::uint64_t bytes) const;
-  /// Null: there is none.
-  std::shared_ptr<RoomClaim> Claim(std::uint64_t bytes);
+  bool CanHold(std::uint64_t bytes) const { return bytes <= Limit(); }  ///< Were all else evicted.
+  std::shared_ptr<RoomClaim> Claim(std::uint64_t bytes);                ///< Null: no room.
   std::uint64_t FreeBytes() const;
-  /// The part of the capacity that is free, for choosing a disk.
-  double FreeShare() const;
+  double FreeShare() const;  ///< The part of the capacity that is free, for choosing a disk.
   /// The links with blocks here.
   std::vector<LinkUse> Links() const;
   DiskState state() const { return state_.load(std::memory_order_relaxed); }
@@ -228,6 +227,7 @@ class Disk {
   // disk_space.cc
   std::uint64_t LimitOf(std::uint64_t capacity) const;
   std::uint64_t Limit() const;
+  std::uint64_t Taken() const;
   void MeasureIndex();
   void Squeeze();
   void Unsqueeze();
@@ -251,8 +251,8 @@ class Disk {
   std::unique_ptr<IndexDb> db_;
 
   std::atomic<DiskState> state_{DiskState::kOk};
-  std::atomic<std::uint64_t> used_{0};     ///< Records, slack and reservations.
-  std::atomic<std::uint64_t> claimed_{0};  ///< Of what is not used. Grows under mutex_.
+  /// Records, slack and reservations; and of the rest what is claimed, which grows under mutex_.
+  std::atomic<std::uint64_t> used_{0}, claimed_{0};
   std::atomic<std::uint64_t> index_bytes_{0}, written_since_measured_{0};
   /// When other users have filled the file system: what we may use at most.
   std::atomic<std::uint64_t> squeezed_to_{UINT64_MAX};

@@ -59,6 +59,8 @@ Disk::Landing Disk::Prepare(Arrival& arrival) {
   }
   Result<Place> place = Reserve(arrival);
   if (!place) {
+    // Its owner may be making room again before the rest of the batch has landed.
+    if (arrival.claim) arrival.claim->End();
     landing.status = Fail(std::move(place.error()));
     return landing;
   }

@@ -50,16 +50,15 @@ void Disk::MeasureIndex() {
   index_bytes_.store(db_->DiskBytes(), std::memory_order_relaxed);
 }
 
-bool Disk::HasRoom(std::uint64_t bytes) const {
-  const std::uint64_t claimed = claimed_.load(std::memory_order_relaxed);
-  return used_.load(std::memory_order_relaxed) + claimed + bytes <= Limit();
-}
+bool Disk::HasRoom(std::uint64_t bytes) const { return Taken() + bytes <= Limit(); }
 
 std::shared_ptr<RoomClaim> Disk::Claim(std::uint64_t bytes) {
   const std::scoped_lock lock(mutex_);
-  if (!HasRoom(bytes)) return nullptr;
-  claimed_.fetch_add(bytes, std::memory_order_relaxed);
-  return std::make_shared<RoomClaim>(number_, claimed_, bytes);
+  return HasRoom(bytes) ? std::make_shared<RoomClaim>(number_, claimed_, bytes) : nullptr;
+}
+
+std::uint64_t Disk::Taken() const {
+  return used_.load(std::memory_order_relaxed) + claimed_.load(std::memory_order_relaxed);
 }
 
 /// The file system has no space left although we are within our capacity: others use it. Room for
@@ -90,15 +89,15 @@ void Disk::Unsqueeze() {
 }
 
 std::uint64_t Disk::FreeBytes() const {
-  const std::uint64_t used = used_.load(std::memory_order_relaxed);
+  const std::uint64_t taken = Taken();
   const std::uint64_t limit = Limit();
-  return used >= limit ? 0 : limit - used;
+  return taken >= limit ? 0 : limit - taken;
 }
 
 double Disk::FreeShare() const {
-  const std::uint64_t used = used_.load(std::memory_order_relaxed);
+  const std::uint64_t taken = Taken();
   const std::uint64_t limit = Limit();
-  return used >= limit ? 0.0 : static_cast<double>(limit - used) / static_cast<double>(limit);
+  return taken >= limit ? 0.0 : static_cast<double>(limit - taken) / static_cast<double>(limit);
 }
 
 std::vector<LinkUse> Disk::Links() const {

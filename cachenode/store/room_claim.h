@@ -10,9 +10,11 @@ namespace forebay {
 /// when the block has its place. Thread-safe.
 class RoomClaim {
  public:
-  /// Of the disk `number`, whose `claimed` counts the bytes already; outlived by it.
+  /// Of the disk `number`, which counts what is claimed in `claimed` and outlives it.
   RoomClaim(std::uint8_t number, std::atomic<std::uint64_t>& claimed, std::uint64_t bytes)
-      : number_(number), claimed_(claimed), bytes_(bytes) {}
+      : number_(number), claimed_(claimed), bytes_(bytes) {
+    claimed_.fetch_add(bytes, std::memory_order_relaxed);
+  }
   ~RoomClaim() { End(); }
   RoomClaim(const RoomClaim&) = delete;
   RoomClaim& operator=(const RoomClaim&) = delete;

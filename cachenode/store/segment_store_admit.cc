@@ -154,7 +154,8 @@ Task<Status> SegmentStore::AdmitWithoutEvicting(Newcomer block, Claim claim) {
   const auto is_claimed = [&claim](const Disk* disk) {
     return claim && claim->disk() == disk->number();
   };
-  std::ranges::partition(disks, is_claimed);
+  const auto first = std::ranges::find_if(disks, is_claimed);
+  if (first != disks.end()) std::rotate(disks.begin(), first, first + 1);
   for (Disk* disk : disks) {
     const auto arrival = std::make_shared<Arrival>(block, is_claimed(disk) ? claim : nullptr);
     disk->arrivals().Enter(arrival);

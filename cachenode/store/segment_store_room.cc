@@ -59,6 +59,9 @@ Task<SegmentStore::Claim> SegmentStore::MakeRoomByLinks(LinkUse newcomer, std::u
 Task<SegmentStore::Claim> SegmentStore::MakeRoomByWorth(Newcomer block) {
   const std::uint64_t bytes = RecordDiskBytes(block->block.length);
   for (int attempt = 0; attempt < kRoomAttempts; ++attempt) {
+    for (Disk* disk : WritableDisks()) {
+      if (Claim claim = disk->Claim(bytes)) co_return claim;
+    }
     auto choose = [this, block] { return ChooseByWorth(*block->link, block->block); };
     Result<LeavingBlocks> chosen = co_await offload_.Run(std::move(choose));
     if (!chosen) break;
@@ -66,6 +69,7 @@ Task<SegmentStore::Claim> SegmentStore::MakeRoomByWorth(Newcomer block) {
     auto evict = [this, &disk, bytes, leaving = std::move(*chosen)]() mutable -> Result<Claim> {
       const Result<Disk::Removal> evicted = Evict(disk, leaving.Take());
       if (!evicted) return Fail(evicted.error());
+      disk.FreeReleased();
       return disk.Claim(bytes);
     };
     const Result<Claim> claim = co_await disk.work().Run(std::move(evict));
@@ -79,11 +83,12 @@ SegmentStore::Claim SegmentStore::MakeRoomOn(Disk& disk, const std::vector<Uuid>
                                              std::uint64_t bytes) {
   Claim claim = disk.Claim(bytes);
   // What is beyond a smaller size leaves with Shrink, in its order and at its pace.
-  if (claim || disk.IsShrinking()) return claim;
+  if (claim || disk.IsShrinking() || !disk.CanHold(bytes)) return claim;
   for (const Uuid& victim : victims) {
     while (!claim) {
       std::vector<BlockIndex::Found> leaving;
-      for (std::uint64_t gain = 0; gain < bytes && leaving.size() < kRemoveAtOnce;) {
+      std::uint64_t gain = std::min(disk.FreeBytes(), bytes - 1);
+      while (gain < bytes && leaving.size() < kRemoveAtOnce) {
         const auto oldest = disk.BeginRemoveOldest(victim);
         if (!oldest) break;
         gain += RecordDiskBytes(oldest->block.length);
@@ -194,7 +199,10 @@ Result<std::vector<LeavingBlocks>> SegmentStore::ChooseInQuota(const LinkState& 
     if (!found) return std::nullopt;
     return VictimChoice::Drawn{*found, link.id};
   };
-  const std::optional<std::uint64_t> lacks = link.Lacks(block.length);
+  std::optional<std::uint64_t> lacks = link.Lacks(block.length);
+  // More than the block takes is a quota that was lowered: TrimToQuotas is at it, and many that
+  // come meanwhile would each free all of it.
+  if (lacks) lacks = std::min<std::uint64_t>(*lacks, block.length);
   std::vector<BlockIndex::Found> leaving;
   std::uint64_t gain = 0;
   while (lacks && gain < *lacks) {

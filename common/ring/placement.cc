@@ -89,7 +89,7 @@ void Placement::KeepFirstOwners() {
 // fewer neighbours. Then what rendezvous would give him last.
 void Placement::ShedSurplus() {
   struct Offer {
-    std::uint64_t lost;  // the last epoch in which one below his share lost it; 0: none did
+    std::uint64_t lost;
     std::uint64_t cost;
     std::size_t partition;
   };
@@ -97,13 +97,8 @@ void Placement::ShedSurplus() {
   for (std::size_t p = 0; p < kPartitions; ++p) {
     const std::uint16_t node = Owner(p, 0);
     if (node == kNoOwner || held_[0][node] <= seats_[0][node]) continue;
-    const auto& former = history_[p].former;
-    const auto heir =
-        std::ranges::find_if(former, [this](std::uint16_t one) { return HasSeat(0, one); });
-    const std::uint64_t lost =
-        heir == former.end() ? 0
-                             : history_[p].until[static_cast<std::size_t>(heir - former.begin())];
-    offers[node].push_back(Offer{lost, rendezvous_.Cost(static_cast<std::uint32_t>(p), node), p});
+    offers[node].push_back(
+        Offer{LostAt(p), rendezvous_.Cost(static_cast<std::uint32_t>(p), node), p});
   }
   for (std::size_t node = 0; node < nodes_.size(); ++node) {
     auto& mine = offers[node];
@@ -119,9 +114,24 @@ void Placement::ShedSurplus() {
   }
 }
 
+// The last epoch in which somebody below his share lost the partition; 0: nobody has.
+std::uint64_t Placement::LostAt(std::size_t partition) const {
+  const auto& former = history_[partition].former;
+  const auto heir =
+      std::ranges::find_if(former, [this](std::uint16_t node) { return HasSeat(0, node); });
+  if (heir == former.end()) return 0;
+  return history_[partition].until[static_cast<std::size_t>(heir - former.begin())];
+}
+
 // A partition without a first owner goes to whoever may hold its blocks, where his share allows it:
-// a former first owner, or a fallback that filled while the first owner was silent.
+// a former first owner, what was lost last before the others, or a fallback that filled while the
+// first owner was silent.
 void Placement::GiveToThoseWhoMayHoldIt() {
+  std::vector<std::pair<std::uint64_t, std::size_t>> lost;
+  for (std::size_t p = 0; p < kPartitions; ++p) {
+    if (Owner(p, 0) == kNoOwner) lost.emplace_back(LostAt(p), p);
+  }
+  std::ranges::sort(lost, std::ranges::greater());
   const auto give = [this](std::size_t partition, std::span<const std::uint16_t> heirs) {
     if (Owner(partition, 0) != kNoOwner) return;
     for (const std::uint16_t heir : heirs) {
@@ -130,8 +140,8 @@ void Placement::GiveToThoseWhoMayHoldIt() {
       return;
     }
   };
-  for (std::size_t p = 0; p < kPartitions; ++p) give(p, history_[p].former);
-  for (std::size_t p = 0; p < kPartitions; ++p) give(p, history_[p].owners);
+  for (const auto& [epoch, p] : lost) give(p, history_[p].former);
+  for (const auto& [epoch, p] : lost) give(p, history_[p].owners);
 }
 
 // The old owners that are not the first owner now stay in their order, as long as they have seats;

@@ -48,6 +48,7 @@ class Placement {
   void Take(std::size_t partition, std::size_t rank, std::uint16_t node);
 
   void KeepFirstOwners();
+  std::uint64_t LostAt(std::size_t partition) const;
   void ShedSurplus();
   void GiveToThoseWhoMayHoldIt();
   void KeepFallbacks();

@@ -68,20 +68,10 @@ TEST_F(StorePriorityTest, LinkOfLowerPriorityMakesWayForAllWhoComeTogether) {
   Rank(LinkPriority::kLow, LinkPriority::kNormal);
   const std::uint32_t places = Admit(a_, UINT32_MAX);
   ASSERT_GT(places, kTogether);
-  asio::io_context context(1);
-  std::uint32_t kept = 0;
-  for (std::uint32_t i = 0; i < kTogether; ++i) {
-    const auto admit = [&, block = BlockNumber(next_++, kLength)]() -> Task<void> {
-      const auto data = BytesOf(block);
-      std::vector<std::uint64_t> checksums = ChecksumsOf(data->view());
-      const Status status = co_await (*store_)->Admit(b_, block, Slice::Of(data),
-                                                      std::move(checksums), "", Room::kMayEvict);
-      kept += status.has_value() ? 1 : 0;
-    };
-    asio::co_spawn(context, admit, [](std::exception_ptr failed) { EXPECT_FALSE(failed); });
-  }
-  context.run();
-  EXPECT_EQ(kept, kTogether);
+  std::vector<BlockId> blocks;
+  blocks.reserve(kTogether);
+  for (std::uint32_t i = 0; i < kTogether; ++i) blocks.push_back(BlockNumber(next_++, kLength));
+  EXPECT_EQ(store_->AdmitTogether(b_, blocks), kTogether);
   EXPECT_EQ(Blocks(b_), kTogether);
   EXPECT_GE(Blocks(a_) + 2, places - kTogether) << "no more goes than room is needed";
 }

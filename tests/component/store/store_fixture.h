@@ -72,6 +72,17 @@ class TestStore {
     return fakes::RunTask(opened_->get()->Admit(link, block, Slice::Of(data),
                                                 ChecksumsOf(data->view()), std::move(path), room));
   }
+  /// All at once; answers how many are kept.
+  std::uint32_t AdmitTogether(const Uuid& link, const std::vector<BlockId>& blocks) {
+    asio::io_context context(1);
+    std::uint32_t kept = 0;
+    for (const BlockId& block : blocks) {
+      asio::co_spawn(context, AdmitCounted(**opened_, link, block, kept),
+                     [](std::exception_ptr failed) { EXPECT_FALSE(failed); });
+    }
+    context.run();
+    return kept;
+  }
   Result<Cells> Read(const BlockId& block, BlockRange range) {
     return fakes::RunTask(opened_->get()->Read(block, range));
   }
@@ -132,6 +143,14 @@ class TestStore {
   Offload& offload() { return offload_; }
 
  private:
+  static Task<void> AdmitCounted(BlockStore& store, Uuid link, BlockId block, std::uint32_t& kept) {
+    const auto data = BytesOf(block);
+    std::vector<std::uint64_t> checksums = ChecksumsOf(data->view());
+    const Status status = co_await store.Admit(link, block, Slice::Of(data), std::move(checksums),
+                                               "", Room::kMayEvict);
+    kept += status.has_value() ? 1 : 0;
+  }
+
   Offload offload_{4, 1024};
   Result<std::unique_ptr<BlockStore>> opened_;
 };
