@@ -371,7 +371,7 @@ class Trust(E2eTest):
             before = asked()
             eventually(lambda past=before: asked() != past, f"the mount asks {times}", HEARD_SECONDS)
         clock.set(HEARD_SECONDS)
-        eventually(lambda: step("switched"), "switched", 5)
+        eventually(lambda: step("switched"), "switched", 20)
         self.assertIn(old.strip(), believed("trust"))
         self.assertFalse(step("ended"), "too early")
         eventually(lambda: all(path.read_text() != before for path, before in zip(members, issued)),
