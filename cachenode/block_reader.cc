@@ -155,17 +155,17 @@ bool BlockReader::NotePlaced(const CheckedRead& read, std::uint64_t segment) {
   return stays;
 }
 
-Prefetched BlockReader::Prefetch(const ColdBlock& cold, std::string_view job) {
+Prefetched BlockReader::Prefetch(const ColdBlock& cold, std::string_view job, Urgency urgency) {
   if (store_.Contains(cold.block)) return Prefetched::kHere;
-  if (!filler_.HasFreeSlot(cold.link->id)) {
+  if (urgency != Urgency::kReader && !filler_.HasFreeSlot(cold.link->id)) {
     const bool there = filler_.recent().Contains(cold.block) ||
                        filler_.Running(cold.link->id, cold.block) != nullptr;
     return there ? Prefetched::kHere : Prefetched::kRefused;
   }
   store_.NoteRead(cold.link->id, cold.block, job);
-  ColdBlock behind = cold;
-  behind.urgency = Urgency::kAsked;
-  return filler_.JoinOrStart(behind, true).leads ? Prefetched::kBegun : Prefetched::kHere;
+  ColdBlock asked = cold;
+  asked.urgency = urgency;
+  return filler_.JoinOrStart(asked, true).leads ? Prefetched::kBegun : Prefetched::kHere;
 }
 
 }  // namespace forebay

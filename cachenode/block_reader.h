@@ -53,8 +53,10 @@ class BlockReader {
   /// what it has read. False: it is not to read there again.
   bool NotePlaced(const CheckedRead& read, std::uint64_t segment);
 
-  /// Begins to fill a block that `job` will soon read, behind demand.
-  Prefetched Prefetch(const ColdBlock& cold, std::string_view job);
+  /// Begins to fill a block that `job` will soon read, behind demand; for a reader who waits for it
+  /// at another node (Urgency::kReader) as one that is read here, and whatever else there is to do.
+  Prefetched Prefetch(const ColdBlock& cold, std::string_view job,
+                      Urgency urgency = Urgency::kAsked);
 
  private:
   class Tally;

@@ -200,7 +200,10 @@ Task<Result<RpcReply>> Service::PrefetchBlock(RpcCall call) {
   cold.spread = read->request.spread;
   // Where a reader of another node waits for it; a mount's read-ahead says all of it.
   if (IsPartOf(read->request.range, cold.block)) cold.wanted = read->request.range;
-  const Prefetched outcome = parts_.reader.Prefetch(cold, read->request.job);
+  // Another node's reader comes back for it at once: were it refused, that node would ask S3 as
+  // well.
+  const Urgency urgency = read->request.peer_only ? Urgency::kReader : Urgency::kAsked;
+  const Prefetched outcome = parts_.reader.Prefetch(cold, read->request.job, urgency);
   reply.set_started(outcome == Prefetched::kBegun);
   reply.set_refused(outcome == Prefetched::kRefused);
   co_return ReplyWith(reply);

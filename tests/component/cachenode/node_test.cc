@@ -347,6 +347,13 @@ TEST_F(NodeTest, APrefetchThatFindsS3BusyIsRefusedAndTheAnswerSaysSo) {
   }
   EXPECT_TRUE(last.refused());
   EXPECT_FALSE(answer(0).refused()) << "it is on its way";
+  // Another node's, whose reader waits: it would ask S3 itself.
+  auto awaited = RequestFor("data/big", kFillsMost * kBlock, begun + 1);
+  awaited.set_peer_only(true);
+  const Result<RpcReply> reply = Call(client_, Method::kPrefetchBlock, awaited);
+  proto::PrefetchBlockReply told;
+  ASSERT_TRUE(reply.has_value() && ParseMessage(reply->message, told).has_value());
+  EXPECT_TRUE(told.started());
   s3_.Release();
   ASSERT_TRUE(FillsEnd());
   const proto::PrefetchBlockReply again = answer(begun);

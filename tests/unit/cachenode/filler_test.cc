@@ -91,6 +91,8 @@ TEST_F(NarrowFillerTest, WhatNobodyWaitsForDoesNotStandInLine) {
   ASSERT_TRUE(s3_.WaitForHeld(2));
   EXPECT_EQ(reader_.Prefetch(ColdOf(Whole(2)), "job"), Prefetched::kRefused);
   EXPECT_EQ(reader_.Prefetch(ColdOf(Whole(0)), "job"), Prefetched::kHere) << "it is on its way";
+  EXPECT_EQ(reader_.Prefetch(ColdOf(Whole(3)), "job", Urgency::kReader), Prefetched::kBegun)
+      << "a reader waits for it at another node";
   s3_.Release();
   EXPECT_TRUE(first.get().has_value());
   EXPECT_TRUE(second.get().has_value());
