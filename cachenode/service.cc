@@ -201,8 +201,9 @@ Task<Result<RpcReply>> Service::PrefetchBlock(RpcCall call) {
   // Where a reader of another node waits for it; a mount's read-ahead says all of it.
   if (IsPartOf(read->request.range, cold.block)) cold.wanted = read->request.range;
   // Another node's reader comes back for it at once: were it refused, that node would ask S3 as
-  // well.
-  const Urgency urgency = read->request.peer_only ? Urgency::kReader : Urgency::kAsked;
+  // well. A mount's word is not taken for it: what it asks for without waiting would queue.
+  const bool is_awaited = read->request.peer_only && call.peer.role == proto::ROLE_NODE;
+  const Urgency urgency = is_awaited ? Urgency::kReader : Urgency::kAsked;
   const Prefetched outcome = parts_.reader.Prefetch(cold, read->request.job, urgency);
   reply.set_started(outcome == Prefetched::kBegun);
   reply.set_refused(outcome == Prefetched::kRefused);

@@ -350,10 +350,15 @@ TEST_F(NodeTest, APrefetchThatFindsS3BusyIsRefusedAndTheAnswerSaysSo) {
   // Another node's, whose reader waits: it would ask S3 itself.
   auto awaited = RequestFor("data/big", kFillsMost * kBlock, begun + 1);
   awaited.set_peer_only(true);
-  const Result<RpcReply> reply = Call(client_, Method::kPrefetchBlock, awaited);
-  proto::PrefetchBlockReply told;
-  ASSERT_TRUE(reply.has_value() && ParseMessage(reply->message, told).has_value());
-  EXPECT_TRUE(told.started());
+  const auto told = [this, &awaited](auto& by) {
+    const Result<RpcReply> reply = Call(by, Method::kPrefetchBlock, awaited);
+    proto::PrefetchBlockReply message;
+    EXPECT_TRUE(reply.has_value() && ParseMessage(reply->message, message).has_value());
+    return message;
+  };
+  EXPECT_TRUE(told(client_).refused()) << "a mount's word for it is not taken";
+  Caller peer(proto::ROLE_NODE);
+  EXPECT_TRUE(told(peer).started());
   s3_.Release();
   ASSERT_TRUE(FillsEnd());
   const proto::PrefetchBlockReply again = answer(begun);
