@@ -59,6 +59,12 @@ void FillBrake::Take(std::uint64_t bytes, TimePoint now) {
   requests_.Take(1, now);
 }
 
+bool FillBrake::TakeAtOnce(std::uint64_t bytes, TimePoint now) {
+  if (First() || WaitTime(now) > Duration::zero()) return false;
+  Take(bytes, now);
+  return true;
+}
+
 void FillBrake::Forget(const std::shared_ptr<Waiter>& waiter) {
   const bool waited = std::erase(QueueOf(waiter->urgency), waiter) > 0;
   if (waited && waiter->urgency != Urgency::kReader) background_waiting_.fetch_sub(1);
@@ -89,6 +95,8 @@ Task<Status> FillBrake::Pass(BlockId block, Urgency urgency, Deadline deadline,
   waiter->urgency = urgency;
   {
     const std::scoped_lock lock(mutex_);
+    // Who need not wait is not seen to, however long this thread is held up before it goes on.
+    if (!closed_ && TakeAtOnce(bytes.value_or(block.length), Clock::now())) co_return Status();
     std::size_t waiting = 0;
     for (const Queue& queue : queues_) waiting += queue.size();
     if (waiting >= kMostWaiting)

@@ -61,6 +61,8 @@ class FillBrake {
   std::shared_ptr<Waiter> FindBehind(const BlockId& block, Urgency than) const;
   Duration WaitTime(TimePoint now);
   void Take(std::uint64_t bytes, TimePoint now);
+  /// False: somebody was there before, or must wait.
+  bool TakeAtOnce(std::uint64_t bytes, TimePoint now);
   void Forget(const std::shared_ptr<Waiter>& waiter);
   void TurnWindow(TimePoint now);
 

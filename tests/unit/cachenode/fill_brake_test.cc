@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
@@ -105,6 +106,21 @@ TEST_F(FillBrakeTest, WithoutLimitsEverythingPasses) {
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(Pass(i).get().has_value());
   EXPECT_TRUE(brake_.Open());
   EXPECT_EQ(brake_.UseRatio(Clock::now()), 0);
+}
+
+TEST_F(FillBrakeTest, WhoPassesAtOnceIsNeverSeenToWait) {
+  std::atomic<bool> ended{false};
+  const auto pass_many = [](FillBrake* brake, std::atomic<bool>* over) -> Task<void> {
+    for (int i = 0; i < 100'000; ++i)
+      (void)co_await brake->Pass(Block(1), Urgency::kAsked, Deadline::After(seconds(20)));
+    over->store(true);
+  };
+  auto passing = asio::co_spawn(pool_.At(0), pass_many(&brake_, &ended), asio::use_future);
+  std::size_t closed = 0;
+  while (!ended.load())
+    if (!brake_.Open()) ++closed;
+  passing.get();
+  EXPECT_EQ(closed, 0u);
 }
 
 TEST_F(FillBrakeTest, APauseHoldsEverybodyAndReadersGoFirstAfterIt) {
