@@ -107,7 +107,8 @@ TEST(SameListing, NeverSaysSoWhereABuiltSnapshotDiffers) {
     return objects;
   };
   int same = 0;
-  for (int round = 0; round < 400; ++round) {
+  // A set of keys seldom hides none, and whether any does is this seed's luck.
+  for (int round = 0; round < 400 || (same < 5 && round < 20'000); ++round) {
     const TempDir dir;
     const std::vector<TestObject> before = some();
     const std::vector<TestObject> after = random() % 4 == 0 ? before : some();
@@ -120,7 +121,7 @@ TEST(SameListing, NeverSaysSoWhereABuiltSnapshotDiffers) {
     const auto now = Build(options, after, dir.Path("2"));
     EXPECT_TRUE(Compare(*then, *now)->same);
   }
-  EXPECT_GT(same, 0);
+  EXPECT_GE(same, 5);
 }
 
 TEST(SameListing, LinesOfAManifestAreComparedAndThoseOfTheGenerationItselfAreTheSame) {
