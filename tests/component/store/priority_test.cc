@@ -76,6 +76,37 @@ TEST_F(StorePriorityTest, LinkOfLowerPriorityMakesWayForAllWhoComeTogether) {
   EXPECT_GE(Blocks(a_) + 2, places - kTogether) << "no more goes than room is needed";
 }
 
+TEST_F(StorePriorityTest, WhatNoDiskCanHoldTakesNothingAway) {
+  Open(1, 12ULL << 20);
+  Rank(LinkPriority::kLow, LinkPriority::kHigh);
+  const std::uint32_t places = Admit(a_, UINT32_MAX);
+  ASSERT_GT(places, 10u);
+  EXPECT_FALSE(store_->Admit(b_, BlockNumber(next_++, 13U << 20)));
+  EXPECT_EQ(Blocks(a_), places);
+  EXPECT_EQ((*store_)->counters().evicted_blocks, 0u);
+}
+
+TEST_F(StorePriorityTest, ManyWhoComeToALoweredQuotaTakeNoMoreThanIsBeyondIt) {
+  constexpr std::uint32_t kTogether = 40;
+  constexpr std::uint32_t kLeft = 60;  // blocks of the new quota
+  Open();
+  Decide({{.link = a_}});
+  const std::uint32_t before = Admit(a_, 120);
+  ASSERT_EQ(before, 120u);
+  for (std::uint64_t i = 0; i < before; ++i)
+    (*store_)->NoteRead(a_, BlockNumber(i, kLength), "past");
+  now_ += std::chrono::hours(24);
+  Decide({{.link = a_, .max_bytes = std::uint64_t{kLeft} * kLength}});
+  std::vector<BlockId> blocks;
+  blocks.reserve(kTogether);
+  for (std::uint32_t i = 0; i < kTogether; ++i) blocks.push_back(BlockNumber(next_++, kLength));
+  for (int epoch = 0; epoch < 5; ++epoch)
+    for (const BlockId& block : blocks) (*store_)->NoteRead(a_, block, "now");
+  EXPECT_GT(store_->AdmitTogether(a_, blocks), 0u);
+  EXPECT_LE(Blocks(a_), kLeft);
+  EXPECT_GE(Blocks(a_) + 2, kLeft) << "no more goes than is beyond the quota";
+}
+
 TEST_F(StorePriorityTest, LinkOfHigherPriorityMakesWayForNoneHoweverIdle) {
   Open();
   Rank(LinkPriority::kNormal, LinkPriority::kLow);
