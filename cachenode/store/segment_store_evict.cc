@@ -15,6 +15,7 @@ using std::chrono::seconds;
 
 constexpr seconds kReaderPatience{30};  ///< For the readers of an evicted block.
 constexpr seconds kLookAgainEvery{1};
+constexpr std::uint64_t kTrimAtOnce = 64ULL << 20;  ///< Bytes, before the quota is looked at again.
 
 }  // namespace
 
@@ -204,11 +205,15 @@ Task<Result<Evicted>> SegmentStore::TrimToQuotas() {
   for (const std::shared_ptr<LinkState>& link : links) {
     if (link->pinned.load(std::memory_order_relaxed)) continue;
     for (const auto& each : disks_) {
-      const std::uint64_t surplus = link->Surplus();
-      if (surplus == 0) break;
-      auto work = [this, disk = each.get(), link, surplus]() -> Result<Evicted> {
+      auto work = [this, disk = each.get(), link]() -> Result<Evicted> {
         Evicted sum;
-        TrimOn(*disk, *link, surplus, sum);
+        // Newcomers make room for themselves meanwhile, and another trim may be at it, too.
+        std::uint64_t left = link->Surplus();
+        while (const std::uint64_t step = std::min({left, link->Surplus(), kTrimAtOnce})) {
+          const std::uint64_t gone = TrimOn(*disk, *link, step, sum);
+          if (gone == 0) break;
+          left -= std::min(left, gone);
+        }
         return sum;
       };
       const Result<Evicted> trimmed = co_await each->work().Run(std::move(work));

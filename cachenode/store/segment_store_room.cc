@@ -81,11 +81,13 @@ Task<SegmentStore::Claim> SegmentStore::MakeRoomByWorth(Newcomer block) {
 
 SegmentStore::Claim SegmentStore::MakeRoomOn(Disk& disk, const std::vector<Uuid>& victims,
                                              std::uint64_t bytes) {
-  Claim claim = disk.Claim(bytes);
   // What is beyond a smaller size leaves with Shrink, in its order and at its pace.
-  if (claim || disk.IsShrinking() || !disk.CanHold(bytes)) return claim;
+  if (disk.IsShrinking() || !disk.CanHold(bytes)) return disk.Claim(bytes);
   for (const Uuid& victim : victims) {
-    while (!claim) {
+    for (;;) {
+      // A disk that has left service meanwhile gives no room back, however much goes.
+      if (disk.state() != DiskState::kOk) return nullptr;
+      if (Claim claim = disk.Claim(bytes)) return claim;
       std::vector<BlockIndex::Found> leaving;
       std::uint64_t gain = std::min(disk.FreeBytes(), bytes - 1);
       while (gain < bytes && leaving.size() < kRemoveAtOnce) {
@@ -96,11 +98,9 @@ SegmentStore::Claim SegmentStore::MakeRoomOn(Disk& disk, const std::vector<Uuid>
       }
       if (leaving.empty()) break;
       if (!Evict(disk, leaving)) return nullptr;
-      claim = disk.Claim(bytes);
     }
-    if (claim) break;
   }
-  return claim;
+  return disk.Claim(bytes);
 }
 
 /// The least wanted of what `draw` draws, leaving from now on; empty: it is not to go for the
