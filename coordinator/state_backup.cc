@@ -147,8 +147,10 @@ Result<RestoredBackup> RestoreBackup(StateStore& store, std::string_view bytes, 
   for (const auto& [key, value] : *present) {
     if (key != kFenceKey) batch.Delete(key);
   }
-  // Also where the backup has no links: then it says that there are none.
+  // Also where the backup has no links and no nodes: then it says that there are none. Members of
+  // before know of higher numbers than those that a new cluster begins with.
   batch.Put(kLinksVersionKey, std::to_string(least));
+  batch.Put(kTableKey, RingTable().AtEpoch(least).Serialize());
   for (const proto::StateBackup::Row& row : backup->rows()) {
     if (row.key() == kOutdatedKey) continue;
     Result<std::string> value = Raised(row, least);

@@ -92,7 +92,7 @@ TEST(StateBackup, ARestoredStateIsNotOutdated) {
 }
 
 // It says that there are no links: nodes and mounts follow.
-TEST(StateBackup, ABackupOfAnEmptyStateHasAVersionOfTheLinksWhenItIsRestored) {
+TEST(StateBackup, ABackupOfAnEmptyStateHasVersionsOfLinksAndRingWhenItIsRestored) {
   MemoryStateStore old;
   const std::uint64_t fence = *old.Claim();
   StateBatch born;
@@ -102,6 +102,10 @@ TEST(StateBackup, ABackupOfAnEmptyStateHasAVersionOfTheLinksWhenItIsRestored) {
   ASSERT_TRUE(RestoreBackup(fresh, *MakeBackup(old, fence, kNow), {}, kNow));
   EXPECT_GE(std::stoull(fresh.Get("links/version")->value_or("0")),
             static_cast<std::uint64_t>(kNow));
+  const auto ring = RingTable::Parse(fresh.Get("ring/table")->value_or(""));
+  ASSERT_TRUE(ring);
+  EXPECT_GE(ring->epoch(), static_cast<std::uint64_t>(kNow));
+  EXPECT_TRUE(ring->nodes().empty());
 }
 
 TEST(StateBackup, AClusterWithAStateOfItsOwnIsNotOverwritten) {
