@@ -81,8 +81,9 @@ Task<Status> DrainRun::Sweep() {
     if (swept_.done > most) gained = now;
     most = std::max(most, swept_.done);
     if (now - gained >= parts_.patience) {
-      co_return Fail(Code::kUnavailable, fmt::format("{} blocks of node {} could not be copied: {}",
-                                                     again_, node_, why_again_));
+      co_return Fail(
+          Code::kUnavailable,
+          fmt::format("not all blocks of node {} could be copied: {}", node_, why_again_));
     }
     co_await Pause(kLook);
   }
@@ -94,10 +95,11 @@ Task<Status> DrainRun::Sweep() {
 }
 
 Task<Status> DrainRun::Walk(bool count, std::optional<BlockHeat> heat) {
-  auto list = [sources = parts_.sources]() -> Result<std::vector<Source>> { return sources(); };
-  Result<std::vector<Source>> sources = co_await parts_.offload.Run(std::move(list));
+  auto list = [sources = parts_.sources]() -> Result<Sources> { return sources(); };
+  Result<Sources> sources = co_await parts_.offload.Run(std::move(list));
   if (!sources) co_return Fail(sources.error());
-  for (Source& source : *sources) {
+  if (!sources->not_listed.empty()) Again(1, std::move(sources->not_listed));
+  for (Source& source : sources->listed) {
     Status walked = co_await WalkOne(std::move(source), count, heat);
     if (!walked) co_return walked;
   }

@@ -49,12 +49,15 @@ class DrainRun : public std::enable_shared_from_this<DrainRun> {
     LinkSpec link;
     std::shared_ptr<const PreloadPlan> plan;
   };
+  struct Sources {
+    std::vector<Source> listed;  ///< Those that are read now first.
+    std::string not_listed;  ///< A link that the node holds blocks of, and why there is no list.
+  };
   struct Parts {
     NodeCaller call;
     Offload& offload;
     std::function<Roster()> roster;
-    /// The links with a listing, those that are read now first. Blocks.
-    std::function<std::vector<Source>()> sources;
+    std::function<Sources()> sources;  ///< Of all links. Blocks.
     /// Called after each step.
     std::function<void(const DrainProgress&)> show;
     Duration patience;                   ///< With owners that copy nothing.

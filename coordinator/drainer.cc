@@ -187,7 +187,7 @@ DrainRun::Parts Drainer::RunParts(const JobPtr& job) {
   return DrainRun::Parts{.call = parts_.call,
                          .offload = parts_.offload,
                          .roster = [this] { return parts_.membership.CurrentRoster(); },
-                         .sources = [this] { return Sources(); },
+                         .sources = [this, node = job->node] { return Sources(node); },
                          .show =
                              [this, weak = std::weak_ptr<Job>(job)](const DrainProgress& progress) {
                                const JobPtr shown = weak.lock();
@@ -199,18 +199,31 @@ DrainRun::Parts Drainer::RunParts(const JobPtr& job) {
                          .bytes_per_second = parts_.bytes_per_second};
 }
 
+/// All blocks of the link's generation.
+Result<PreloadPlan> Drainer::PlanOf(const Link& link) const {
+  const auto here =
+      link.generation ? parts_.index.Find(link.spec.id, link.generation->generation()) : nullptr;
+  if (!here) return Fail(Code::kUnavailable, "its listing is not here");
+  const std::optional<SnapshotRow> root = here->snapshot()->Resolve("");
+  if (!root) return Fail(Code::kCorrupt, "its listing has no root");
+  Result<PreloadPlan> plan = MakePreloadPlan(here->snapshot(), *root, NameFiles());
+  return plan;
+}
+
 /// Links that were read last come first.
-std::vector<DrainRun::Source> Drainer::Sources() const {
+DrainRun::Sources Drainer::Sources(const std::string& node) const {
+  DrainRun::Sources sources;
   std::vector<std::pair<Duration, DrainRun::Source>> found;
   for (const Link& link : parts_.links.All()) {
-    if (!link.generation) continue;
-    const auto generation = parts_.index.Find(link.spec.id, link.generation->generation());
-    if (!generation) continue;
-    const std::optional<SnapshotRow> root = generation->snapshot()->Resolve("");
-    if (!root) continue;
-    Result<PreloadPlan> plan = MakePreloadPlan(generation->snapshot(), *root, NameFiles());
+    Result<PreloadPlan> plan = PlanOf(link);
     if (!plan) {
-      spdlog::warn("link '{}' is left out of a drain: {}", link.spec.name, plan.error().message);
+      const bool held = parts_.stats.CachedBytesAt(node, link.spec.id) > 0;
+      if (held) {
+        sources.not_listed = fmt::format(
+            "it holds some of link '{}', and {}: `forebay links` "
+            "says when it has one",
+            link.spec.name, plan.error().message);
+      }
       continue;
     }
     const std::optional<JobActivity> reader = parts_.stats.LastReader(link.spec.id);
@@ -221,9 +234,8 @@ std::vector<DrainRun::Source> Drainer::Sources() const {
   std::ranges::sort(found, {}, [](const auto& entry) {
     return std::pair(entry.first, std::string_view(entry.second.link.name));
   });
-  std::vector<DrainRun::Source> sources;
-  sources.reserve(found.size());
-  for (auto& [idle, source] : found) sources.push_back(std::move(source));
+  sources.listed.reserve(found.size());
+  for (auto& [idle, source] : found) sources.listed.push_back(std::move(source));
   return sources;
 }
 

@@ -89,7 +89,8 @@ class Drainer {
   Task<Result<bool>> ChangeNow(std::string node, ClusterMembers::Plan plan, std::string reason);
   JobPtr NewJob(proto::TaskState task);
   DrainRun::Parts RunParts(const JobPtr& job);
-  std::vector<DrainRun::Source> Sources() const;
+  DrainRun::Sources Sources(const std::string& node) const;
+  Result<PreloadPlan> PlanOf(const Link& link) const;
   Task<void> Drive(JobPtr job);
   Task<void> End(JobPtr job, Status done);
   Task<Status> Write(StateBatch batch);

@@ -195,6 +195,11 @@ std::uint64_t ClusterStats::CachedBytes(const Uuid& link,
   return book_.LinkCached(link, ids).bytes;
 }
 
+std::uint64_t ClusterStats::CachedBytesAt(const std::string& node, const Uuid& link) const {
+  std::scoped_lock lock(mutex_);
+  return book_.LinkCached(link, {node}).bytes;
+}
+
 void ClusterStats::Sample() {
   std::scoped_lock lock(mutex_);
   book_.Sample(Clock::now());

@@ -76,6 +76,14 @@ class DrainTest : public FillingCluster {
     for (const proto::Alert& alert : reply->alerts()) names.push_back(alert.name());
     return names;
   }
+  /// Of all links at all nodes, as they reported.
+  std::uint64_t CachedBytes() {
+    const auto reply =
+        admin.Ask<proto::StatsReply>(address(), Method::kStats, proto::StatsRequest());
+    std::uint64_t sum = 0;
+    for (const proto::LinkStats& link : reply->links()) sum += link.total().cached_bytes();
+    return sum;
+  }
   /// Of the blocks, how many the first owner of now does not keep.
   std::size_t Misplaced(const std::set<BlockId>& blocks) {
     const RingTable ring = Ring();
@@ -152,6 +160,29 @@ TEST_F(DrainTest, GoesOnAfterARestartOfTheCoordinator) {
   EXPECT_EQ(task.state(), kDone) << task.error();
   EXPECT_EQ(Misplaced(held), 0u);
   EXPECT_EQ(StateOf("n1"), "out 2");
+}
+
+TEST_F(DrainTest, WaitsForTheListingOfWhatTheNodeHolds) {
+  Preload();
+  const std::set<BlockId> held = nodes_[0]->kept();
+  const std::string link = GetLink("data")->spec().id();
+  RestartCoordinator([&] {
+    std::filesystem::remove_all(dir / state_name / "snapshots");
+    nodes_[0]->counters.set_link(link);
+    nodes_[0]->counters.set_cached_bytes(1'000'000);
+    store.HangAfter(0);
+  });
+  ASSERT_TRUE(store.WaitUntilHanging());
+  while (CachedBytes() == 0) std::this_thread::yield();
+  const std::string id = Drain("n1");
+  const Deadline look = Deadline::After(std::chrono::milliseconds(500));
+  while (!look.Expired()) ASSERT_EQ(Get(id).state(), kRunning);
+  EXPECT_EQ(StateOf("n1"), "draining");
+  store.Interrupt();
+  const proto::TaskState task = WaitForTask(id);
+  EXPECT_EQ(task.state(), kDone) << task.error();
+  EXPECT_EQ(task.done(), held.size());
+  EXPECT_EQ(Misplaced(held), 0u);
 }
 
 TEST_F(DrainTest, ASecondDrainJoinsTheFirstAndUndrainEndsIt) {

@@ -74,9 +74,10 @@ class FillingCluster : public ClusterTest {
     dead_.insert(nodes_[i]->id);
     nodes_[i]->Kill();
   }
-  void RestartCoordinator() {
+  void RestartCoordinator(const std::function<void()>& while_down = nullptr) {
     const std::scoped_lock lock(mutex_);
     StopCoordinator();
+    if (while_down) while_down();
     StartCoordinator();
   }
   Result<proto::ChangeTaskReply> Change(Method method, const std::string& id) {
