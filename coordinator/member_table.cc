@@ -84,7 +84,8 @@ std::optional<TimePoint> MemberTable::HolderHeard(const NodeInfo& info, std::uin
   if (known == members_.end()) return std::nullopt;
   const Member& holder = known->second;
   const bool other = holder.incarnation != incarnation && holder.info.address != info.address;
-  if (!IsAlive(holder, now) || !other) return std::nullopt;
+  const bool may_live = IsAlive(holder, now) || IsUnheard(holder, now);
+  if (!may_live || !other) return std::nullopt;
   return holder.heard;
 }
 
@@ -98,6 +99,10 @@ std::optional<std::string> MemberTable::HeldAt(const std::string& id, std::uint6
 
 bool MemberTable::IsAlive(const Member& member, TimePoint now) const {
   return member.in_ring() && member.heard_since_start && now - member.heard < times_.suspect_after;
+}
+
+bool MemberTable::IsUnheard(const Member& member, TimePoint now) const {
+  return member.in_ring() && !member.heard_since_start && now - member.heard < times_.restart_grace;
 }
 
 Result<MemberTable::Registration> MemberTable::PlanRegistration(
@@ -178,18 +183,35 @@ Result<Member> MemberTable::Find(const std::string& id) const {
                                            kNothingChanged));
 }
 
-/// True when the others could not do its work: no other node may own anything, or this one is up
-/// and no other one is.
-bool MemberTable::IsNeeded(const Member& member, TimePoint now) const {
+/// Ok: the others can do its work. kInvalid: no other node may own anything, or this one is up and
+/// no other one is; `then` says what to do about it. kUnavailable: whether another one is up is not
+/// known yet.
+Status MemberTable::CheckDispensable(const Member& member, std::string_view then,
+                                     TimePoint now) const {
   bool other_owns = false;
   bool other_is_up = false;
+  bool other_unheard = false;
   for (const auto& [id, other] : members_) {
     if (id == member.info.id || other.info.state != NodeState::kUp) continue;
+    const bool unheard = IsUnheard(other, now);
     other_owns = true;
-    other_is_up = other_is_up || StateOf(other, now) == NodeState::kUp;
+    other_unheard = other_unheard || unheard;
+    other_is_up = other_is_up || (!unheard && StateOf(other, now) == NodeState::kUp);
   }
   const bool serves = StateOf(member, now) != NodeState::kSuspect;
-  return !other_owns || (serves && !other_is_up);
+  if (other_owns && (other_is_up || !serves)) return {};
+  if (other_unheard) return Fail(NotHeardYet("no node but " + member.info.id));
+  return Fail(Code::kInvalid, fmt::format("node {} is the last one that can serve{}; {}",
+                                          member.info.id, then, kNothingChanged));
+}
+
+Error MemberTable::NotHeardYet(const std::string& who) const {
+  return Error{
+      Code::kUnavailable,
+      fmt::format("{} has been heard since this coordinator began, less than {} s ago: "
+                  "ask again then; {}",
+                  who, std::chrono::ceil<std::chrono::seconds>(times_.restart_grace).count(),
+                  kNothingChanged)};
 }
 
 Result<std::optional<Member>> MemberTable::PlanDismissal(const std::string& id, Dismissal why,
@@ -204,11 +226,13 @@ Result<std::optional<Member>> MemberTable::PlanDismissal(const std::string& id, 
   const bool done = member.dismissal == why ||
                     (why == Dismissal::kRemoved && member.dismissal == Dismissal::kDrained);
   if (done) return std::optional<Member>();
-  if (member.in_ring() && IsNeeded(member, now)) {
-    return Fail(Code::kInvalid,
-                fmt::format("node {} is the last one that can serve: start another node first, or "
-                            "stop this one to stop the cache; {}",
-                            id, kNothingChanged));
+  if (member.in_ring()) {
+    Status dispensable = CheckDispensable(
+        member, ": start another node first, or stop this one to stop the cache", now);
+    // Those that have just copied what a node held need not have been heard.
+    const bool drained = why == Dismissal::kDrained;
+    if (!dispensable && !(drained && dispensable.error().code == Code::kUnavailable))
+      return Fail(dispensable.error());
   }
   if (member.in_ring()) member.out_unix_s = now_unix_s;
   member.info.state = NodeState::kOut;
@@ -233,12 +257,10 @@ Result<std::optional<Member>> MemberTable::PlanDrain(const std::string& id, Time
                             "drained: start it, or take it out with `forebay node remove {0}`; {2}",
                             id, silent.count(), kNothingChanged));
   }
-  if (IsNeeded(member, now)) {
-    return Fail(Code::kInvalid,
-                fmt::format("node {} is the last one that can serve, and its blocks could go "
-                            "nowhere: start another node first; {}",
-                            id, kNothingChanged));
-  }
+  if (IsUnheard(member, now)) return Fail(NotHeardYet("nothing of node " + id));
+  Status dispensable =
+      CheckDispensable(member, ", and its blocks could go nowhere: start another node first", now);
+  if (!dispensable) return Fail(dispensable.error());
   member.info.state = NodeState::kDraining;
   return std::optional<Member>(std::move(member));
 }

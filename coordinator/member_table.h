@@ -72,7 +72,7 @@ class MemberTable {
   void Restore(std::vector<Member> members, TimePoint now);
 
   /// When the live process that holds `info.id` was last heard; nothing when the caller may have
-  /// the id at once.
+  /// the id at once. One that nobody has heard since the start counts as live for the grace.
   std::optional<TimePoint> HolderHeard(const NodeInfo& info, std::uint64_t incarnation,
                                        TimePoint now) const;
   /// Where the live process is that holds `id`; nothing when there is none, or it is this one.
@@ -93,7 +93,8 @@ class MemberTable {
 
   // What an administrator decides. Each answers the member as it is to be persisted and committed;
   // nothing when it is so already. kNotFound: there is no such node. kInvalid: the message says
-  // what stands against it.
+  // what stands against it. kUnavailable: the coordinator began a moment ago, and who is up is not
+  // known yet.
 
   /// Out at once; the last node that others could be served by stays. kDrained only takes a node
   /// that is draining.
@@ -137,8 +138,11 @@ class MemberTable {
 
  private:
   Status MayComeBack(const Member& known, std::uint64_t incarnation) const;
-  bool IsNeeded(const Member& member, TimePoint now) const;
+  Status CheckDispensable(const Member& member, std::string_view then, TimePoint now) const;
+  Error NotHeardYet(const std::string& who) const;
   bool IsAlive(const Member& member, TimePoint now) const;
+  /// The coordinator began a moment ago, and nothing says whether it lives.
+  bool IsUnheard(const Member& member, TimePoint now) const;
   Duration SilenceAllowed(const Member& member) const;
 
   MembershipTimes times_;

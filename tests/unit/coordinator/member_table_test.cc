@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace forebay {
 namespace {
 
@@ -240,11 +242,24 @@ TEST_F(MemberTableTest, MembersGetAGraceAfterACoordinatorsStart) {
   EXPECT_EQ(State("n1"), NodeState::kSuspect) << "once heard, the usual silence counts";
 }
 
-TEST_F(MemberTableTest, ANodeThatRestartedWhileNobodyListenedIsTakenFromAnyAddress) {
+TEST_F(MemberTableTest, ANodeThatRestartedWhileNobodyListenedIsTakenAtItsAddressAtOnce) {
   Member member;
   member.info = Node("n1", "127.0.0.1:1");
   member.incarnation = 7;
   table.Restore({member}, now);
+  EXPECT_TRUE(Join(Node("n1", "127.0.0.1:1"), 8, 1'000'000).has_value());
+}
+
+// A copy of the machine may be the first that the coordinator hears after its start.
+TEST_F(MemberTableTest, AtAnotherAddressItIsTakenWhenTheOneBeforeHasHadItsTime) {
+  Member member;
+  member.info = Node("n1", "127.0.0.1:1");
+  member.incarnation = 7;
+  table.Restore({member}, now);
+  EXPECT_EQ(Join(Node("n1", "127.0.0.1:2"), 8, 1'000'000).error().code, Code::kInvalid);
+  EXPECT_TRUE(table.HolderHeard(Node("n1", "127.0.0.1:2"), 8, now));
+  now += MembershipTimes().restart_grace;
+  EXPECT_FALSE(table.HolderHeard(Node("n1", "127.0.0.1:2"), 8, now));
   EXPECT_TRUE(Join(Node("n1", "127.0.0.1:2"), 8, 1'000'000).has_value());
 }
 
@@ -318,6 +333,22 @@ TEST_F(MemberDecisionsTest, TheLastNodeThatCanServeStays) {
   ASSERT_TRUE(table.Heartbeat("n1", 1, now));
   ExpectRefused(Dismiss("n1", Dismissal::kRemoved), Code::kInvalid, "the last one");
   EXPECT_TRUE(*Dismiss("n2", Dismissal::kRemoved)) << "the silent one may go";
+}
+
+TEST_F(MemberDecisionsTest, WhoIsUpIsNotKnownRightAfterTheStart) {
+  std::vector<Member> members;
+  for (const auto& [id, member] : table.members()) members.push_back(member);
+  table.Restore(members, now);
+  now += seconds(1);
+  const char* const kUnheard = "no node but n2 has been heard since this coordinator began";
+  ExpectRefused(Dismiss("n2", Dismissal::kRemoved), Code::kUnavailable, kUnheard);
+  ExpectRefused(Drain("n1"), Code::kUnavailable, "nothing of node n1 has been heard");
+  ASSERT_TRUE(table.Heartbeat("n2", 1, now));
+  ExpectRefused(Drain("n2"), Code::kUnavailable, kUnheard);
+  now += MembershipTimes().restart_grace;
+  ASSERT_TRUE(table.Heartbeat("n2", 1, now));
+  ExpectRefused(Dismiss("n2", Dismissal::kRemoved), Code::kInvalid, "the last one");
+  EXPECT_TRUE(*Dismiss("n1", Dismissal::kRemoved)) << "it has been silent all the time";
 }
 
 TEST_F(MemberDecisionsTest, ADrainLastsOverARestartAndSilenceOfItsNode) {
