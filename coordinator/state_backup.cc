@@ -21,6 +21,7 @@ constexpr std::size_t kHeaderBytes = 16;
 constexpr std::uint32_t kFormat = 1;
 constexpr const char* kFenceKey = "fence";
 constexpr const char* kTableKey = "ring/table";
+constexpr const char* kTokenPrefix = "token/";
 constexpr const char* kLinksVersionKey = "links/version";
 
 constexpr const char* kClusterKey = "cluster/uuid";
@@ -84,7 +85,8 @@ Status CheckEmpty(const std::vector<std::pair<std::string, std::string>>& rows) 
                           links, pins, tasks));
 }
 
-/// The row's value, with what is counted up set to `least` or more.
+/// The row's value, with what is counted up set to `least` or more; and a token with no use left,
+/// for nobody knows who has joined with it since.
 Result<std::string> Raised(const proto::StateBackup::Row& row, std::uint64_t least) {
   if (row.key() == kTableKey) {
     Result<RingTable> table = RingTable::Parse(row.value());
@@ -95,6 +97,13 @@ Result<std::string> Raised(const proto::StateBackup::Row& row, std::uint64_t lea
     std::uint64_t version = 0;
     std::from_chars(row.value().data(), row.value().data() + row.value().size(), version);
     return std::to_string(std::max(version + 1, least));
+  }
+  if (row.key().starts_with(kTokenPrefix)) {
+    proto::TokenRecord token;
+    if (!token.ParseFromString(row.value()))
+      return Fail(Code::kInvalid, "the backup's record '" + row.key() + "' is damaged");
+    token.mutable_token()->set_revoked(true);
+    return token.SerializeAsString();
   }
   if (!row.key().starts_with(kLinkPrefix)) return row.value();
   proto::LinkRecord link;

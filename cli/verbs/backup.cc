@@ -120,8 +120,9 @@ class RestoreVerb final : public Verb {
       return;
     }
     console.out << fmt::format(
-        "the state of {} is restored: cluster {}, {} links, which are listed again; tokens and "
-        "certificates that were revoked since then must be revoked again\n",
+        "the state of {} is restored: cluster {}, {} links, which are listed again; join tokens of "
+        "then are revoked (`forebay token create` makes new ones), and certificates that were "
+        "revoked since then must be revoked again\n",
         taken, cluster, reply.links());
     if (!answers) {
       console.out << "the coordinator does not answer yet: look into its log\n";

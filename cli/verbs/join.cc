@@ -43,10 +43,8 @@ class JoinVerb final : public Verb {
   Outcome Run(VerbContext& context) override {
     Status checked = Check(context.console);
     if (!checked) return std::unexpected(Failure(checked.error()));
-    for (const proto::Role each : RolesToTake()) {
-      const Status fits = CheckSameCluster(TrustFolder(TrustDirOf(each, named_dir_)));
-      if (!fits) return std::unexpected(Failure(fits.error()));
-    }
+    const Status fits = CheckFolders();
+    if (!fits) return std::unexpected(Failure(fits.error()));
     Result<MemberProof> member =
         Join(address_, joined_with_, role_, id_.empty() ? HostAsId() : id_);
     if (!member) return std::unexpected(Failure(member.error().Within("joining " + address_)));
@@ -79,6 +77,25 @@ class JoinVerb final : public Verb {
     if (!token) return Fail(token.error());
     joined_with_ = std::move(*token);
     return {};
+  }
+
+  /// Before the token is used. Where its role is not known yet, one folder that can be written is
+  /// enough.
+  Status CheckFolders() const {
+    Status writable;
+    bool any = false;
+    for (const proto::Role each : RolesToTake()) {
+      const TrustFolder folder(TrustDirOf(each, named_dir_));
+      Status fits = CheckSameCluster(folder);
+      if (!fits) return fits;
+      Status can = folder.CheckWritable();
+      any = any || can;
+      if (!can) writable = std::move(can);
+    }
+    if (any || writable) return {};
+    return Fail(writable.error().code, writable.error().message +
+                                           ": join as a user who may write there, or name another "
+                                           "--trust-dir; the token was not used");
   }
 
   /// Which one it is may be the token's secret so far.

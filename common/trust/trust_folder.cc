@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstddef>
+#include <filesystem>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -125,6 +126,22 @@ Result<MemberProof> TrustFolder::Load(proto::Role role) const {
                      .certificate = *certificate,
                      .key = *key,
                      .self = std::move(*self)};
+}
+
+Status TrustFolder::CheckWritable() const {
+  std::filesystem::path nearest(path_);
+  while (access(nearest.c_str(), F_OK) != 0 && errno == ENOENT && nearest.has_relative_path())
+    nearest = nearest.parent_path();
+  struct stat info{};
+  const bool found = stat(nearest.c_str(), &info) == 0;
+  if (found) errno = ENOTDIR;
+  const bool is_folder = found && S_ISDIR(info.st_mode);
+  if (is_folder && access(nearest.c_str(), W_OK | X_OK) == 0) return {};
+  const int why = errno;
+  const Code code = why == EACCES || why == EPERM || why == EROFS ? Code::kDenied : Code::kInvalid;
+  return Fail(code, "certificates cannot be kept in " + path_ + ": " + nearest.string() +
+                        " is no folder that this user can write (" +
+                        std::generic_category().message(why) + ")");
 }
 
 Status TrustFolder::Write(const std::string& file, std::string_view bytes) const {

@@ -63,6 +63,8 @@ class TrustFolder {
   Result<MemberProof> Load(proto::Role role) const;
   /// ROLE.pem alone, whatever its key. kNotFound: there is none.
   Result<Certificate> LoadCertificate(proto::Role role) const;
+  /// Whether this user could Save here; makes nothing. The sentence says what stands against it.
+  Status CheckWritable() const;
   /// At any moment Load takes what was there or what is new, also after a power cut. What root
   /// writes belongs to the folder's owner.
   Status Save(const MemberProof& member) const;

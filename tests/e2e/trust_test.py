@@ -428,6 +428,8 @@ class Trust(E2eTest):
         self.begin()
         used, _ = self.token("node", "--uses", "1")
         self.refused(used, "is for a node, and not for a client", "--role", "client")
+        (self.folder / "file").write_text("")
+        self.refused(used, "the token was not used", trust=self.folder / "file" / "trust", code=2)
         self.join(used, self.folder / "n1.trust", "--id", "n1")
         self.refused(used, "is used up")
         revoked, name = self.token("node")

@@ -32,7 +32,10 @@ std::uint64_t Fill(StateStore& store) {
   batch.Put("link/1", link.SerializeAsString());
   batch.Put("pin/1/", "p");
   batch.Put("ring/table", TableOfOneNode().Serialize());
-  batch.Put("token/x", std::string("\0secret", 7));
+  proto::TokenRecord token;
+  token.mutable_token()->set_uses_left(3);
+  token.set_secret(std::string("\0secret", 7));
+  batch.Put("token/x", token.SerializeAsString());
   EXPECT_TRUE(store.Write(batch, fence).has_value());
   return fence;
 }
@@ -56,7 +59,11 @@ TEST(StateBackup, ARestoredStateIsTheOldOneAndAboveAllItsNumbers) {
   EXPECT_GT(restored->fence, static_cast<std::uint64_t>(kNow));
 
   EXPECT_EQ(**fresh.Get("cluster/uuid"), kCluster.ToString());
-  EXPECT_EQ(**fresh.Get("token/x"), std::string("\0secret", 7));
+  proto::TokenRecord token;
+  ASSERT_TRUE(token.ParseFromString(**fresh.Get("token/x")));
+  EXPECT_EQ(token.secret(), std::string("\0secret", 7))
+      << "who holds it is told what has become of it";
+  EXPECT_TRUE(token.token().revoked()) << "nobody knows who has used it since";
   EXPECT_FALSE(fresh.Get("member/n9")->has_value());
   const RingTable table = *RingTable::Parse(**fresh.Get("ring/table"));
   EXPECT_GE(table.epoch(), static_cast<std::uint64_t>(kNow));

@@ -136,6 +136,18 @@ TEST_F(TrustFolderTest, NewCertificatesComeIntoForceAndWrongOnesDoNot) {
   EXPECT_EQ((*trust)->Current(), second) << "what was in force stays";
 }
 
+TEST_F(TrustFolderTest, SaysBeforehandWhetherItCanBeWrittenAndMakesNothing) {
+  EXPECT_TRUE(TrustFolder(temp_ / "not/made/yet").CheckWritable());
+  EXPECT_FALSE(std::filesystem::exists(temp_ / "not"));
+  EXPECT_TRUE(TrustFolder(temp_ / ".").CheckWritable());
+  std::ofstream(temp_ / "file") << "x";
+  for (const char* const name : {"file", "file/below", "file/far/below"}) {
+    const Status refused = TrustFolder(temp_ / name).CheckWritable();
+    ASSERT_FALSE(refused) << name;
+    EXPECT_THAT(refused.error().message, HasSubstr("certificates cannot be kept in")) << name;
+  }
+}
+
 TEST_F(TrustFolderTest, AMachineOfNoClusterHasNoTrust) {
   const Result<std::shared_ptr<Trust>> trust = Trust::Open(folder_, proto::ROLE_NODE);
   ASSERT_TRUE(trust.has_value()) << trust.error().message;
