@@ -137,6 +137,7 @@ Task<Result<Slice>> Connection::ReadPayload(std::size_t size) {
   if (Inbox::Lends(size)) {
     Status filled = co_await Gather(size);
     if (!filled) co_return Fail(filled.error());
+    last_payload_ = last_received_;
     co_return inbox_.Lend(size);
   }
   auto buffer = std::make_shared<Buffer>(size);
@@ -153,6 +154,7 @@ Task<Result<Slice>> Connection::ReadPayload(std::size_t size) {
     have += got;
     received_bytes_ += got;
     last_received_ = Clock::now();
+    last_payload_ = last_received_;
   }
   co_return Slice::Of(std::shared_ptr<const Buffer>(std::move(buffer)));
 }

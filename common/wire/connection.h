@@ -88,6 +88,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Wake();
 
   bool closed() const { return closed_; }
+  /// When bytes of a payload came last: while one comes, nothing of the answers behind it can.
+  TimePoint last_payload() const { return last_payload_; }
   /// Bytes handed to Send that the socket has not taken yet.
   std::size_t unsent_bytes() const { return unsent_bytes_; }
   std::uint64_t writes() const { return writes_; }
@@ -151,6 +153,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::uint64_t rate_mark_bytes_ = 0;  // received_bytes_ at rate_mark_
   TimePoint rate_mark_;
   TimePoint last_received_;
+  TimePoint last_payload_;
   TimePoint last_sent_;
   std::deque<PassedFile> files_;  // that came, and whose frames are still to be read
 

@@ -274,10 +274,12 @@ void PeerLink::OnTick(TimePoint now) {
   EndIfOld();
   EndIfUnused(now);
   std::vector<std::pair<std::uint64_t, Error>> over;
+  const TimePoint payload = connection_ ? connection_->last_payload() : TimePoint();
   for (const auto& [id, waiting] : waiting_) {
+    const TimePoint heard = std::max(waiting->last_heard, payload);
     if (waiting->deadline.Expired(now)) {
       over.emplace_back(id, Error{Code::kTimeout, address_ + " did not answer in time"});
-    } else if (now - waiting->last_heard >= options_->client.silence) {
+    } else if (now - heard >= options_->client.silence) {
       over.emplace_back(id, Error{Code::kUnavailable, address_ + " is silent"});
     }
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <random>
+#include <thread>
 
 #include "tests/component/wire/raw_peer.h"
 #include "tests/component/wire/wire_fixture.h"
@@ -126,6 +127,26 @@ TEST_F(FaultyServer, SilenceIsUnavailableAndAPassedDeadlineIsTimeout) {
   const std::uint64_t id = IdOfNextRequest(peer);
   EXPECT_TRUE(peer.Send(ReplyBytes(first, 1) + ReplyBytes(second, 2) + ReplyBytes(id, 3)));
   EXPECT_EQ(AnswerOf(Await(std::move(third))), 3u);
+}
+
+TEST_F(FaultyServer, WhatWaitsBehindAnAnswerThatComesSlowlyIsNotSilent) {
+  constexpr std::size_t kPieces = 10;
+  Connect(Who(proto::ROLE_CLIENT), kShort);
+  auto slow = Start(Ask(1));
+  auto behind = Start(Ask(2));
+  const RawPeer peer = Accepted();
+  const std::uint64_t first = IdOfNextRequest(peer);
+  const std::string reply = ReplyBytes(first, 1, std::string(1 << 20, 'p'));
+  const std::uint64_t second = IdOfNextRequest(peer);
+  // The line's pace: five times the silence for the whole of it.
+  const std::size_t piece = reply.size() / kPieces + 1;
+  for (std::size_t sent = 0; sent < reply.size(); sent += piece) {
+    EXPECT_TRUE(peer.Send(reply.substr(sent, piece)));
+    std::this_thread::sleep_for(kShort / 2);
+  }
+  EXPECT_EQ(AnswerOf(Await(std::move(slow))), 1u);
+  EXPECT_TRUE(peer.Send(ReplyBytes(second, 2)));
+  EXPECT_EQ(AnswerOf(Await(std::move(behind))), 2u);
 }
 
 TEST_F(FaultyServer, AServerThatNeverOpensIsUnavailableOrTimeout) {
