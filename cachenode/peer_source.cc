@@ -17,8 +17,6 @@
 namespace forebay {
 namespace {
 
-// A block larger than a frame comes in parts of whole cells.
-constexpr std::uint32_t kPartBytes = kMaxPayloadBytes / kCellBytes * kCellBytes;
 // Between two questions to a node that is still looking for the block itself.
 constexpr std::chrono::milliseconds kAskAgain{20};
 // Who was heard so long ago needs no probe.
@@ -296,8 +294,8 @@ Task<Status> PeerSource::Fetch(const Question* question, const NodeInfo* node) {
 
 Task<Status> PeerSource::FetchPart(const Question* question, const NodeInfo* node,
                                    BlockRange part) {
-  for (std::uint32_t begin = part.begin; begin < part.end; begin += kPartBytes) {
-    const BlockRange range{begin, std::min(begin + kPartBytes, part.end)};
+  for (std::uint32_t begin = part.begin; begin < part.end; begin += kBlockPartBytes) {
+    const BlockRange range{begin, std::min(begin + kBlockPartBytes, part.end)};
     BlockRequest request = RequestFor(question->cold, range);
     request.cross_zone = IsInAnotherZone(*node);
     const proto::ReadBlockRequest message = ToProto(request);

@@ -15,8 +15,9 @@ struct BlockSpan {
   bool operator==(const BlockSpan&) const = default;
 };
 
-/// Cuts [offset, offset + size) of an object into spans, one per block that it touches, in order.
-/// What lies past the object's end is cut off; nothing is left of an empty read or one at the end.
+/// Cuts [offset, offset + size) of an object into spans, in order: one per block that it touches,
+/// more of one that is longer than a node may be asked for at once (kBlockPartBytes). What lies
+/// past the object's end is cut off; nothing is left of an empty read or one at the end.
 std::vector<BlockSpan> CutSpans(const ObjectVersion& version, std::uint64_t object_size,
                                 std::uint64_t block_bytes, std::uint64_t offset,
                                 std::uint64_t size);

@@ -64,11 +64,11 @@ MountDaemon::MountDaemon(const MountConfig& config, std::string device, ProgramS
       keeper_(keeper),
       host_id_(config.local_reads == LocalReadsFrom::kNetwork ? "" : MachineId()),
       memory_(config.memory_limit),
+      bandwidth_(config.max_bandwidth, "max_bandwidth of this mount"),
       metrics_(services.metrics),
       control_("mount-ctl", 1),
       threads_("mount-io", config.threads),
-      offload_(kSlowThreads, kSlowWaiting),
-      bandwidth_(config.max_bandwidth, "max_bandwidth of this mount") {}
+      offload_(kSlowThreads, kSlowWaiting) {}
 
 MountDaemon::~MountDaemon() = default;
 

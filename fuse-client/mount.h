@@ -92,7 +92,9 @@ class MountDaemon final : public Daemon {
   Credentials credentials_;
   std::string host_id_;
 
-  MemoryBudget memory_;  // before the threads, whose coroutines hold parts of it
+  // Before the threads, whose coroutines hold parts of them.
+  MemoryBudget memory_;
+  NetworkPace bandwidth_;
   MountMetrics metrics_;
   Metrics::Registration trust_metrics_;
   IoPool control_;
@@ -100,7 +102,6 @@ class MountDaemon final : public Daemon {
   Offload offload_;
   PeerHealth health_;
   NodePace pace_;
-  NetworkPace bandwidth_;
   RingView ring_;
   KernelInodeTotal kernel_inodes_;
   PassedSegments segments_{PassedSegments::UsualLimit(), config_.memory_limit / 8};

@@ -26,6 +26,8 @@ inline constexpr std::size_t kMaxJobIdBytes = 255;   ///< A job's id; longer one
 // --- Wire (DESIGN section 10).
 inline constexpr std::uint32_t kMaxControlFrameBytes = 1 << 20;           ///< Header of any frame.
 inline constexpr std::uint32_t kMaxPayloadBytes = (4 << 20) + 64 * 1024;  ///< Payload of any frame.
+/// What one read may ask for of a block, in whole cells: a larger block comes in parts.
+inline constexpr std::uint32_t kBlockPartBytes = kMaxPayloadBytes / kCellBytes * kCellBytes;
 inline constexpr std::uint32_t kMaxHandshakeBytes = 4096;  ///< Message before both ends are proved.
 inline constexpr int kMaxRepeatedFields = 4096;            ///< Entries of a repeated field.
 inline constexpr int kMaxMessageNesting = 16;              ///< Nested protobuf messages.

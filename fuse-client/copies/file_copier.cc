@@ -7,8 +7,10 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
+#include "common/base/buffer.h"
 #include "common/base/executors.h"
 #include "common/model/block_id.h"
+#include "common/model/limits.h"
 
 namespace forebay {
 
@@ -68,6 +70,9 @@ Task<Status> FileCopier::Copy(State* state, const File* file) {
     if (state->stopped) co_return Fail(Code::kUnavailable, "the mount ends");
     const TimePoint began = Clock::now();
     Status copied = co_await CopyPiece(state, file, draft->get(), offset);
+    // kInvalid is for what is copied already.
+    const bool refused = !copied && copied.error().code == Code::kInvalid;
+    if (refused) co_return Fail(Code::kInternal, std::move(copied.error().message));
     if (!copied) co_return copied;
     const std::uint64_t now = parts.demand();
     if (std::exchange(demand, now) != now) {
@@ -85,15 +90,25 @@ Task<Status> FileCopier::CopyPiece(State* state, const File* file, CopyDraft* dr
   BlockRequest request;
   request.link = parts.link;
   request.block = BlockAt(file->version, file->object.size, parts.block_bytes, offset);
-  request.range = BlockRange{0, request.block.length};
   request.object = file->object;
-  const BlockRange whole = request.range;
-  const Result<MemoryBudget::Reservation> memory =
-      co_await parts.memory.Reserve(whole.size(), deadline);
+  const BlockRange whole{0, request.block.length};
+  const bool in_parts = whole.size() > kBlockPartBytes;
+  const std::size_t held = whole.size() + (in_parts ? kBlockPartBytes : 0);
+  const Result<MemoryBudget::Reservation> memory = co_await parts.memory.Reserve(held, deadline);
   if (!memory) co_return Fail(memory.error());
-  const Result<Cells> cells = co_await parts.source.Read(std::move(request), deadline);
-  if (!cells) co_return Fail(cells.error());
-  Status written = draft->Append(cells->Part(whole));
+  Buffer piece(in_parts ? whole.size() : 0);
+  for (std::uint32_t begin = 0; begin < whole.end; begin += kBlockPartBytes) {
+    request.range = BlockRange{begin, std::min(begin + kBlockPartBytes, whole.end)};
+    const Result<Cells> cells = co_await parts.source.Read(request, deadline);
+    if (!cells) co_return Fail(cells.error());
+    const ByteView bytes = cells->Part(request.range);
+    if (in_parts) {
+      std::ranges::copy(bytes, piece.data() + begin);
+    } else if (Status written = draft->Append(bytes); !written) {
+      co_return written;
+    }
+  }
+  Status written = in_parts ? draft->Append(piece.view()) : Status();
   if (written) parts.counts->bytes += whole.size();
   co_return written;
 }

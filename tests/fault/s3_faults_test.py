@@ -106,6 +106,30 @@ class S3Faults(scripted_s3.ScriptedS3Test):
         eventually(lambda: "s3_unanswered" not in self.alerts(), "it answers again")
         self.assertEqual(self.errors_of(mount), "")
 
+    def test_hundreds_who_wait_for_s3_hold_up_no_cached_read(self):
+        """As the workers of a machine with eight GPUs do; the kernel hands on so many requests at once."""
+        readers = 200
+        files, mount = self.begin(self.objects(readers + 1, 0), "--no-background-fill")
+        self.assertEqual((mount / "s/0000").read_bytes(), files["s/0000"])
+        self.s3.pause()
+        self.addCleanup(self.s3.resume)
+        late = {}
+        threads = [threading.Thread(target=lambda name=name: late.update({name: (mount / name).read_bytes()}))
+                   for name in sorted(files)[1:]]
+        for thread in threads:
+            thread.start()
+        in_flight = lambda: sum(  # noqa: E731
+            node.metrics()["forebay_fills_in_flight", ""] for node in self.cluster.nodes.values())
+        eventually(lambda: in_flight() >= readers, "all wait for S3")
+        drop_page_cache()
+        self.assertEqual(self.outcome(mount / "s/0000"), "")
+        self.assertEqual(late, {})
+        self.s3.resume()
+        for thread in threads:
+            thread.join(60)
+        self.assertEqual(late, {name: files[name] for name in sorted(files)[1:]})
+        self.assertEqual(self.errors_of(mount), "")
+
     def alerts(self):
         said = json.loads(self.cluster.cli("-o", "json", "status", check=False).stdout)
         return [alert["name"] for alert in said["alerts"]]

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <random>
 
+#include "common/model/limits.h"
+
 namespace forebay {
 namespace {
 
@@ -31,6 +33,20 @@ TEST(CutSpans, AReadOverABlocksEndIsSplitThere) {
   EXPECT_EQ(spans[1].block, (BlockId{kVersion, kBlock, kBlock}));
   EXPECT_EQ(spans[1].range, (BlockRange{0, kBlock}));
   EXPECT_EQ(spans[2].range, (BlockRange{0, 20}));
+}
+
+TEST(CutSpans, OfALongBlockThereAreAsManyAsANodeMayBeAskedForAtOnce) {
+  constexpr std::uint64_t kLong = kMaxBlockBytes;
+  const auto spans = CutSpans(kVersion, 2 * kLong, kLong, 100, 2 * kLong);
+  std::uint64_t at = 100;
+  for (const BlockSpan& span : spans) {
+    EXPECT_EQ(span.block.length, kLong);
+    EXPECT_EQ(span.block.offset + span.range.begin, at);
+    EXPECT_LE(EnclosingCells(span.range, span.block.length).size(), kMaxPayloadBytes);
+    at += span.range.size();
+  }
+  EXPECT_EQ(at, 2 * kLong);
+  EXPECT_EQ(spans.size(), 8u);
 }
 
 TEST(CutSpans, OffsetsNearTheEndOf64BitsDoNotOverflow) {

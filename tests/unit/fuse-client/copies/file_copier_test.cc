@@ -30,15 +30,17 @@ class FakeSource final : public BlockSource {
  public:
   Task<Result<Cells>> Read(BlockRequest request, Deadline) override {
     EXPECT_EQ(request.link, kLink);
-    EXPECT_EQ(request.range.size(), request.block.length);
+    const BlockRange range = request.range;
+    EXPECT_LE(range.size(), kMaxPayloadBytes);
     asked.push_back(request.block);
     if (on_read) on_read();
     if (request.block.offset == fails_at) co_return Fail(Code::kTimeout, "no node answers");
     const std::string all = BytesOf(request.block.version, request.object.size);
-    auto buffer = std::make_shared<Buffer>(request.block.length);
-    std::copy_n(reinterpret_cast<const std::byte*>(all.data()) + request.block.offset,
-                request.block.length, buffer->data());
+    auto buffer = std::make_shared<Buffer>(range.size());
+    std::copy_n(reinterpret_cast<const std::byte*>(all.data()) + request.block.offset + range.begin,
+                range.size(), buffer->data());
     Cells cells;
+    cells.begin = range.begin;
     cells.bytes = Slice::Of(std::move(buffer));
     co_return cells;
   }
@@ -50,10 +52,14 @@ class FakeSource final : public BlockSource {
 
 class FileCopierTest : public testing::Test {
  protected:
-  FileCopierTest() {
+  FileCopierTest() { Open(kBlock); }
+
+  /// Of a link with such blocks.
+  void Open(std::uint64_t block_bytes) {
+    copier_.reset();
     CopyStore::Options options;
-    options.folder = folder_ / "copies";
-    options.limit = 10 * kBlock;
+    options.folder = folder_ / ("copies" + std::to_string(block_bytes));
+    options.limit = 10 * block_bytes;
     options.boot = "this run";
     store_ = *CopyStore::Open(options);
     copier_ = std::make_unique<FileCopier>(FileCopier::Parts{.context = context_,
@@ -62,7 +68,7 @@ class FileCopierTest : public testing::Test {
                                                              .memory = memory_,
                                                              .counts = counts_,
                                                              .link = kLink,
-                                                             .block_bytes = kBlock,
+                                                             .block_bytes = block_bytes,
                                                              .demand = [this] { return demand_; }});
   }
 
@@ -81,7 +87,7 @@ class FileCopierTest : public testing::Test {
   std::string Read(std::uint64_t seed) {
     const auto found = store_->Find({kLink, {.high = 1, .low = seed}});
     if (!found) return "not found";
-    std::string bytes(1 << 20, '\0');
+    std::string bytes(64 << 20, '\0');
     bytes.resize(static_cast<std::size_t>(::pread(found->get(), bytes.data(), bytes.size(), 0)));
     return bytes;
   }
@@ -90,7 +96,7 @@ class FileCopierTest : public testing::Test {
   std::uint64_t demand_ = 0;
   std::unique_ptr<CopyStore> store_;
   FakeSource source_;
-  MemoryBudget memory_{4 * kBlock};
+  MemoryBudget memory_{64 << 20};
   std::shared_ptr<CopyCounts> counts_ = std::make_shared<CopyCounts>();
   asio::io_context context_;
   std::unique_ptr<FileCopier> copier_;
@@ -109,6 +115,16 @@ TEST_F(FileCopierTest, CopiesWholeFilesEachOnce) {
   Run();
   EXPECT_EQ(source_.asked.size(), 9U);
   EXPECT_EQ(counts_->failed, 0U);
+}
+
+TEST_F(FileCopierTest, ABlockThatIsLongerThanAnAnswerComesInParts) {
+  Open(kMaxBlockBytes);
+  constexpr std::uint64_t kSize = kMaxBlockBytes + (5 << 20) + 7;
+  copier_->Want(File(1, kSize));
+  Run();
+  EXPECT_EQ(Read(1), BytesOf({.high = 1, .low = 1}, kSize));
+  EXPECT_EQ(counts_->bytes, kSize);
+  EXPECT_EQ(source_.asked.size(), 6U);
 }
 
 TEST_F(FileCopierTest, WhatHasNoRoomIsNotFetched) {
