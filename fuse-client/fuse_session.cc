@@ -70,12 +70,8 @@ namespace {
 /// Of one message to the kernel's page cache.
 constexpr std::size_t kStoreBytes = 1 << 20;
 
-/// With more READs than this under way the kernel sends none ahead of readers. Its default of 9
-/// starves a cold epoch.
-constexpr unsigned kCongestedFrom = 96;
-/// READs that may be under way at all, but for direct ones: what is more waits in the kernel. All
-/// of them may be waiting for S3, and must not hold up those of what is cached.
-constexpr unsigned kMaxBackground = 16384;
+/// READs that the kernel sends ahead of readers at once. Its default of 12 starves a cold epoch.
+constexpr unsigned kMaxBackground = 128;
 
 struct FeatureName {
   unsigned flag;
@@ -105,7 +101,7 @@ void OnInit(void* userdata, struct fuse_conn_info* connection) {
   connection->max_read = kMaxReadBytes;
   connection->max_write = kMaxReadBytes;  // the kernel takes its pages per request from this one
   connection->max_background = kMaxBackground;
-  connection->congestion_threshold = kCongestedFrom;
+  connection->congestion_threshold = kMaxBackground * 3 / 4;
   const auto* session = static_cast<Userdata*>(userdata);
   std::string features;
   const auto add = [&features](bool offered, std::string_view name) {

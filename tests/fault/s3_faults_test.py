@@ -107,7 +107,7 @@ class S3Faults(scripted_s3.ScriptedS3Test):
         self.assertEqual(self.errors_of(mount), "")
 
     def test_hundreds_who_wait_for_s3_hold_up_no_cached_read(self):
-        """As the workers of a machine with eight GPUs do; the kernel hands on so many requests at once."""
+        """As the workers of a machine with eight GPUs do."""
         readers = 200
         files, mount = self.begin(self.objects(readers + 1, 0), "--no-background-fill")
         self.assertEqual((mount / "s/0000").read_bytes(), files["s/0000"])
