@@ -23,7 +23,7 @@ PLAYED = {"Type", "ExecStartPre", "ExecStart", "TimeoutStopSec", "User", "Group"
           "UMask", "LimitNOFILE", "LimitCORE", "CapabilityBoundingSet", "NoNewPrivileges", "ProtectSystem", "ReadWritePaths",
           "InaccessiblePaths", "ProtectHome", "PrivateTmp"}
 IGNORED = {"Description", "Documentation", "Wants", "After", "WantedBy", "Alias", "ExecReload", "Restart", "RestartSec",
-           "WatchdogSec", "RuntimeDirectoryPreserve", "PermissionsStartOnly", "PrivateDevices", "ProtectClock",
+           "StartLimitIntervalSec", "WatchdogSec", "RuntimeDirectoryPreserve", "PermissionsStartOnly", "PrivateDevices", "ProtectClock",
            "ProtectControlGroups", "ProtectHostname", "ProtectKernelLogs", "ProtectKernelModules", "ProtectKernelTunables",
            "ProtectProc", "RemoveIPC", "RestrictAddressFamilies", "RestrictNamespaces", "RestrictRealtime", "RestrictSUIDSGID",
            "LockPersonality", "MemoryDenyWriteExecute", "SystemCallArchitectures", "SystemCallFilter"}
