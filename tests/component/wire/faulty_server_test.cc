@@ -93,6 +93,7 @@ TEST_F(FaultyServer, AResetAmongSeveralAnswersCostsOnlyThoseThatHaveNotCome) {
   Connect();
   const std::string payload(40'000, 'p');
   std::vector<std::future<Result<RpcReply>>> calls;
+  calls.reserve(3);
   for (std::uint32_t i = 0; i < 3; ++i) calls.push_back(Start(Ask(i)));
   {
     RawPeer peer = Accepted();
