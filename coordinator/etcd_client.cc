@@ -177,8 +177,10 @@ Error EtcdClient::Refused(long status, const std::string& body, bool& try_next,
   std::string why = TextAt(*reply, "message");
   if (why.empty()) why = TextAt(*reply, "error");
   const std::int64_t code = NumberAt(*reply, "code");
-  // "user name is empty": etcd asks for users, and got none.
-  if (code == kUnauthenticated || why.find("user name is empty") != std::string::npos) {
+  // "user name is empty": etcd asks for users, and got none. "revision of auth store is old": users
+  // or roles were changed since we logged in.
+  if (code == kUnauthenticated || why.find("user name is empty") != std::string::npos ||
+      why.find("revision of auth store is old") != std::string::npos) {
     log_in = true;
     return Error{Code::kDenied, "etcd wants a user (" + why +
                                     "): name one with --etcd-user and "
@@ -208,7 +210,7 @@ Error EtcdClient::Refused(long status, const std::string& body, bool& try_next,
 }
 
 Result<std::string> EtcdClient::CallText(const std::string& path, const std::string& body,
-                                         Deadline deadline) {
+                                         Deadline deadline, bool& unanswered) {
   Error last{Code::kUnavailable, "etcd at " + Endpoints() + " does not answer"};
   bool logged_in = false;
   for (std::size_t tried = 0; !deadline.Expired(); ++tried) {
@@ -234,6 +236,7 @@ Result<std::string> EtcdClient::CallText(const std::string& path, const std::str
       try_next = last.code == Code::kUnavailable;
     }
     if (!try_next) return Fail(last);
+    unanswered = true;
     current_.store(which + 1);
     // Once round: what stopped for a moment is asked again, but not in a rush.
     if ((tried + 1) % options_.endpoints.size() == 0) {
@@ -244,9 +247,19 @@ Result<std::string> EtcdClient::CallText(const std::string& path, const std::str
 }
 
 Result<json::object> EtcdClient::Call(const std::string& path, const json::object& body) {
-  Result<std::string> text = CallText(path, json::serialize(body), Deadline::After(kPatience));
+  bool unanswered = false;
+  Result<std::string> text =
+      CallText(path, json::serialize(body), Deadline::After(kPatience), unanswered);
   if (!text) return Fail(text.error());
   return Parsed(*text);
+}
+
+Result<json::object> EtcdClient::Change(const std::string& path, const json::object& body) {
+  bool unanswered = false;
+  Result<std::string> text =
+      CallText(path, json::serialize(body), Deadline::After(kPatience), unanswered);
+  if (text) return Parsed(*text);
+  return Fail(unanswered ? Code::kUnavailable : text.error().code, text.error().message);
 }
 
 Result<std::optional<EtcdPair>> EtcdClient::Get(const std::string& key) {
@@ -285,7 +298,8 @@ Result<std::vector<EtcdPair>> EtcdClient::Scan(const std::string& prefix, bool k
       continue;
     }
     if (!reply) return Fail(reply.error());
-    revision = NumberAt(ObjectAt(*reply, "header"), "revision");
+    // The header says what is newest, also of a page that is read as it was.
+    if (revision == 0) revision = NumberAt(ObjectAt(*reply, "header"), "revision");
     for (const json::value& row : ArrayAt(*reply, "kvs")) {
       Result<EtcdPair> pair = PairOf(row);
       if (!pair) return Fail(pair.error());
@@ -313,7 +327,7 @@ Result<EtcdClient::Outcome> EtcdClient::Commit(const EtcdTransaction& transactio
     operation["request_range"] = std::move(range);
     body["failure"] = json::array{std::move(operation)};
   }
-  Result<json::object> reply = Call("/v3/kv/txn", body);
+  Result<json::object> reply = Change("/v3/kv/txn", body);
   if (!reply) return Fail(reply.error());
   Outcome outcome;
   outcome.done = TrueAt(*reply, "succeeded");

@@ -47,8 +47,8 @@ struct EtcdTransaction {
 /// etcd's JSON gateway (v3; etcd 3.4 and 3.5). Goes on to the next endpoint where one does not
 /// answer or has no quorum; a call takes kPatience at most. Blocks; thread-safe.
 ///
-/// kUnavailable: no endpoint answered in time; whether a change was made is not known. kDenied:
-/// etcd refuses this user. kInvalid: the request breaks a limit of etcd's. kInternal: etcd is full,
+/// kUnavailable: no endpoint answered in time, or none after one that was asked in vain: whether a
+/// change was made, or will be, is not known. kDenied: etcd refuses this user. kInvalid: the request breaks a limit of etcd's. kInternal: etcd is full,
 /// or answers what it should not.
 class EtcdClient {
  public:
@@ -92,7 +92,11 @@ class EtcdClient {
 
  private:
   Result<boost::json::object> Call(const std::string& path, const boost::json::object& body);
-  Result<std::string> CallText(const std::string& path, const std::string& body, Deadline deadline);
+  /// As Call; what is refused after a request in vain is kUnavailable: that one may be made.
+  Result<boost::json::object> Change(const std::string& path, const boost::json::object& body);
+  /// `unanswered`: an endpoint may have got the request, and did not answer.
+  Result<std::string> CallText(const std::string& path, const std::string& body, Deadline deadline,
+                               bool& unanswered);
   Result<boost::json::object> RangePage(const std::string& key, const std::string& end,
                                         std::int64_t revision, std::uint64_t limit, bool keys_only);
   Status Authenticate(const std::string& endpoint, Deadline deadline);

@@ -17,8 +17,6 @@ constexpr std::size_t kPart = std::size_t{512} << 10;
 constexpr char kInline = 'v';
 constexpr char kInParts = 'p';
 constexpr int kClaimTries = 8;
-/// Writes of our own that were in doubt and have turned out to be made.
-constexpr int kCommitTries = 4;
 
 /// Of "EPOCH.WRITE"; 0 when there is none.
 std::uint64_t EpochOf(std::string_view fence) {
@@ -69,8 +67,9 @@ Error Damaged(const std::string& key) {
 
 }  // namespace
 
-EtcdStateStore::EtcdStateStore(EtcdClient& client, std::optional<EtcdCondition> guard)
-    : client_(client), guard_(std::move(guard)) {}
+EtcdStateStore::EtcdStateStore(EtcdClient& client, std::optional<EtcdCondition> guard,
+                               std::function<void()> in_doubt)
+    : client_(client), guard_(std::move(guard)), tell_in_doubt_(std::move(in_doubt)) {}
 
 Result<std::uint64_t> EtcdStateStore::ClaimAbove(std::uint64_t least) {
   const std::scoped_lock lock(write_mutex_);
@@ -93,6 +92,7 @@ Result<std::uint64_t> EtcdStateStore::ClaimAbove(std::uint64_t least) {
       epoch_ = mine;
       writes_ = 0;
       expected_ = fence;
+      in_doubt_ = false;  // what was not made by now cannot be any more
       Status recovered = Recover();
       if (!recovered) return Fail(recovered.error());
       return mine;
@@ -105,7 +105,6 @@ Result<std::uint64_t> EtcdStateStore::ClaimAbove(std::uint64_t least) {
 /// After a crash: a batch that was made is applied; pieces that no value names go.
 Status EtcdStateStore::Recover() {
   redo_.reset();
-  redo_in_doubt_ = false;
   refs_.clear();
   Result<std::optional<EtcdPair>> redo = client_.Get(At("redo"));
   if (!redo) return Fail(redo.error());
@@ -168,26 +167,29 @@ Error EtcdStateStore::Fenced(const std::optional<EtcdPair>& found) const {
 
 /// One transaction under the fence. The caller holds write_mutex_.
 Status EtcdStateStore::Commit(const std::vector<EtcdChange>& changes) {
+  if (in_doubt_) {
+    return Fail(Code::kUnavailable,
+                "etcd did not say whether the change before was made: the coordinator reads its "
+                "state again first");
+  }
   const std::string mine = fmt::format("{}.{}", epoch_, ++writes_);
   EtcdTransaction transaction;
   transaction.changes = changes;
   transaction.changes.push_back({.key = At("fence"), .value = mine});
   transaction.read_otherwise = At("fence");
-  for (int tried = 0; tried < kCommitTries; ++tried) {
-    transaction.conditions = {EtcdCondition{.key = At("fence"), .value = expected_}};
-    Result<EtcdClient::Outcome> outcome = client_.Commit(transaction);
-    if (!outcome) return Fail(outcome.error());
-    const bool repeated = outcome->found && outcome->found->value == mine;
-    if (outcome->done || repeated) {
-      expected_ = mine;
-      return {};
-    }
-    if (!outcome->found || EpochOf(outcome->found->value) != epoch_) {
-      return Fail(Fenced(outcome->found));
-    }
-    expected_ = outcome->found->value;  // one that was in doubt was made
+  transaction.conditions = {EtcdCondition{.key = At("fence"), .value = expected_}};
+  Result<EtcdClient::Outcome> outcome = client_.Commit(transaction);
+  if (!outcome && outcome.error().code == Code::kUnavailable) {
+    in_doubt_ = true;
+    tell_in_doubt_();
+    return Fail(Code::kUnavailable,
+                outcome.error().message + "; whether the change was made is not known");
   }
-  return Fail(Code::kUnavailable, "etcd does not settle on what was written last");
+  if (!outcome) return Fail(outcome.error());
+  const bool repeated = outcome->found && outcome->found->value == mine;
+  if (!outcome->done && !repeated) return Fail(Fenced(outcome->found));
+  expected_ = mine;
+  return {};
 }
 
 Status EtcdStateStore::CommitSlices(const Changes& changes) {
@@ -268,10 +270,7 @@ Status EtcdStateStore::WriteLarge(const Changes& changes) {
   Result<std::string> reference = Stage(bytes);
   if (!reference) return Fail(reference.error());
   Status made = Commit({{.key = At("redo"), .value = *reference}});
-  if (!made) {
-    redo_in_doubt_ = made.error().code != Code::kDenied;
-    return made;
-  }
+  if (!made) return made;
   refs_[At("redo")] = ReferenceIn(*reference)->id;
   Status applied = FinishRedo(changes);
   if (applied || applied.error().code == Code::kDenied) return {};
@@ -291,12 +290,6 @@ Status EtcdStateStore::FinishRedo(const Changes& changes) {
 
 /// The caller holds write_mutex_.
 Status EtcdStateStore::Settle() {
-  if (redo_in_doubt_) {
-    // It was reported as failed. After this transaction it can no longer be made, either.
-    Status undone = Commit({{.key = At("redo"), .value = std::nullopt}});
-    if (!undone) return undone;
-    redo_in_doubt_ = false;
-  }
   if (!redo_) return {};
   Status applied = FinishRedo(*redo_);
   if (!applied) return applied;

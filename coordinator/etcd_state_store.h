@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -28,12 +29,17 @@ namespace forebay {
 /// beyond etcd's limits is first stored as a whole (`redo`, which is the moment when it is made),
 /// then applied in pieces; the next Claim finishes what a crash left.
 ///
-/// Errors beside StateStore's: kUnavailable, etcd does not answer, and whether a Write was made is
-/// not known.
+/// Errors beside StateStore's: kUnavailable, etcd does not answer, and whether a Write was made, or
+/// will be, is not known. What the writer knows of the state may be wrong from then on: every
+/// further Write fails so, until the state is claimed and read again.
 class EtcdStateStore final : public StateStore {
  public:
-  /// Claim succeeds only while `guard` holds: the caller leads. `client` outlives it.
-  EtcdStateStore(EtcdClient& client, std::optional<EtcdCondition> guard);
+  /// Claim succeeds only while `guard` holds: the caller leads. `in_doubt` is called at the first
+  /// Write after a claim of which it is not known whether it was made, by the thread that writes;
+  /// it must not block. `client` outlives it.
+  EtcdStateStore(
+      EtcdClient& client, std::optional<EtcdCondition> guard,
+      std::function<void()> in_doubt = [] {});
 
   Result<std::uint64_t> ClaimAbove(std::uint64_t least) override;
   Result<std::optional<std::string>> Get(const std::string& key) override;
@@ -59,6 +65,7 @@ class EtcdStateStore final : public StateStore {
 
   EtcdClient& client_;
   const std::optional<EtcdCondition> guard_;
+  const std::function<void()> tell_in_doubt_;
 
   std::mutex write_mutex_;  // guards what follows; held over requests
   std::uint64_t epoch_ = 0;
@@ -67,7 +74,7 @@ class EtcdStateStore final : public StateStore {
   std::string expected_;                     // the fence that the last transaction left
   std::map<std::string, std::string> refs_;  // key in etcd of each large value -> ID
   std::optional<Changes> redo_;              // made, and not yet applied
-  bool redo_in_doubt_ = false;               // `redo` may be in etcd though its Write failed
+  bool in_doubt_ = false;                    // whether the last transaction was, or will be, made
 };
 
 }  // namespace forebay

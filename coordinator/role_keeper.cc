@@ -162,6 +162,12 @@ void RoleKeeper::StandBy() {
   election_.WaitWhile(0, kLook);
 }
 
+/// What this coordinator knows may no longer be what etcd has.
+void RoleKeeper::ReadAgain() {
+  spdlog::warn("etcd did not say whether a change was made: the state is read again");
+  again_ = true;
+}
+
 Status RoleKeeper::BeginTerm(std::int64_t term) {
   LearnCluster();
   parts_.services.watch_loops({});
@@ -170,8 +176,9 @@ Status RoleKeeper::BeginTerm(std::int64_t term) {
   CoordinatorOptions options = parts_.options;
   options.listen = address_;
   options.leadership =
-      Leadership{.store = std::make_shared<EtcdStateStore>(client_, election_.Guard(term)),
-                 .holds = [this, term] { return election_.Term() == term; },
+      Leadership{.store = std::make_shared<EtcdStateStore>(client_, election_.Guard(term),
+                                                           [this] { ReadAgain(); }),
+                 .holds = [this, term] { return !again_ && election_.Term() == term; },
                  .others = [this] { return election_.Others(); }};
   again_ = false;
   options.begin_again = [this] { again_ = true; };
@@ -200,7 +207,8 @@ void RoleKeeper::ServeTerm(std::int64_t term) {
     if (!stopping_ && !again_) spdlog::warn("this coordinator no longer leads: {}", NotReadyText());
   } else {
     spdlog::error("this coordinator cannot lead: {}", begun.error().message);
-    if (!stopping_) election_.Resign();
+    // Who lost the lease because etcd does not answer stands again as soon as it does.
+    if (!stopping_ && election_.Term() == term) election_.Resign();
   }
   parts_.services.watch_loops({});
   std::unique_ptr<ServingCoordinator> ended;

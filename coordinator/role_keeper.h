@@ -47,6 +47,7 @@ class RoleKeeper {
   RoleKeeper(Parts parts, StateDirectory directory);
   Status BecomeStandby();
   Status BeginTerm(std::int64_t term);
+  void ReadAgain();
   void AwaitLeader();
   void Run();
   void ServeTerm(std::int64_t term);
@@ -68,7 +69,7 @@ class RoleKeeper {
   std::mutex mutex_;  // guards the next
   std::unique_ptr<ServingCoordinator> serving_;
   std::atomic<bool> stopping_{false};
-  std::atomic<bool> again_{false};  // with a restored backup
+  std::atomic<bool> again_{false};  // with a restored backup, or after a write in doubt
   std::thread thread_;
 };
 

@@ -164,6 +164,35 @@ class Coordinators(Leaders, VerifiedTest):
         self.finish(warm, "etcd back")
         self.cluster.cli("quota", "data", "100MB")
 
+    def test_a_verb_that_etcd_did_not_answer_was_made_or_not_for_everybody(self):
+        self.start()
+        self.link()
+        quota = 100_000_000
+        self.quota("100MB")
+        made = 0
+        for round_number in range(3):
+            wanted = f"{200 + round_number}MB"
+            etcd = self.cluster.etcd
+            etcd.kill(signal.SIGSTOP)
+            self.addCleanup(etcd.kill, signal.SIGCONT)
+            fault_made(lambda: state_of(etcd.pid) == "T", "etcd is stopped")  # noqa: B023
+            refused = self.cluster.cli("quota", "data", wanted, check=False)
+            etcd.kill(signal.SIGCONT)
+            self.assertEqual(refused.returncode, 1, refused.stderr)
+            self.assertRegex(refused.stderr, r"etcd.*not known")
+            eventually(lambda: self.cluster.cli("links", check=False).returncode == 0, "the leader is heard again")
+            known = self.quota()
+            self.assertIn(known, (quota, (200 + round_number) * 1_000_000))
+            made += known != quota
+            quota = known
+            # Whoever takes over knows the same.
+            first = self.leader()
+            self.cluster.coordinators[first].kill()
+            self.leader(other_than=first)
+            self.assertEqual(self.quota(), quota, f"round {round_number}")
+            self.cluster.start_standby(first)
+        print(f"\n    {made} of 3 changes that etcd did not answer were made", file=sys.stderr)
+
     def test_a_backup_goes_into_an_empty_etcd(self):
         self.start()
         self.link()

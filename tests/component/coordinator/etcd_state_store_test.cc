@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <functional>
@@ -107,9 +110,10 @@ TEST_F(EtcdStateStoreTest, AnEndpointThatIsDownOrHangsIsPassedOver) {
 
 TEST_F(EtcdStateStoreTest, WithoutEtcdEveryCallFailsInTimeAndSaysWhere) {
   EtcdClient client(Options());
-  EtcdStateStore store(client, std::nullopt);
-  const std::uint64_t fence = *store.Claim();
   for (const bool killed : {false, true}) {
+    server_->Continue();
+    EtcdStateStore store(client, std::nullopt);
+    const std::uint64_t fence = *store.Claim();
     if (killed) {
       server_->Kill();
     } else {
@@ -124,20 +128,92 @@ TEST_F(EtcdStateStoreTest, WithoutEtcdEveryCallFailsInTimeAndSaysWhere) {
   }
 }
 
-// The request lies in a paused etcd, which makes it when it goes on: not after a newer one.
-TEST_F(EtcdStateStoreTest, AWriteThatWasGivenUpDoesNotOverwriteALaterOne) {
+// The request lies in a paused etcd, which may make it when it goes on: who reads the state after
+// the next claim sees whether it did, and that does not change any more.
+TEST_F(EtcdStateStoreTest, AWriteInDoubtEndsTheClaimAndIsDecidedByTheNext) {
+  EtcdClient client(Options());
+  int told = 0;
+  EtcdStateStore store(client, std::nullopt, [&] { ++told; });
+  const std::uint64_t fence = *store.Claim();
+  ASSERT_TRUE(store.Write(One("k", "old"), fence).has_value());
+  StateBatch large;
+  for (int i = 0; i < 300; ++i) large.Put("m" + std::to_string(i), "v");
+  for (const StateBatch& batch : {One("k", "in doubt"), large}) {
+    const std::uint64_t claimed = *store.Claim();
+    const std::string before = **store.Get("k");
+    told = 0;
+    server_->Pause();
+    const Status given_up = store.Write(batch, claimed);
+    server_->Continue();
+    ASSERT_FALSE(given_up.has_value());
+    EXPECT_NE(given_up.error().message.find("not known"), std::string::npos);
+    // etcd answers again, but what the writer knows of it may be wrong.
+    const Status later = store.Write(One("k", "later"), claimed);
+    ASSERT_FALSE(later.has_value());
+    EXPECT_EQ(later.error().code, Code::kUnavailable);
+    EXPECT_EQ(told, 1);
+
+    const std::uint64_t again = *store.Claim();
+    const std::string decided = **store.Get("k");
+    const std::size_t rows = store.Scan("m")->size();
+    EXPECT_TRUE(decided == before || decided == "in doubt") << decided;
+    EXPECT_TRUE(rows == 0 || rows == 300) << rows;
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_EQ(*store.Get("k"), decided);
+      ASSERT_EQ(store.Scan("m")->size(), rows);
+      ASSERT_TRUE(store.Write(One("other", std::to_string(i)), again).has_value());
+    }
+  }
+}
+
+// One that hangs may make the change although another one refuses it.
+TEST_F(EtcdStateStoreTest, ARefusalAfterAnEndpointThatHangsIsInDoubt) {
+  const auto strict = fakes::EtcdServer::Start({"--max-txn-ops", "1"});
+  ASSERT_NE(strict, nullptr);
+  EtcdClient alone(EtcdOptions{.endpoints = {strict->endpoint()}});
+  EXPECT_EQ(EtcdStateStore(alone, std::nullopt).Write(One("k", "v"), 0).error().code,
+            Code::kInvalid);
+  EtcdClient both(EtcdOptions{.endpoints = {server_->endpoint(), strict->endpoint()}});
+  EtcdStateStore store(both, std::nullopt);
+  const std::uint64_t fence = *store.Claim();
+  server_->Pause();
+  const Status written = store.Write(One("k", "v"), fence);
+  server_->Continue();
+  ASSERT_FALSE(written.has_value());
+  EXPECT_EQ(written.error().code, Code::kUnavailable) << written.error().message;
+}
+
+// Its revision is of the whole scan: a page that is read later shows no later change.
+TEST_F(EtcdStateStoreTest, AScanOfManyPagesIsOfOneMoment) {
   EtcdClient client(Options());
   EtcdStateStore store(client, std::nullopt);
   const std::uint64_t fence = *store.Claim();
-  server_->Pause();
-  EXPECT_FALSE(store.Write(One("k", "given up"), fence).has_value());
-  server_->Continue();
-  const Status later = store.Write(One("k", "later"), fence);
-  ASSERT_TRUE(later.has_value()) << later.error().message;
-  for (int i = 0; i < 20; ++i) {
-    ASSERT_EQ(*store.Get("k"), "later");
-    ASSERT_TRUE(store.Write(One("other", std::to_string(i)), fence).has_value());
+  std::atomic<bool> done{false};
+  StateBatch all;
+  for (int i = 0; i < 90; ++i) all.Put(fmt::format("m{:04}", i), "0");
+  for (int i = 900; i < 990; ++i) all.Put(fmt::format("m{:04}", i), "0");
+  for (int from = 100; from < 900; from += 90) {
+    StateBatch between;
+    for (int i = from; i < from + 90; ++i) between.Put(fmt::format("m{:04}", i), "-");
+    ASSERT_TRUE(store.Write(between, fence).has_value());
   }
+  ASSERT_TRUE(store.Write(all, fence).has_value());
+  // Of the first page and of the last one, always the same number.
+  std::thread writer([&] {
+    for (int number = 1; !done; ++number) {
+      StateBatch both;
+      both.Put("m0000", std::to_string(number));
+      both.Put("m0989", std::to_string(number));
+      ASSERT_TRUE(store.Write(both, fence).has_value());
+    }
+  });
+  for (int i = 0; i < 100; ++i) {
+    const Result<std::vector<EtcdPair>> rows = client.Scan("/forebay/state/m");
+    ASSERT_TRUE(rows.has_value());
+    ASSERT_EQ(rows->front().value, rows->back().value);
+  }
+  done = true;
+  writer.join();
 }
 
 TEST_F(EtcdStateStoreTest, EtcdsUsersAreNamedInOneSentence) {
