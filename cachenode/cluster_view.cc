@@ -1,5 +1,8 @@
 #include "cachenode/cluster_view.h"
 
+#include <algorithm>
+#include <functional>
+#include <tuple>
 #include <utility>
 
 #include "common/base/files.h"
@@ -11,7 +14,7 @@ namespace forebay {
 namespace {
 
 /// The link, and the one that carries its listings.
-void Take(LinkSpec link, ClusterView::Links& links) {
+void Insert(LinkSpec link, ClusterView::Links& links) {
   LinkSpec system = SystemLinkOf(link);
   const Uuid system_id = system.id;
   links[system_id] = std::make_shared<const LinkSpec>(std::move(system));
@@ -19,26 +22,61 @@ void Take(LinkSpec link, ClusterView::Links& links) {
   links[id] = std::make_shared<const LinkSpec>(std::move(link));
 }
 
+/// The first failure where all fail.
+Status WriteAll(const std::vector<std::string>& files, const std::string& bytes) {
+  Status failed;
+  bool any = false;
+  for (const std::string& file : files) {
+    Status written = WriteFileAtomically(file, bytes);
+    any = any || written;
+    if (failed && !written) failed = std::move(written);
+  }
+  return any ? Status() : failed;
+}
+
 Status Damaged(const std::string& file) { return Fail(Code::kCorrupt, file + " is damaged"); }
 
 }  // namespace
 
-Status ClusterView::KeepIn(std::string file) {
+Status ClusterView::KeepIn(std::vector<std::string> files) {
   {
     const std::scoped_lock lock(file_mutex_);
-    file_ = file;
+    files_ = files;
   }
-  Result<std::string> bytes = ReadWholeFile(file);
-  if (!bytes) return bytes.error().code == Code::kNotFound ? Status() : Fail(bytes.error());
-  proto::NodeClusterState state;
-  if (!state.ParseFromString(*bytes)) return Damaged(file);
+  std::vector<std::pair<proto::NodeClusterState, std::string>> kept;
+  Status failed;
+  for (const std::string& file : files) {
+    Result<std::string> bytes = ReadWholeFile(file);
+    proto::NodeClusterState state;
+    if (bytes && state.ParseFromString(*bytes)) {
+      kept.emplace_back(std::move(state), file);
+    } else if (bytes) {
+      failed = Damaged(file);
+    } else if (bytes.error().code != Code::kNotFound && failed) {
+      failed = Fail(bytes.error());
+    }
+  }
+  // Of one node they differ where a disk was away for a while, or a write of one failed.
+  std::ranges::sort(kept, std::greater(), [](const auto& each) {
+    const proto::NodeClusterState& state = each.first;
+    return std::tuple(state.fence().epoch(), state.links_version());
+  });
+  for (const auto& [state, file] : kept) {
+    Status taken = Take(state, file);
+    if (taken) return taken;
+    failed = taken;
+  }
+  return failed;
+}
+
+Status ClusterView::Take(const proto::NodeClusterState& state, const std::string& file) {
   Result<RingTable> ring = RingTable::Parse(state.ring());
   if (!ring) return Damaged(file);
   Links links;
   for (const proto::LinkSpec& message : state.links()) {
     Result<LinkSpec> link = FromProto(message);
     if (!link) return Damaged(file);
-    Take(std::move(*link), links);
+    Insert(std::move(*link), links);
   }
   const std::scoped_lock lock(mutex_);
   cluster_ = UuidFromBytes(state.cluster());
@@ -53,42 +91,40 @@ Status ClusterView::KeepIn(std::string file) {
   return {};
 }
 
-Status ClusterView::Write(const std::string& file) const {
+std::string ClusterView::Serialized() const {
   proto::NodeClusterState state;
-  {
-    const std::scoped_lock lock(mutex_);
-    state.set_cluster(BytesOf(cluster_));
-    for (const auto& [id, link] : links_.Copy()) {
-      if (!IsSystemLink(*link)) *state.add_links() = ToProto(*link);
-    }
-    state.set_links_version(links_version_);
-    *state.mutable_fill_limits() = ToProto(fill_limits_);
-    *state.mutable_fence() = ToProto(fence_);
-    for (const RequestLease& lease : leases_) {
-      proto::RequestLease& message = *state.add_leases();
-      message.set_link(BytesOf(lease.link));
-      message.set_requests_per_s(lease.requests_per_s);
-    }
-    state.set_ring(ring_->Serialize());
+  const std::scoped_lock lock(mutex_);
+  state.set_cluster(BytesOf(cluster_));
+  for (const auto& [id, link] : links_.Copy()) {
+    if (!IsSystemLink(*link)) *state.add_links() = ToProto(*link);
   }
-  return WriteFileAtomically(file, state.SerializeAsString());
+  state.set_links_version(links_version_);
+  *state.mutable_fill_limits() = ToProto(fill_limits_);
+  *state.mutable_fence() = ToProto(fence_);
+  for (const RequestLease& lease : leases_) {
+    proto::RequestLease& message = *state.add_leases();
+    message.set_link(BytesOf(lease.link));
+    message.set_requests_per_s(lease.requests_per_s);
+  }
+  state.set_ring(ring_->Serialize());
+  return state.SerializeAsString();
 }
 
 Status ClusterView::Keep() {
-  std::string file;
+  std::vector<std::string> files;
   {
     const std::scoped_lock lock(file_mutex_);
     write_again_ = writing_;
-    if (writing_ || file_.empty()) return {};
+    if (writing_ || files_.empty()) return {};
     writing_ = true;
-    file = file_;
+    files = files_;
   }
   for (;;) {
-    Status written = Write(file);
+    Status kept = WriteAll(files, Serialized());
     const std::scoped_lock lock(file_mutex_);
     if (!std::exchange(write_again_, false)) {
       writing_ = false;
-      return written;
+      return kept;
     }
   }
 }
@@ -105,12 +141,19 @@ void ClusterView::SetCluster(const Uuid& cluster) {
 
 Fence ClusterView::fence() const {
   const std::scoped_lock lock(mutex_);
-  return fence_;
+  return Heard();
+}
+
+/// The caller holds mutex_.
+Fence ClusterView::Heard() const {
+  return Fence{.epoch = fence_.epoch,
+               .claim = fence_.claim,
+               .state = StateVersion{.links = links_version_, .ring = ring_->epoch()}};
 }
 
 bool ClusterView::Believe(const Fence& fence) {
   const std::scoped_lock lock(mutex_);
-  if (!Believes(fence_, fence)) return false;
+  if (!Believes(Heard(), fence)) return false;
   fence_ = fence;
   return true;
 }
@@ -137,7 +180,7 @@ std::uint64_t ClusterView::links_version() const {
 
 void ClusterView::SetLinks(std::vector<LinkSpec> links, std::uint64_t version) {
   Links fresh;
-  for (LinkSpec& link : links) Take(std::move(link), fresh);
+  for (LinkSpec& link : links) Insert(std::move(link), fresh);
   {
     const std::scoped_lock lock(mutex_);
     links_.Publish(std::move(fresh));

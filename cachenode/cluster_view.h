@@ -21,6 +21,10 @@
 
 namespace forebay {
 
+namespace proto {
+class NodeClusterState;
+}
+
 /// A ring table as it travels.
 struct RingBytes {
   std::uint64_t epoch = 0;
@@ -33,12 +37,14 @@ class ClusterView {
  public:
   using Links = std::unordered_map<Uuid, std::shared_ptr<const LinkSpec>>;
 
-  /// Reads `file` when it exists, and keeps the view there from now on. kCorrupt: it is damaged,
-  /// nothing is known then, and the next Keep replaces it. Blocks.
-  Status KeepIn(std::string file);
-  /// Writes the view to its file, if it has one. To be called after changes, which hold in memory
-  /// at once: a disk that hangs must not keep the node from knowing its cluster. Blocks, but never
-  /// behind another call: that one writes once more.
+  /// Reads the newest of `files` that exist, and keeps the view in all of them from now on: one on
+  /// each disk, so that the node knows its cluster whichever it loses. kCorrupt: one is damaged and
+  /// none is good; nothing is known then, and the next Keep replaces it. Blocks.
+  Status KeepIn(std::vector<std::string> files);
+  /// Writes the view to its files, if it has any. To be called after changes, which hold in memory
+  /// at once: a disk that hangs must not keep the node from knowing its cluster. Fails where not
+  /// one of them could be written. Blocks, but never behind another call: that one writes once
+  /// more.
   Status Keep();
 
   /// Calls `changed` after each change to links, ring or limits, on the thread that made it. Set
@@ -49,7 +55,7 @@ class ClusterView {
   Uuid cluster() const;
   void SetCluster(const Uuid& cluster);
 
-  /// Of the newest coordinator that was heard of.
+  /// Of the newest coordinator that was heard of, with the links and the ring that are known.
   Fence fence() const;
   /// A coordinator says `fence`: answers whether it is believed, and remembers a newer one from
   /// then on (also in the next Keep). An old one, or a copy of an old state, is not: what it says
@@ -85,7 +91,9 @@ class ClusterView {
   void OfferRing(RingTable table);
 
  private:
-  Status Write(const std::string& file) const;
+  Status Take(const proto::NodeClusterState& state, const std::string& file);
+  std::string Serialized() const;
+  Fence Heard() const;
 
   mutable std::mutex mutex_;
   // Below: guarded by mutex_.
@@ -106,7 +114,7 @@ class ClusterView {
   mutable Slice bytes_;
   std::mutex file_mutex_;
   // Below: guarded by file_mutex_.
-  std::string file_;
+  std::vector<std::string> files_;
   bool writing_ = false;
   bool write_again_ = false;
 };

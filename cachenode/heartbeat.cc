@@ -121,9 +121,9 @@ Status Heartbeat::CheckFence(const proto::Fence& fence) {
   const std::string old = leader_->Current();
   leader_->PassOver();
   return Fail(Code::kUnavailable,
-              fmt::format("the coordinator at {} is an old one (fencing epoch {}, this node knows "
-                          "of {}): stop it, or restore a backup the way docs/DEPLOY.md says",
-                          old, fence.epoch(), cluster_.fence().epoch));
+              fmt::format("the coordinator at {} is an old one ({}; this node knows of {}): stop "
+                          "it, or restore a backup the way docs/DEPLOY.md says",
+                          old, DescribeFence(FromProto(fence)), DescribeFence(cluster_.fence())));
 }
 
 Task<Result<RpcReply>> Heartbeat::AskForCluster() {
@@ -307,6 +307,12 @@ Task<Status> Heartbeat::FetchRing() {
   request.set_have_epoch(cluster_.ring_epoch());
   Result<RpcReply> reply = co_await Ask(Method::kGetRing, request);
   if (!reply) co_return Fail(reply.error());
+  proto::GetRingReply message;
+  Status status = ParseMessage(reply->message, message);
+  // A table is known with who has shown it: a coordinator that has just begun may have a later one
+  // than it began with.
+  if (status && message.has_fence()) status = CheckFence(message.fence());
+  if (!status) co_return status;
   if (reply->payload.bytes.empty()) co_return Status();
   Status taken = co_await TakeRing(std::move(reply->payload));
   co_return taken;

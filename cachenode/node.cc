@@ -121,8 +121,8 @@ Status Node::ChooseDirectories() {
   return {};
 }
 
-// Who we are and what we knew when we stopped: small files in the first cache directory, and the
-// name in all of them, so that it outlives each disk.
+// Who we are and what we knew when we stopped: small files in all cache directories, so that it
+// outlives each disk.
 Status Node::Identify() {
   const std::string& home = dirs_.front().path;
   Status made = MakePrivateFolder(home);
@@ -135,7 +135,10 @@ Status Node::Identify() {
                                     : "n-" + Uuid::Random().ToString().substr(0, 8);
   Status good = CheckId(id_);
   if (!good) return good;
-  Status known = cluster_.KeepIn(home + "/cluster_state");
+  std::vector<std::string> files;
+  files.reserve(dirs_.size());
+  for (const CacheDirOptions& dir : dirs_) files.push_back(dir.path + "/cluster_state");
+  Status known = cluster_.KeepIn(std::move(files));
   if (!known && known.error().code != Code::kCorrupt) return known;
   if (!known) spdlog::warn("{}; the coordinator is asked again", known.error().message);
   Status trusted = CheckTrust();
@@ -209,12 +212,11 @@ Status Node::OpenStore(std::stop_token stopping) {
   options.trust = options_.trust;
   heartbeat_ =
       std::make_unique<Heartbeat>(std::move(options), cluster_, counters_, changed_, offload_);
-  if (cluster_.cluster().IsZero()) {
+  const bool is_new = cluster_.cluster().IsZero();
+  if (is_new) {
     Result<Uuid> cluster = heartbeat_->LearnCluster(stopping);
     if (!cluster) return Fail(cluster.error());
     cluster_.SetCluster(*cluster);
-    Status kept = cluster_.Keep();
-    if (!kept) return kept;
   }
   BlockStoreOptions store_options = options_.store;
   store_options.dirs = dirs_;
@@ -228,6 +230,10 @@ Status Node::OpenStore(std::stop_token stopping) {
       BlockStore::Open(std::move(store_options), cluster_.cluster(), offload_);
   if (!store) return Fail(store.error());
   store_ = std::move(*store);
+  if (is_new) {
+    Status kept = cluster_.Keep();
+    if (!kept) return kept;
+  }
   spdlog::info("{} cached blocks were recovered", store_->BlockCount());
   return RememberDirectories();
 }

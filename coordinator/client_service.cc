@@ -55,6 +55,7 @@ Task<Result<RpcReply>> ClientService::GetRing(RpcCall call) {
   if (!parsed) co_return Fail(parsed.error());
   proto::GetRingReply reply;
   reply.set_epoch(membership_.epoch());
+  *reply.mutable_fence() = ToProto(fence_);
   if (request.have_epoch() >= reply.epoch()) co_return ReplyWith(reply);
   co_return ReplyWith(reply, Slice::Of(membership_.SerializedTable()));
 }

@@ -142,6 +142,8 @@ Status Coordinator::Load() {
   if (loaded) loaded = pins_->Load();
   if (loaded) loaded = changed_->Load();
   if (loaded) loaded = stats_->Load();
+  if (loaded && !is_marked_)
+    claim_.state = StateVersion{.links = links_->version(), .ring = membership_->epoch()};
   return loaded;
 }
 

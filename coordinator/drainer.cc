@@ -217,12 +217,12 @@ DrainRun::Sources Drainer::Sources(const std::string& node) const {
   for (const Link& link : parts_.links.All()) {
     Result<PreloadPlan> plan = PlanOf(link);
     if (!plan) {
-      const bool held = parts_.stats.CachedBytesAt(node, link.spec.id) > 0;
-      if (held) {
-        sources.not_listed = fmt::format(
-            "it holds some of link '{}', and {}: `forebay links` "
-            "says when it has one",
-            link.spec.name, plan.error().message);
+      const std::optional<std::uint64_t> held = parts_.stats.CachedBytesAt(node, link.spec.id);
+      if (!held || *held > 0) {
+        sources.not_listed =
+            fmt::format("{} of link '{}', and {}: `forebay links` says when it has one",
+                        held ? "it holds some" : "it has not said yet whether it holds any",
+                        link.spec.name, plan.error().message);
       }
       continue;
     }

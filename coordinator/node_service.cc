@@ -95,18 +95,16 @@ Status NodeService::CheckFence(const std::string& node, const Fence& heard) {
   std::erase_if(newer_, [now](const auto& row) { return now - row.second.last > kWordOfNode; });
   if (newer_.empty()) {
     spdlog::error(
-        "node {} has heard of a newer coordinator (fencing epoch {}, this one has {}): either "
-        "another coordinator of this cluster runs, or this one was started from an old copy of its "
-        "state",
-        node, heard.epoch, fence_.epoch);
+        "node {} has heard of a newer coordinator ({}; this one began with {}): either another "
+        "coordinator of this cluster runs, or this one was started from an old copy of its state",
+        node, DescribeFence(heard), DescribeFence(fence_));
   }
-  const auto [row, is_new] = newer_.try_emplace(node, Newer{.epoch = 0, .since = now, .last = now});
-  row->second.epoch = heard.epoch;
+  const auto [row, is_new] = newer_.try_emplace(node, Newer{.heard = {}, .since = now, .last = now});
+  row->second.heard = heard;
   row->second.last = now;
   return Fail(Code::kUnavailable,
-              fmt::format("this coordinator (fencing epoch {}) is an older one than node {} has "
-                          "heard of ({})",
-                          fence_.epoch, node, heard.epoch));
+              fmt::format("this coordinator ({}) is an older one than node {} has heard of ({})",
+                          DescribeFence(fence_), node, DescribeFence(heard)));
 }
 
 void NodeService::NoteDenied(const std::string& node, const std::string& why) {
@@ -151,9 +149,10 @@ void NodeService::AddOutdated(TimePoint now, std::int64_t now_unix_s,
   if (first != nullptr) {
     alert.set_since_unix_s(now_unix_s - ago.count());
     alert.set_message(
-        fmt::format("{} of the nodes, {} first, do not follow this coordinator: it has fencing "
-                    "epoch {}, and they have heard of {}",
-                    count, first->first, fence_.epoch, first->second.epoch));
+        fmt::format("{} of the nodes, {} first, do not follow this coordinator: it began with {}, "
+                    "and they have heard of {}",
+                    count, first->first, DescribeFence(fence_),
+                    DescribeFence(first->second.heard)));
   } else {
     // Who was told once speaks under its old claim until a restore, also while nobody objects.
     alert.set_message(

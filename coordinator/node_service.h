@@ -54,7 +54,7 @@ class NodeService {
  private:
   /// A node's word that it has heard of a newer coordinator.
   struct Newer {
-    std::uint64_t epoch = 0;
+    Fence heard;
     TimePoint since;
     TimePoint last;
   };

@@ -195,8 +195,10 @@ std::uint64_t ClusterStats::CachedBytes(const Uuid& link,
   return book_.LinkCached(link, ids).bytes;
 }
 
-std::uint64_t ClusterStats::CachedBytesAt(const std::string& node, const Uuid& link) const {
+std::optional<std::uint64_t> ClusterStats::CachedBytesAt(const std::string& node,
+                                                         const Uuid& link) const {
   std::scoped_lock lock(mutex_);
+  if (book_.NodeLatest(node).arrived == TimePoint()) return std::nullopt;
   return book_.LinkCached(link, {node}).bytes;
 }
 

@@ -86,7 +86,7 @@ class ClusterStats {
   std::uint64_t RoomFor(const Uuid& link, const LinkPriorities& priorities,
                         const std::vector<NodeInfo>& nodes) const;
   std::uint64_t CachedBytes(const Uuid& link, const std::vector<NodeInfo>& nodes) const;
-  std::uint64_t CachedBytesAt(const std::string& node, const Uuid& link) const;
+  std::optional<std::uint64_t> CachedBytesAt(const std::string& node, const Uuid& link) const;
 
   /// Remembers the totals for windows; called every StatsBook::kSampleEvery.
   void Sample();

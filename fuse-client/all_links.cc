@@ -110,7 +110,7 @@ Status AllLinks::Start(KnownLinks first, std::vector<InheritedMount> inherited) 
   if (!made) return made;
   const bool is_first = inherited.empty();
   cluster_ = first.cluster;
-  followed_ = first.fence;
+  followed_ = HeardFrom(first);
   GoOnWith(std::move(inherited));
   Apply(first);
   const Status whole = is_first ? CheckWhole(first) : Status();
@@ -205,7 +205,7 @@ void AllLinks::Apply(const KnownLinks& known) {
     if (IsOurs(link)) wanted.emplace(link.spec().name(), &link);
   }
   const bool tells = TellsWhatHasGone(followed_, known);
-  if (tells) KeepFollowed(known.fence);
+  if (tells) KeepFollowed(HeardFrom(known));
   for (auto place = places_.begin(); place != places_.end();) {
     const auto link = wanted.find(place->first);
     if (link != wanted.end() && link->second->spec().id() == place->second.id) {

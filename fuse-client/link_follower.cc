@@ -52,7 +52,7 @@ const proto::LinkState* LinkFollower::NoteWhatIsThere(const KnownLinks& known) {
       known.links, shown.name(), [](const proto::LinkState& each) { return each.spec().name(); });
   const bool has_name = link != known.links.end();
   if (has_name && link->spec().id() == shown.id()) {
-    if (known.fence.epoch > followed_.epoch) followed_ = known.fence;
+    if (!known.from_disk && Believes(followed_, known.fence)) followed_ = HeardFrom(known);
     parts_.mount.SetPresence(kThere);
     return &*link;
   }

@@ -82,6 +82,14 @@ std::error_code RemoveListing(const std::string& folder) {
   return error;
 }
 
+/// Who said it, and that it has shown this.
+Fence HeardFrom(const proto::GetLinksReply& said) {
+  KnownLinks known;
+  known.fence = FromProto(said.fence());
+  known.links_version = said.links_version();
+  return HeardFrom(known);
+}
+
 /// Links that had the name of `found` and were removed: nobody mounts them any more, and a mount
 /// that goes on showing one holds its file. `said`: of the coordinator that names it; one with an
 /// old copy of its state may name a link that was removed.
@@ -97,7 +105,7 @@ void RemoveEarlierLinks(const MountedNamespace& found, const Fence& said) {
     }
     if (kept->links(0).spec().name() != found.link.spec().name()) continue;
     if (kept->links(0).spec().id() == found.link.spec().id()) continue;
-    if (!Believes(FromProto(kept->fence()), said)) continue;
+    if (!Believes(HeardFrom(*kept), said)) continue;
     if (RemoveListing(folder)) continue;
     spdlog::info("the listing of an earlier link \"{}\" is removed: {}", found.link.spec().name(),
                  folder);
@@ -130,6 +138,12 @@ Error NoSuchLink(const std::string& name) {
 bool IsLater(const proto::LinkState& offered, const proto::LinkState& shown) {
   return offered.has_generation() && offered.spec().id() == shown.spec().id() &&
          offered.generation().generation() > shown.generation().generation();
+}
+
+Fence HeardFrom(const KnownLinks& said) {
+  Fence heard = said.fence;
+  if (heard.state) heard.state->links = std::max(heard.state->links, said.links_version);
+  return heard;
 }
 
 bool TellsWhatHasGone(const Fence& shown, const KnownLinks& said) {
@@ -182,8 +196,8 @@ Task<Status> NamespaceSource::CheckGone(std::string coordinator, std::string lin
   if (other || said.epoch == 0 || Believes(here->fence, said)) co_return Status();
   co_return Fail(Code::kUnavailable,
                  "coordinator " + coordinator + " does not know \"" + link +
-                     "\" and is an older one (fencing epoch " + std::to_string(said.epoch) +
-                     ") than the one that showed it here (" + std::to_string(here->fence.epoch) +
+                     "\" and is an older one (" + DescribeFence(said) +
+                     ") than the one that showed it here (" + DescribeFence(here->fence) +
                      "): stop it, or see docs/DEPLOY.md, Backups");
 }
 
@@ -413,8 +427,10 @@ Result<KnownLinks> NamespaceSource::LinksOnDisk(const std::string& name) const {
     known.cluster = UuidFromBytes(reply.cluster());
     known.cluster_dir = fs::path(folder).parent_path().string();
     known.links.push_back(reply.links(0));
-    const Fence fence = FromProto(reply.fence());
-    if (fence.epoch > known.fence.epoch) known.fence = fence;
+    const Fence fence = HeardFrom(reply);
+    const auto links = [](const Fence& each) { return each.state ? each.state->links : 0; };
+    if (std::pair(fence.epoch, links(fence)) > std::pair(known.fence.epoch, links(known.fence)))
+      known.fence = fence;
     return true;
   });
   if (known.links.empty()) {

@@ -63,6 +63,9 @@ struct KnownLinks {
   std::uint64_t links_version = 0;
 };
 
+/// What who takes over what `said` says has heard of: who said it, and that it has shown this.
+Fence HeardFrom(const KnownLinks& said);
+
 /// Whether what `said` does not name has gone, for who shows links that the coordinator `shown`
 /// has named. One whose state is empty, until a backup is restored, does not know; nor does one
 /// that was replaced, or was started from an old copy of its state.

@@ -140,11 +140,18 @@ proto::Fence ToProto(const Fence& fence) {
   proto::Fence message;
   message.set_epoch(fence.epoch);
   if (!fence.claim.IsZero()) message.set_claim(BytesOf(fence.claim));
+  if (fence.state) {
+    message.mutable_state()->set_links(fence.state->links);
+    message.mutable_state()->set_ring(fence.state->ring);
+  }
   return message;
 }
 
 Fence FromProto(const proto::Fence& message) {
-  return Fence{.epoch = message.epoch(), .claim = UuidFromBytes(message.claim())};
+  Fence fence{.epoch = message.epoch(), .claim = UuidFromBytes(message.claim())};
+  if (message.has_state())
+    fence.state = StateVersion{.links = message.state().links(), .ring = message.state().ring()};
+  return fence;
 }
 
 proto::BlockKey ToProto(const BlockId& block) {

@@ -121,6 +121,35 @@ class Backup(E2eTest):
         self.finish(load)
         self.assertEqual(self.gets()["gets"], self.fetched)
 
+    def test_a_copy_that_was_made_during_the_last_run_is_refused_and_alarms(self):
+        """It claims the epoch that a restart would claim: only what was written behind it tells."""
+        everything = self.cluster.mount("/", "all")
+        shutil.copytree(self.folder / "coordinator", self.folder / "copy")
+        self.cluster.cli("link", f"s3://{self.bucket}/", "--as", "later")
+        eventually(lambda: {entry.name for entry in everything.iterdir()} == {"data", "later"}, "both are mounted", 20)
+        load = self.load()
+        self.lose_coordinator("lost")
+        (self.folder / "copy").rename(self.folder / "coordinator")
+        self.cluster.start_coordinator()
+        alert = lambda: [row for row in self.status()["alerts"] if row["name"] == "coordinator_outdated"]  # noqa: E731
+        row = eventually(alert, "the alert")[0]
+        print(f"\n    {row['message']}", file=sys.stderr)
+        evicted = self.cluster.cli("evict", "--yes", "data", check=False)
+        self.assertNotEqual(evicted.returncode, 0, evicted.stdout)
+        asked = lambda: len(self.cluster.json("mounts")["mounts"])  # noqa: E731
+        eventually(lambda: asked() == 2, "both mounts have asked it for their links", 60)
+        self.assertEqual({entry.name for entry in everything.iterdir()}, {"data", "later"})
+        self.finish(load)
+        self.assertEqual(self.gets()["gets"], self.fetched)
+        # The right one goes on where it was.
+        self.cluster.coordinator.stop()
+        shutil.rmtree(self.folder / "coordinator")
+        (self.folder / "lost").rename(self.folder / "coordinator")
+        self.cluster.start_coordinator()
+        eventually(lambda: self.states() == {"n1": "up", "n2": "up"}, "the nodes follow it")
+        self.assertFalse(alert())
+        self.assertEqual(len(self.cluster.json("links")["links"]), 2)
+
     def test_a_file_says_what_is_linked_and_pinned(self):
         document = json.loads(self.cluster.cli("export").stdout)
         document["links"][0]["quota"] = "2GiB"

@@ -16,6 +16,8 @@ namespace {
 constexpr std::chrono::seconds kTickEvery{1};
 /// How often a node looks for pinned copies that it does not own.
 constexpr std::chrono::seconds kLookForCopies{1};
+/// There is one link, and it stays as it is.
+constexpr std::uint64_t kLinksVersion = 1;
 
 std::shared_ptr<const Buffer> BufferOf(const std::string& bytes) {
   auto buffer = std::make_shared<Buffer>(bytes.size());
@@ -39,7 +41,9 @@ SimCoordinator::SimCoordinator(World& world, Network& network, CoordinatorState&
     : Program(world, network, "coordinator", kCoordinatorMachine),
       disk_(disk),
       options_(std::move(options)),
-      fence_{.epoch = ++disk.starts, .claim = Uuid::Random()},
+      fence_{.epoch = ++disk.starts,
+             .claim = Uuid::Random(),
+             .state = StateVersion{.links = kLinksVersion, .ring = disk.table->epoch()}},
       members_(options_.times) {
   members_.Restore(disk.members, Clock::now());
   world_.SetBuilder(nullptr);
@@ -167,6 +171,7 @@ Task<Result<RpcReply>> SimCoordinator::GetRing(RpcCall call) {
   if (!parsed) co_return Fail(parsed.error());
   proto::GetRingReply reply;
   reply.set_epoch(table().epoch());
+  *reply.mutable_fence() = ToProto(fence_);
   if (request.have_epoch() >= table().epoch()) co_return ReplyWith(reply);
   co_return ReplyWith(reply, Table());
 }
@@ -230,14 +235,14 @@ SimNode::SimNode(World& world, Network& network, FarS3& s3, const Dataset& data,
       s3_(s3, options_.id),
       origin_(s3_, changed_, [] {}) {
   if (!disk.view_file.empty()) {
-    const Status ignored = cluster_.KeepIn(disk.view_file);
+    const Status ignored = cluster_.KeepIn({disk.view_file});
     (void)ignored;
   }
   if (cluster_.links_version() == 0) {
     cluster_.SetCluster(ClusterId());
     LinkSpec link = data.link();
     if (options_.pinned) link.pins = {""};
-    cluster_.SetLinks({std::move(link)}, 1);
+    cluster_.SetLinks({std::move(link)}, kLinksVersion);
     cluster_.OfferRing(*disk.ring);
     const Status ignored = Keep();
     (void)ignored;
@@ -368,7 +373,11 @@ Task<Status> SimNode::BeatOnce() {
   proto::GetRingRequest request;
   request.set_have_epoch(cluster_.ring_epoch());
   reply = co_await coordinator_->Call(kCoordinatorAddress, Method::kGetRing, request, deadline);
-  co_return reply ? TakeRing(*reply) : Fail(reply.error());
+  if (!reply) co_return Fail(reply.error());
+  proto::GetRingReply ring;
+  status = ParseMessage(reply->message, ring);
+  if (status) status = CheckFence(ring.fence());
+  co_return status ? TakeRing(*reply) : status;
 }
 
 Task<void> SimNode::Beat() {

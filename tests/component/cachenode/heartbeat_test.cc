@@ -171,10 +171,10 @@ TEST_F(HeartbeatTest, ACoordinatorWithALowerFenceIsNotBelieved) {
 TEST_F(HeartbeatTest, WhatIsLeasedOfS3IsKeptForARestart) {
   const fakes::TempDir dir;
   const std::string file = dir / "cluster_state";
-  ASSERT_TRUE(cluster_.KeepIn(file).has_value());
+  ASSERT_TRUE(cluster_.KeepIn({file}).has_value());
   const auto kept = [&file] {
     ClusterView view;
-    const Status read = view.KeepIn(file);
+    const Status read = view.KeepIn({file});
     return read ? view.leases() : std::vector<RequestLease>();
   };
   const Uuid link = Uuid::Random();

@@ -71,7 +71,7 @@ TEST_F(NodeTest, ItsShareOfAThrottledS3OutlivesARestartWithoutACoordinator) {
   ASSERT_TRUE(Eventually([&] { return limited_to() == 200; }));
   const auto is_kept = [&] {
     ClusterView view;
-    return view.KeepIn(dir_ / "cache/cluster_state") && !view.leases().empty();
+    return view.KeepIn({dir_ / "cache/cluster_state"}) && !view.leases().empty();
   };
   ASSERT_TRUE(Eventually(is_kept));
   StopNode();

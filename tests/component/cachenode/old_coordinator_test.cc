@@ -34,7 +34,7 @@ class OldCoordinator : public NodeTest {
   bool IsKept() { return IsCached(evict_.blocks(0)); }
   std::uint64_t KeptEpoch() const {
     ClusterView view;
-    (void)view.KeepIn(dir_ / "cache/cluster_state");
+    (void)view.KeepIn({dir_ / "cache/cluster_state"});
     return view.fence().epoch;
   }
 
@@ -71,6 +71,23 @@ TEST_F(OldCoordinator, IsOldAsSoonAsANewerOneAsksForSomething) {
   EXPECT_EQ(EvictAs(next), Code::kNotFound);
   EXPECT_EQ(EvictAs(first), Code::kDenied) << "over the connection that it was believed on";
   EXPECT_EQ(EvictAs(next), Code::kNotFound);
+}
+
+// A copy of its state that was made while the last one ran claims the next epoch, as that one does.
+TEST_F(OldCoordinator, IsTheOneThatBeganWithLessThanTheNodeKnows) {
+  KeepABlock();
+  const auto next = [](const StateVersion& state) {
+    return Fence{.epoch = 9, .claim = Uuid::Random(), .state = state};
+  };
+  ASSERT_TRUE(Eventually([&] { return coordinator_->last_heartbeat().links_version() > 1; }));
+  const StateVersion known = FromProto(coordinator_->last_heartbeat().fence()).state.value();
+  EXPECT_GT(known.links, 0U);
+  Caller copy(proto::ROLE_COORDINATOR, next({.links = known.links - 1, .ring = known.ring}));
+  EXPECT_EQ(EvictAs(copy), Code::kDenied);
+  EXPECT_TRUE(IsKept());
+  Caller right(proto::ROLE_COORDINATOR, next(known));
+  EXPECT_EQ(EvictAs(right), Code::kNotFound);
+  EXPECT_FALSE(IsKept());
 }
 
 TEST_F(OldCoordinator, IsRefusedByANodeThatWasStartedAgain) {

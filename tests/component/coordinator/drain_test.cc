@@ -185,6 +185,34 @@ TEST_F(DrainTest, WaitsForTheListingOfWhatTheNodeHolds) {
   EXPECT_EQ(Misplaced(held), 0u);
 }
 
+// As after a takeover: what the node holds is known from its first word only.
+TEST_F(DrainTest, WaitsForTheWordOfANodeWhereAListingIsMissing) {
+  Preload();
+  const std::set<BlockId> held = nodes_[0]->kept();
+  const std::string link = GetLink("data")->spec().id();
+  Close();
+  const std::string id = Drain("n1");
+  WaitForFills();
+  SetSilent(0, true);
+  RestartCoordinator([&] {
+    std::filesystem::remove_all(dir / state_name / "snapshots");
+    store.HangAfter(0);
+  });
+  Open();
+  ASSERT_TRUE(store.WaitUntilHanging());
+  const Deadline look = Deadline::After(std::chrono::milliseconds(500));
+  while (!look.Expired()) ASSERT_EQ(Get(id).state(), kRunning);
+  EXPECT_NE(StateOf("n1"), "out 2");
+  nodes_[0]->counters.set_link(link);
+  nodes_[0]->counters.set_cached_bytes(1'000'000);
+  SetSilent(0, false);
+  while (CachedBytes() == 0) std::this_thread::yield();
+  store.Interrupt();
+  const proto::TaskState task = WaitForTask(id);
+  EXPECT_EQ(task.state(), kDone) << task.error();
+  EXPECT_EQ(Misplaced(held), 0u);
+}
+
 TEST_F(DrainTest, ASecondDrainJoinsTheFirstAndUndrainEndsIt) {
   Preload();
   Close();

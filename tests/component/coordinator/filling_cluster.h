@@ -74,6 +74,12 @@ class FillingCluster : public ClusterTest {
     dead_.insert(nodes_[i]->id);
     nodes_[i]->Kill();
   }
+  /// It lives, and reports nothing, until it speaks again.
+  void SetSilent(std::size_t i, bool silent) {
+    const std::scoped_lock lock(mutex_);
+    if (silent) dead_.insert(nodes_[i]->id);
+    if (!silent) dead_.erase(nodes_[i]->id);
+  }
   void RestartCoordinator(const std::function<void()>& while_down = nullptr) {
     const std::scoped_lock lock(mutex_);
     StopCoordinator();

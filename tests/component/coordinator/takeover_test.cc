@@ -390,6 +390,42 @@ TEST_F(OldCoordinatorTest, ATwinFromACopyOfTheSameStateIsToldApart) {
   EXPECT_EQ(std::ranges::count(Alerts(), "coordinator_outdated"), 1);
 }
 
+// It has the epoch of the coordinator that ran when it was made: only what was written since tells.
+TEST_F(OldCoordinatorTest, ACopyThatWasMadeWhileTheLastOneRanIsRefused) {
+  StartCoordinator();
+  (void)Register({});
+  StopCoordinator();
+  const std::filesystem::path copy = dir / "copy";
+  StartCoordinator();
+  std::filesystem::copy(dir / state_name, copy, std::filesystem::copy_options::recursive);
+  store.Put("p/a", 100);
+  MakeLink("data", "p/");
+  FakeNode node("n1", secret);
+  const auto last = node.Register(address());
+  ASSERT_TRUE(last.has_value());
+  proto::Fence heard = last->fence();
+  heard.mutable_state()->set_links(last->links_version());
+  StopCoordinator();
+  // What runs on where the last one was goes on as ever.
+  StartCoordinator();
+  const auto goes_on = Register(heard);
+  ASSERT_TRUE(goes_on.has_value()) << goes_on.error().message;
+  EXPECT_EQ(goes_on->fence().epoch(), heard.epoch() + 1);
+  StopCoordinator();
+  state_name = "copy";
+  StartCoordinator();
+  const auto refused = Register(heard);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kUnavailable);
+  EXPECT_EQ(std::ranges::count(Alerts(), "coordinator_outdated"), 1);
+  // However many links it makes, and however often it is started.
+  for (int i = 0; i < 4; ++i) MakeLink("mine" + std::to_string(i), "p/");
+  EXPECT_FALSE(Register(heard).has_value());
+  StopCoordinator();
+  StartCoordinator();
+  EXPECT_FALSE(Register(heard).has_value());
+}
+
 // Each start of it claims one more: it must not count up to what nodes know.
 TEST_F(OldCoordinatorTest, ACopyDoesNotCountUpToTheNewerOne) {
   StartCoordinator();

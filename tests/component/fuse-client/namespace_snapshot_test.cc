@@ -337,6 +337,13 @@ TEST(TellsWhatHasGone, OnlyWhoWouldKnow) {
   EXPECT_FALSE(TellsWhatHasGone(shown, Said(later, 0))) << "empty, and started often";
   EXPECT_FALSE(TellsWhatHasGone(shown, Said({7, Uuid::Random()}, 9))) << "of a copy of the state";
   EXPECT_FALSE(TellsWhatHasGone(shown, Said({6, Uuid::Random()}, 9))) << "an old copy";
+  const auto with = [](Fence fence, std::uint64_t links) {
+    fence.state = StateVersion{.links = links, .ring = 1};
+    return fence;
+  };
+  const Fence heard = HeardFrom(Said(with(shown, 5), 9));
+  EXPECT_TRUE(TellsWhatHasGone(heard, Said(with(later, 9), 9)));
+  EXPECT_FALSE(TellsWhatHasGone(heard, Said(with(later, 8), 12))) << "a copy of the last run";
   KnownLinks said = Said(shown, 9);
   said.from_disk = true;
   EXPECT_FALSE(TellsWhatHasGone(shown, said));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,7 +39,7 @@ TEST_F(ClusterViewTest, ARestartKnowsWhatWasKnown) {
   const Fence newest{.epoch = 7, .claim = Uuid::Random()};
   {
     ClusterView view;
-    ASSERT_TRUE(view.KeepIn(file_).has_value()) << "no file yet is no error";
+    ASSERT_TRUE(view.KeepIn({file_}).has_value()) << "no file yet is no error";
     EXPECT_TRUE(view.cluster().IsZero());
     view.SetCluster(cluster);
     view.SetLinks({link}, 5);
@@ -48,14 +49,17 @@ TEST_F(ClusterViewTest, ARestartKnowsWhatWasKnown) {
     ASSERT_TRUE(view.Keep().has_value());
   }
   ClusterView view;
-  ASSERT_TRUE(view.KeepIn(file_).has_value());
+  ASSERT_TRUE(view.KeepIn({file_}).has_value());
   EXPECT_EQ(view.cluster(), cluster);
   ASSERT_NE(view.FindLink(link.id), nullptr);
   EXPECT_EQ(*view.FindLink(link.id), link);
   EXPECT_EQ(view.links_version(), 5u);
   EXPECT_EQ(view.ring_epoch(), 3u);
   EXPECT_EQ(view.ring()->nodes().size(), 1u);
-  EXPECT_EQ(view.fence(), newest);
+  const Fence heard{.epoch = newest.epoch,
+                    .claim = newest.claim,
+                    .state = StateVersion{.links = 5, .ring = 3}};
+  EXPECT_EQ(view.fence(), heard);
   EXPECT_EQ(view.leases(), (std::vector<RequestLease>{{link.id, 12.5}}));
 }
 
@@ -70,12 +74,54 @@ TEST_F(ClusterViewTest, TheNewestCoordinatorAloneIsBelieved) {
   EXPECT_FALSE(view.Believe({.epoch = 4, .claim = first.claim}));
   EXPECT_TRUE(view.Believe(next));
   EXPECT_FALSE(view.Believe(first));
-  EXPECT_EQ(view.fence(), next);
+  EXPECT_EQ(view.fence().epoch, next.epoch);
+  EXPECT_EQ(view.fence().claim, next.claim);
+}
+
+TEST_F(ClusterViewTest, ALaterCoordinatorIsBelievedIfItBeganWithWhatIsKnown) {
+  ClusterView view;
+  ASSERT_TRUE(view.Believe({.epoch = 5, .claim = Uuid::Random(), .state = StateVersion{1, 2}}));
+  view.SetLinks({TestLink()}, 4);
+  view.OfferRing(TableOf(3));
+  EXPECT_FALSE(view.Believe({.epoch = 6, .claim = Uuid::Random(), .state = StateVersion{3, 3}}));
+  EXPECT_FALSE(view.Believe({.epoch = 6, .claim = Uuid::Random(), .state = StateVersion{4, 2}}));
+  EXPECT_TRUE(view.Believe({.epoch = 6, .claim = Uuid::Random(), .state = StateVersion{4, 3}}));
+}
+
+TEST_F(ClusterViewTest, WhicheverDiskIsLostTheOthersKnow) {
+  const std::vector<std::string> files{dir_ / "a", dir_ / "b", dir_ / "c"};
+  const Uuid cluster = Uuid::Random();
+  {
+    ClusterView view;
+    ASSERT_TRUE(view.KeepIn(files).has_value());
+    view.SetCluster(cluster);
+    view.SetLinks({TestLink()}, 1);
+    ASSERT_TRUE(view.Keep().has_value());
+    // One is away when the next change comes, and nothing can be written there.
+    std::filesystem::remove(files[0]);
+    std::filesystem::create_directories(std::filesystem::path(files[0]) / "in the way");
+    view.SetLinks({TestLink()}, 2);
+    ASSERT_TRUE(view.Keep().has_value());
+  }
+  std::filesystem::remove_all(files[0]);
+  ASSERT_TRUE(WriteFileAtomically(files[1], "what is this").has_value());
+  ClusterView view;
+  ASSERT_TRUE(view.KeepIn(files).has_value());
+  EXPECT_EQ(view.cluster(), cluster);
+  EXPECT_EQ(view.links_version(), 2u);
+  ASSERT_TRUE(view.Keep().has_value());
+  view.SetLinks({TestLink()}, 3);
+  std::filesystem::copy_file(files[0], dir_ / "older");
+  ASSERT_TRUE(view.Keep().has_value());
+  std::filesystem::rename(dir_ / "older", files[0]);
+  ClusterView newest;
+  ASSERT_TRUE(newest.KeepIn(files).has_value());
+  EXPECT_EQ(newest.links_version(), 3u) << "and not what the first one has";
 }
 
 TEST_F(ClusterViewTest, ADamagedFileIsToldAndNothingOfItIsTaken) {
   ClusterView good;
-  ASSERT_TRUE(good.KeepIn(file_).has_value());
+  ASSERT_TRUE(good.KeepIn({file_}).has_value());
   good.SetCluster(Uuid::Random());
   good.SetLinks({TestLink()}, 5);
   good.OfferRing(TableOf(1));
@@ -85,7 +131,7 @@ TEST_F(ClusterViewTest, ADamagedFileIsToldAndNothingOfItIsTaken) {
   for (std::size_t size = 1; size < bytes->size(); size = size * 3 / 2 + 1) {
     ASSERT_TRUE(WriteFileAtomically(file_, bytes->substr(0, size)).has_value());
     ClusterView view;
-    const Status loaded = view.KeepIn(file_);
+    const Status loaded = view.KeepIn({file_});
     ASSERT_FALSE(loaded.has_value()) << "the first " << size << " bytes";
     EXPECT_EQ(loaded.error().code, Code::kCorrupt);
     EXPECT_TRUE(view.cluster().IsZero());
@@ -98,11 +144,11 @@ TEST_F(ClusterViewTest, TheNextKeepReplacesADamagedFile) {
   ASSERT_TRUE(WriteFileAtomically(file_, "what is this").has_value());
   const Uuid cluster = Uuid::Random();
   ClusterView view;
-  EXPECT_FALSE(view.KeepIn(file_).has_value());
+  EXPECT_FALSE(view.KeepIn({file_}).has_value());
   view.SetCluster(cluster);
   ASSERT_TRUE(view.Keep().has_value());
   ClusterView again;
-  ASSERT_TRUE(again.KeepIn(file_).has_value());
+  ASSERT_TRUE(again.KeepIn({file_}).has_value());
   EXPECT_EQ(again.cluster(), cluster);
 }
 
@@ -137,14 +183,14 @@ TEST_F(ClusterViewTest, EachLinkBringsTheOneThatCarriesItsListings) {
   const LinkSpec link = TestLink();
   {
     ClusterView view;
-    ASSERT_TRUE(view.KeepIn(file_).has_value());
+    ASSERT_TRUE(view.KeepIn({file_}).has_value());
     view.SetLinks({link}, 1);
     ASSERT_NE(view.FindLink(SystemLinkId(link.id)), nullptr);
     EXPECT_EQ(*view.FindLink(SystemLinkId(link.id)), SystemLinkOf(link));
     ASSERT_TRUE(view.Keep().has_value());
   }
   ClusterView view;
-  ASSERT_TRUE(view.KeepIn(file_).has_value());
+  ASSERT_TRUE(view.KeepIn({file_}).has_value());
   EXPECT_NE(view.FindLink(SystemLinkId(link.id)), nullptr);
   EXPECT_EQ(view.AllLinks().size(), 2u);
   view.SetLinks({}, 2);
@@ -153,7 +199,7 @@ TEST_F(ClusterViewTest, EachLinkBringsTheOneThatCarriesItsListings) {
 
 TEST_F(ClusterViewTest, AChangeThatCannotBeWrittenHoldsAllTheSame) {
   ClusterView view;
-  ASSERT_TRUE(view.KeepIn(dir_ / "no such folder/cluster_state").has_value());
+  ASSERT_TRUE(view.KeepIn({dir_ / "no such folder/cluster_state"}).has_value());
   const LinkSpec link = TestLink();
   view.SetLinks({link}, 1);
   EXPECT_FALSE(view.Keep().has_value());
