@@ -32,6 +32,10 @@ class BlockPeers {
   /// Errors are an earlier owner's verdict on S3, which asking S3 again would not change: kStale,
   /// kTimeout. Any executor.
   virtual Task<Result<PeerFind>> Get(ColdBlock cold, PeerSink& sink, Deadline deadline) = 0;
+
+  /// S3 has refused this node: readers go to the owners behind it, who may fill in its place from
+  /// now on. Cheap; any thread.
+  virtual void NoteRefused() = 0;
 };
 
 }  // namespace forebay

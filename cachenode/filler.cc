@@ -275,6 +275,7 @@ Task<Status> Filler::FetchPart(const ColdBlock& cold, Fill& fill, BlockRange par
   Status got =
       co_await origin_.Get(std::move(question), fill, std::move(count), std::move(pace), deadline);
   if (got && !IsSystemLink(*cold.link)) brakes_.NoteAnswered(link);
+  if (!got && got.error().code == Code::kDenied) peers_.NoteRefused();
   co_return got;
 }
 

@@ -56,7 +56,7 @@ PeerSource::PeerSource(PeerSourceOptions options, ClusterView& cluster)
 PeerSource::~PeerSource() { Stop(); }
 
 void PeerSource::Start(bool was_away) {
-  if (was_away) away_until_ = (Clock::now() + kAwayMemory).time_since_epoch().count();
+  if (was_away) NoteAway();
   io_.Start();
   Spawn(io_.At(0), NoticePauses());
 }
@@ -80,10 +80,15 @@ Task<void> PeerSource::NoticePauses() {
     if (now - last > kPaused) {
       spdlog::warn("this node was paused for {} s; what it lacks is looked for at other owners",
                    std::chrono::duration_cast<std::chrono::seconds>(now - last).count());
-      away_until_ = (now + kAwayMemory).time_since_epoch().count();
+      NoteAway();
     }
     last = now;
   }
+}
+
+// Others have filled, or may fill, what is this node's.
+void PeerSource::NoteAway() {
+  away_until_ = (Clock::now() + kAwayMemory).time_since_epoch().count();
 }
 
 bool PeerSource::WasAway() const {

@@ -68,6 +68,7 @@ class PeerSource final : public BlockPeers {
 
   bool MayHave(const ColdBlock& cold) const override;
   Task<Result<PeerFind>> Get(ColdBlock cold, PeerSink& sink, Deadline deadline) override;
+  void NoteRefused() override { NoteAway(); }
 
  private:
   struct Place {
@@ -88,6 +89,7 @@ class PeerSource final : public BlockPeers {
                     const RingTable& table) const;
   bool IsNear(const NodeInfo& node) const;
   bool IsInAnotherZone(const NodeInfo& node) const;
+  void NoteAway();
   bool WasAway() const;
   bool IsOutOfReach(const Place& place) const;
   Task<Result<PeerFind>> AskAll(Question question);

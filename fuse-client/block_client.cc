@@ -34,7 +34,6 @@ enum class Next : std::uint8_t { kReturn, kSameOwner, kNextOwner, kNextRound };
 Next AfterFailure(Code code) {
   switch (code) {
     case Code::kStale:
-    case Code::kDenied:
     case Code::kInvalid:
       return Next::kReturn;
     case Code::kOverloaded:
@@ -42,6 +41,8 @@ Next AfterFailure(Code code) {
     // The node waited for S3 in vain. The next owner would only ask S3 a second time.
     case Code::kTimeout:
       return Next::kNextRound;
+    // S3 may refuse one node alone, for its clock or its keys.
+    case Code::kDenied:
     case Code::kUnavailable:
     case Code::kCorrupt:
     case Code::kInternal:
@@ -322,15 +323,16 @@ Task<Result<Cells>> BlockClient::AskOwner(Question* question, Route route) {
   }
 }
 
-// One round over the owners: the first good answer, or the last failure. An owner that takes no
-// connection of ours may be wrong about that, with a clock that is an hour behind for one; what all
-// of them say is so.
+// One round over the owners: the first good answer, or the first refusal, or the last failure. An
+// owner that takes no connection of ours may be wrong about that, with a clock that is an hour
+// behind for one; what all of them say is so.
 Task<Result<Cells>> BlockClient::AskAllOwners(Question* question, const Directory* directory) {
   const Routes routes = RoutesFor(*directory, question->request.block);
   question->sent_on = false;
   Error last{Code::kUnavailable,
              "no cache node has joined the ring; start forebay-node or see `forebay nodes`"};
   std::size_t refusals = 0;
+  std::optional<Error> denied;
   for (std::size_t i = 0; i < routes.count; ++i) {
     const Status there = CheckLink();
     if (!there) co_return Fail(there.error());
@@ -344,10 +346,11 @@ Task<Result<Cells>> BlockClient::AskAllOwners(Question* question, const Director
     if (route.after_hot && !question->sent_on) question->stays = true;
     last = std::move(cells.error());
     if (question->refused && ++refusals == routes.count) last.code = Code::kDenied;
+    if (last.code == Code::kDenied && !denied) denied = last;
     if (stopped_ || question->deadline.Expired()) break;
     if (AfterFailure(last.code) != Next::kNextOwner) break;
   }
-  co_return Fail(std::move(last));
+  co_return Fail(denied ? std::move(*denied) : std::move(last));
 }
 
 // Nodes that have forgotten the link would hold each question up, for it may be a new one.
@@ -378,7 +381,8 @@ Task<Result<Cells>> BlockClient::Read(BlockRequest request, Deadline deadline) {
     Result<Cells> cells = co_await AskAllOwners(&question, directory.get());
     if (cells) co_return cells;
     Error& error = cells.error();
-    if (AfterFailure(error.code) == Next::kReturn) co_return cells;
+    const bool is_denied = error.code == Code::kDenied;  // by every owner that answers
+    if (is_denied || AfterFailure(error.code) == Next::kReturn) co_return cells;
     if (stopped_) co_return Fail(Code::kUnavailable, "the mount is going away");
     if (IsBadAnswer(error.code) && ++bad_rounds >= kBadRoundsMax) {
       // Only the listing may say that a file does not exist; a node that says so of a link is late.

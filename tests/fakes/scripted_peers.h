@@ -26,11 +26,14 @@ class ScriptedPeers final : public BlockPeers {
 
   bool MayHave(const ColdBlock& cold) const override;
   Task<Result<PeerFind>> Get(ColdBlock cold, PeerSink& sink, Deadline deadline) override;
+  void NoteRefused() override { ++refusals_; }
+  std::uint64_t refusals() const { return refusals_; }  ///< Of this node, by S3.
 
  private:
   mutable std::mutex mutex_;
   Script script_;
   std::atomic<std::uint64_t> gets_{0};
+  std::atomic<std::uint64_t> refusals_{0};
   std::atomic<bool> by_gets_{false};
   std::atomic<bool> held_{false};
   Notifier let_go_;

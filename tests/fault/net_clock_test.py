@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """A clock that is an hour wrong. A machine that joins with one is told so, and nothing is changed anywhere. One that is a
 member goes on: an hour is nothing to certificates of a month. Only a certificate that is younger than its clock believes
-is refused there, with both times in one sentence, and its readers take the blocks from the other owners."""
+is refused there, with both times in one sentence, and its readers take the blocks from the other owners. S3 refuses a node
+whose clock is wrong: what it owns and nobody has cached is fetched by the next owner."""
 
 import json
 import os
@@ -26,6 +27,7 @@ class WrongClock(WrongClocks, NetFaultTest):
         mount = self.begin()
         self.one_that_joins_is_refused_in_a_sentence_and_nothing_changes("m2")
         self.one_that_runs_goes_on_and_nothing_changes(mount)
+        self.cold_blocks_of_a_node_that_s3_refuses_are_fetched_by_others()
         self.a_mount_that_comes_while_one_clock_is_behind_reads_from_the_others()
 
     def one_that_joins_is_refused_in_a_sentence_and_nothing_changes(self, machine):
@@ -65,6 +67,24 @@ class WrongClock(WrongClocks, NetFaultTest):
         rest = self.members()
         self.assertEqual({who: rest[who] for who in members}, members, "a certificate was renewed for it")
         self.assertEqual(self.fetched(), fetched)
+
+    def cold_blocks_of_a_node_that_s3_refuses_are_fetched_by_others(self):
+        self.link("cold", "", "--no-background-fill")
+        self.cluster.mounts["m1"].stop()
+        path = self.cluster.mount("cold", "m1")
+        self.set_clock("n1", HOUR)
+        before = self.gets()
+        self.finish(self.load(path, passes=1, readers=4), "cold, while S3 refuses one node of three", rate=0)
+        since = {what: number - before[what] for what, number in self.gets().items()}
+        self.void_unless(since["failed_gets"] > 0, "S3 refused nothing")
+        print(f"    {since['failed_gets']} refused and {since['gets']} other GETs for {self.FILES} blocks", file=sys.stderr)
+        self.assertEqual(since["gets"], self.FILES)
+        self.set_clock("n1", 0)
+        # What others fetched in its place is no reason to ask S3 once more.
+        fetched = self.fetched()
+        self.finish(self.load(path, passes=1, readers=4), "the same, with the right clock", rate=0)
+        self.assertEqual(self.fetched(), fetched)
+        self.cluster.cli("unlink", "cold", "--force")
 
     def a_mount_that_comes_while_one_clock_is_behind_reads_from_the_others(self):
         """Its certificate begins in what n1 takes for the future."""

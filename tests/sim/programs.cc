@@ -203,6 +203,7 @@ class NoPeers final : public BlockPeers {
  public:
   bool MayHave(const ColdBlock&) const override { return false; }
   Task<Result<PeerFind>> Get(ColdBlock, PeerSink&, Deadline) override { co_return PeerFind(); }
+  void NoteRefused() override {}
 };
 
 // Of a reader that would not go on to another owner.

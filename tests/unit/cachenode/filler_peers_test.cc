@@ -55,6 +55,22 @@ TEST_F(FillerPeersTest, ABlockOutOfAnotherNodesCacheIsAHitAndCostsNoGet) {
   EXPECT_EQ(count().read_bytes(), kBlock);
 }
 
+// Then its readers go to the owners behind it.
+TEST_F(FillerPeersTest, OnlyARefusalOfS3SaysThatOthersFillInItsPlace) {
+  peers_.OnGet([](const ColdBlock&) { return PeerFind(); });
+  const auto read_with = [this](Code code) {
+    s3_.OnGet([code](const GetRequest&) { return fakes::GetScript{.error = Error{code, "no"}}; });
+    return Read(Whole(0)).error().code;
+  };
+  EXPECT_EQ(read_with(Code::kStale), Code::kStale);
+  EXPECT_EQ(read_with(Code::kInvalid), Code::kInvalid);
+  EXPECT_EQ(peers_.refusals(), 0u);
+  EXPECT_EQ(read_with(Code::kDenied), Code::kDenied);
+  EXPECT_EQ(peers_.refusals(), 1u);
+  s3_.OnGet(nullptr);
+  EXPECT_TRUE(AreRight(Read(Whole(0)), Whole(0)));
+}
+
 TEST_F(FillerPeersTest, WhatAnEarlierOwnerKeepsIsOnlyRemembered) {
   peers_.OnGet([](const ColdBlock&) { return PeerFind{.found = true, .keep = false}; });
   ASSERT_TRUE(AreRight(Read(Whole(0)), Whole(0)));
