@@ -274,8 +274,15 @@ Task<Status> Filler::FetchPart(const ColdBlock& cold, Fill& fill, BlockRange par
   Origin::Question question{cold.link, cold.object, cold.block, part};
   Status got =
       co_await origin_.Get(std::move(question), fill, std::move(count), std::move(pace), deadline);
-  if (got && !IsSystemLink(*cold.link)) brakes_.NoteAnswered(link);
-  if (!got && got.error().code == Code::kDenied) peers_.NoteRefused();
+  // Of a listing the coordinator answers, and not S3.
+  if (IsSystemLink(*cold.link)) co_return got;
+  if (got) {
+    brakes_.NoteAnswered(link);
+    counters_.refusals().NoteAnswered(link);
+  } else if (got.error().code == Code::kDenied) {
+    counters_.refusals().Note(link, got.error().message, Clock::now());
+    peers_.NoteRefused();
+  }
   co_return got;
 }
 

@@ -100,6 +100,7 @@ class Heartbeat {
   proto::HeartbeatRequest Compose() const;
   bool IsOfListings(const Uuid& link) const;
   void ComposeLinks(proto::HeartbeatRequest& request) const;
+  void ComposeRefusals(proto::HeartbeatRequest& request) const;
   void TakeLeases(const proto::HeartbeatReply& reply);
   void NoteOutcome(const Status& status);
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cachenode/s3_refusals.h"
 #include "common/base/deadline.h"
 #include "common/base/published.h"
 #include "common/model/limits.h"
@@ -68,6 +69,9 @@ class NodeCounters {
   std::vector<std::pair<Uuid, std::shared_ptr<const LinkCount>>> Links() const;
   std::vector<JobCount> Jobs() const;
 
+  /// Filler notes them.
+  S3Refusals& refusals() { return refusals_; }
+
  private:
   static constexpr std::size_t kMaxJobs = 1024;
   struct ReadsAndHits {
@@ -84,6 +88,7 @@ class NodeCounters {
   std::mutex mutex_;  ///< Held by who replaces what follows.
   Published<LinkCounts> links_;
   Published<JobCounts> jobs_;
+  S3Refusals refusals_;
 };
 
 }  // namespace forebay

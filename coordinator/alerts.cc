@@ -188,6 +188,25 @@ void AddUnanswered(const proto::StatsReply& reply, std::int64_t now,
   }
 }
 
+/// An alert for each node and link. Where S3 refuses all nodes, readers are told, too.
+void AddRefused(const proto::StatsReply& reply, std::int64_t now,
+                std::vector<proto::Alert>& alerts) {
+  for (const proto::NodeStats& node : reply.nodes()) {
+    if (std::chrono::milliseconds(node.last_heartbeat_age_ms()) > kHeardLately) continue;
+    for (const proto::S3Refusal& refusal : node.s3_refusals()) {
+      const auto seconds = static_cast<std::int64_t>(refusal.since_ms() / 1000);
+      alerts.push_back(MakeAlert(
+          AlertKind::kS3Refused, now - seconds,
+          fmt::format("S3 refuses what node {} asks for link '{}', {} in {} s: {}",
+                      node.info().id(), refusal.link(),
+                      refusal.calls() == 1 ? "once" : fmt::format("{} requests", refusal.calls()),
+                      seconds, refusal.why()),
+          "mend the keys or the clock of that machine; what it owns and nobody has cached is "
+          "fetched by the next owners meanwhile, unless S3 refuses them, too"));
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<proto::Alert> ClusterAlerts(const proto::StatsReply& reply,
@@ -203,6 +222,7 @@ std::vector<proto::Alert> ClusterAlerts(const proto::StatsReply& reply,
                                "forebay resume fills"));
   }
   AddUnanswered(reply, now_unix_s, alerts);
+  AddRefused(reply, now_unix_s, alerts);
   for (const proto::ThrottledPlace& place : reply.throttled()) {
     alerts.push_back(MakeAlert(
         AlertKind::kS3Throttled, place.since_unix_s(),

@@ -281,6 +281,7 @@ void ClusterStats::Describe(const std::vector<Link>& links, const std::vector<Me
     book_.NodeTotals(member.info.id).WriteTo(*row.mutable_total());
     for (const proto::DiskReport& disk : latest.disks) *row.add_disks() = disk;
     for (const proto::S3Wait& wait : latest.s3_waits) *row.add_s3_waits() = wait;
+    for (const proto::S3Refusal& refusal : latest.s3_refusals) *row.add_s3_refusals() = refusal;
     row.set_blocks(latest.blocks);
     row.set_blocks_set_aside(latest.blocks_set_aside);
     row.set_last_end(latest.last_end);

@@ -93,6 +93,7 @@ void StatsBook::Report(const proto::HeartbeatRequest& heartbeat, TimePoint now) 
                       .fill_limits_version = heartbeat.fill_limits_version()};
   node.latest.disks.assign(heartbeat.disks().begin(), heartbeat.disks().end());
   node.latest.s3_waits.assign(heartbeat.s3_waits().begin(), heartbeat.s3_waits().end());
+  node.latest.s3_refusals.assign(heartbeat.s3_refusals().begin(), heartbeat.s3_refusals().end());
   node.latest.blocks = heartbeat.blocks();
   node.latest.room_version = heartbeat.room_version();
   node.latest.blocks_set_aside = heartbeat.blocks_set_aside();

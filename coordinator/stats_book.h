@@ -45,6 +45,7 @@ class StatsBook {
     Decisions told;
     std::vector<proto::DiskReport> disks;
     std::vector<proto::S3Wait> s3_waits;
+    std::vector<proto::S3Refusal> s3_refusals;
     std::uint64_t blocks = 0;
     std::uint64_t blocks_set_aside = 0;
     std::uint64_t room_version = 0;

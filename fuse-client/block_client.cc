@@ -346,9 +346,9 @@ Task<Result<Cells>> BlockClient::AskAllOwners(Question* question, const Director
     if (route.after_hot && !question->sent_on) question->stays = true;
     last = std::move(cells.error());
     if (question->refused && ++refusals == routes.count) last.code = Code::kDenied;
+    if (AfterFailure(last.code) != Next::kNextOwner) co_return Fail(std::move(last));
     if (last.code == Code::kDenied && !denied) denied = last;
     if (stopped_ || question->deadline.Expired()) break;
-    if (AfterFailure(last.code) != Next::kNextOwner) break;
   }
   co_return Fail(denied ? std::move(*denied) : std::move(last));
 }

@@ -47,6 +47,14 @@ constexpr std::array kAlerts = {
                      .to_do = "look at S3 and the way to it; what is cached is read as ever, and "
                               "the rest waits as long as `s3_timeout` says",
                      .fault = "500, 502, 504, reset, DNS failure, stall"},
+    AlertDescription{.kind = AlertKind::kS3Refused,
+                     .name = "s3_refused",
+                     .when =
+                         "S3 refuses what a node asks for a link, until it answers a request, or "
+                         "none was made for a minute",
+                     .to_do = "mend the keys or the clock of that machine; the next owners fetch "
+                              "what it owns, unless S3 refuses them, too",
+                     .fault = "credentials expire; wrong clock"},
     AlertDescription{.kind = AlertKind::kNodeDoubled,
                      .name = "node_doubled",
                      .when = "another live process of a node's id has been refused for 15 s, until "

@@ -18,6 +18,7 @@ enum class AlertKind : std::uint8_t {
   kNodeOut,
   kNodeSuspect,
   kS3Unanswered,
+  kS3Refused,
   kNodeDoubled,
   kFrozenListingLost,
   kListingLost,

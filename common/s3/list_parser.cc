@@ -16,7 +16,6 @@ namespace {
 
 // MD5 and part count take 38; other stores use longer ones, none a longer than this.
 constexpr std::size_t kMaxETagBytes = 256;
-constexpr std::size_t kMaxPrintableBytes = 200;
 // "at most 1,024 bytes long" (Amazon S3 User Guide, "Working with object versions").
 constexpr std::size_t kMaxVersionIdBytes = 1024;
 
@@ -267,16 +266,16 @@ std::optional<std::uint64_t> ParseDecimal(std::string_view text) {
   return value;
 }
 
-std::string Printable(std::string_view bytes) {
+std::string Printable(std::string_view bytes, std::size_t most) {
   std::string text;
-  for (const char c : bytes.substr(0, kMaxPrintableBytes)) {
+  for (const char c : bytes.substr(0, most)) {
     if (c >= ' ' && c < '\x7f') {
       text.push_back(c);
     } else {
       text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     }
   }
-  if (bytes.size() > kMaxPrintableBytes) text += "…";
+  if (bytes.size() > most) text += "…";
   return text;
 }
 

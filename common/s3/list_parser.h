@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -46,8 +47,8 @@ std::optional<std::string> UnquotedETag(std::string_view text);
 /// `text` is decimal digits and nothing else, and fits.
 std::optional<std::uint64_t> ParseDecimal(std::string_view text);
 
-/// `bytes` for a message: what is not printable ASCII becomes \xNN, and the rest of a long text
-/// "…".
-std::string Printable(std::string_view bytes);
+/// `bytes` for a message: what is not printable ASCII becomes \xNN, and what is behind the first
+/// `most` bytes "…".
+std::string Printable(std::string_view bytes, std::size_t most = 200);
 
 }  // namespace forebay

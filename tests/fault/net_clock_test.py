@@ -59,7 +59,7 @@ class WrongClock(WrongClocks, NetFaultTest):
             self.assertGreater(self.answered("n1"), before + 50, "it serves readers all the while")
             self.assertEqual(self.states(), dict.fromkeys(NODES, "up"))
             self.set_clock("n1", 0)
-            eventually(lambda: not self.clock_alerts(), "the clock is right again")
+            eventually(lambda: not self.alerts("clock_wrong"), "the clock is right again")
         self.finish(load, "a node's clock an hour ahead, then an hour behind")
         # Once each time, and once that it was over.
         told = self.log_lines("the clock of node n1")
@@ -77,9 +77,12 @@ class WrongClock(WrongClocks, NetFaultTest):
         self.finish(self.load(path, passes=1, readers=4), "cold, while S3 refuses one node of three", rate=0)
         since = {what: number - before[what] for what, number in self.gets().items()}
         self.void_unless(since["failed_gets"] > 0, "S3 refused nothing")
+        refused = eventually(lambda: self.alerts("s3_refused"), "status names the node that S3 refuses")
+        self.assertRegex(refused[0], r"^S3 refuses what node n1 asks for link 'cold', .*the clock of this machine or of S3 is wrong")
         print(f"    {since['failed_gets']} refused and {since['gets']} other GETs for {self.FILES} blocks", file=sys.stderr)
         self.assertEqual(since["gets"], self.FILES)
         self.set_clock("n1", 0)
+        eventually(lambda: not self.alerts("clock_wrong"), "the clock is right again")
         # What others fetched in its place is no reason to ask S3 once more.
         fetched = self.fetched()
         self.finish(self.load(path, passes=1, readers=4), "the same, with the right clock", rate=0)
@@ -102,16 +105,16 @@ class WrongClock(WrongClocks, NetFaultTest):
         self.wait_for_return("n1")
         self.finish(newcomer, "a mount that came while a node's clock was an hour behind")
 
-    def clock_alerts(self):
+    def alerts(self, name):
         status = self.cluster.cli("-o", "json", "status", check=False).stdout
-        return [alert["message"] for alert in json.loads(status)["alerts"] if alert["name"] == "clock_wrong"]
+        return [alert["message"] for alert in json.loads(status)["alerts"] if alert["name"] == name]
 
     def log_lines(self, text):
         return [line for line in self.cluster.coordinator.log.read_text().splitlines() if text in line]
 
     def check_told(self, hours):
         """By status, by the list of nodes and by the metric."""
-        alerts = eventually(self.clock_alerts, "status names the clock")
+        alerts = eventually(lambda: self.alerts("clock_wrong"), "status names the clock")
         way = "ahead of" if hours > 0 else "behind"
         self.assertRegex(alerts[0], f"^the clock of node n1 is 60 min {way} the coordinator's")
         nodes = {node["id"]: node for node in self.cluster.json("nodes")["nodes"]}

@@ -287,6 +287,15 @@ TEST_F(BlockClientTest, AnOwnerThatIsRefusedByS3IsPassedOver) {
   EXPECT_EQ(owners[2]->reads(), 0u);
 }
 
+TEST_F(BlockClientTest, WhatAnotherOwnerKnowsCountsMoreThanARefusal) {
+  const BlockRequest request = RequestFor({0, 4096});
+  const auto owners = OwnersOf(request);
+  owners[0]->OnRead(Always(Code::kDenied));
+  owners[1]->OnRead(Always(Code::kStale));
+  EXPECT_EQ(Read(request).error().code, Code::kStale);
+  EXPECT_EQ(owners[2]->reads(), 0u);
+}
+
 TEST_F(BlockClientTest, WhatEveryOwnerIsRefusedEndsAtOnceWithWhatTheFirstOneSays) {
   const BlockRequest request = RequestFor({0, 4096});
   const auto owners = OwnersOf(request);

@@ -79,6 +79,23 @@ TEST_F(AlertsTest, APlaceThatS3DoesNotAnswerForIsNamedOnceWithAllThatWait) {
   EXPECT_THAT(Alerts(), IsEmpty()) << "what they said last is old";
 }
 
+// Its readers see no error where the next owner may ask S3.
+TEST_F(AlertsTest, ANodeThatS3RefusesIsNamedWithTheLinkAndTheReason) {
+  proto::S3Refusal& refusal = *node().add_s3_refusals();
+  refusal.set_link("imagenet");
+  refusal.set_why("S3 answered 403 RequestTimeTooSkewed");
+  refusal.set_calls(7);
+  refusal.set_since_ms(12'400);
+  const std::vector<proto::Alert> alerts = Alerts();
+  ASSERT_THAT(alerts, ElementsAre(Property(&proto::Alert::name, "s3_refused")));
+  EXPECT_EQ(alerts[0].since_unix_s(), kNow - 12);
+  EXPECT_EQ(alerts[0].message(),
+            "S3 refuses what node n1 asks for link 'imagenet', 7 requests in 12 s: S3 answered 403 "
+            "RequestTimeTooSkewed");
+  node().set_last_heartbeat_age_ms(6'000);
+  EXPECT_THAT(Alerts(), IsEmpty()) << "what it said last is old";
+}
+
 TEST_F(AlertsTest, ASlowNodeIsNamedWithHowManyMountsFoundItSlow) {
   node().set_slow_mounts(3);
   const std::vector<proto::Alert> alerts = Alerts();

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "common/base/deadline.h"
+#include "common/model/object_version.h"
+
+namespace forebay {
+
+/// The links for which S3 refuses what this node asks, for its keys or its clock. Their readers go
+/// to other nodes and see no error: an administrator must be told. Thread-safe.
+class S3Refusals {
+ public:
+  struct Row {
+    Uuid link;
+    std::string why;          ///< What S3 said last.
+    std::uint64_t calls = 0;  ///< Refused one after the other, with none between that was not.
+    TimePoint since;          ///< The first of them.
+  };
+
+  /// S3 has refused a request for the link.
+  void Note(const Uuid& link, std::string why, TimePoint now);
+  /// S3 has answered one. Takes no lock while nothing is refused.
+  void NoteAnswered(const Uuid& link);
+  /// Those of which one was refused within kKept; at most `most`, by link. Forgets the others.
+  std::vector<Row> Lately(TimePoint now, std::size_t most);
+
+  /// A link of which nobody reads what is not cached is not asked for.
+  static constexpr Duration kKept = std::chrono::minutes(1);
+
+ private:
+  struct Refused {
+    Row row;
+    TimePoint last;
+  };
+
+  std::atomic<bool> any_{false};
+  std::mutex mutex_;  // guards what follows
+  std::map<Uuid, Refused> refused_;
+};
+
+}  // namespace forebay
