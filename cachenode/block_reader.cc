@@ -157,7 +157,9 @@ bool BlockReader::NotePlaced(const CheckedRead& read, std::uint64_t segment) {
 
 Prefetched BlockReader::Prefetch(const ColdBlock& cold, std::string_view job, Urgency urgency) {
   if (store_.Contains(cold.block)) return Prefetched::kHere;
-  if (urgency != Urgency::kReader && !filler_.HasFreeSlot(cold.link->id)) {
+  // What S3 would refuse is left to who asks: a reader here, or the next owner.
+  const bool is_refused = counters_.refusals().IsRefused(cold.link->id, Clock::now());
+  if (is_refused || (urgency != Urgency::kReader && !filler_.HasFreeSlot(cold.link->id))) {
     const bool there = filler_.recent().Contains(cold.block) ||
                        filler_.Running(cold.link->id, cold.block) != nullptr;
     return there ? Prefetched::kHere : Prefetched::kRefused;

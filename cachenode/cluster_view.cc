@@ -22,17 +22,12 @@ void Insert(LinkSpec link, ClusterView::Links& links) {
   links[id] = std::make_shared<const LinkSpec>(std::move(link));
 }
 
-/// The first failure where all fail.
-Status WriteAll(const std::vector<std::string>& files, const std::string& bytes) {
-  Status failed;
-  bool any = false;
-  for (const std::string& file : files) {
-    Status written = WriteFileAtomically(file, bytes);
-    any = any || written;
-    if (failed && !written) failed = std::move(written);
-  }
-  return any ? Status() : failed;
-}
+/// As one disk has it.
+struct KeptState {
+  proto::NodeClusterState state;
+  RingTable ring;
+  std::string file;
+};
 
 Status Damaged(const std::string& file) { return Fail(Code::kCorrupt, file + " is damaged"); }
 
@@ -41,37 +36,48 @@ Status Damaged(const std::string& file) { return Fail(Code::kCorrupt, file + " i
 Status ClusterView::KeepIn(std::vector<std::string> files) {
   {
     const std::scoped_lock lock(file_mutex_);
-    files_ = files;
+    files_.clear();
+    for (const std::string& file : files) files_.push_back({.path = file});
   }
-  std::vector<std::pair<proto::NodeClusterState, std::string>> kept;
+  std::vector<KeptState> kept;
   Status failed;
+  bool may_be_new = false;
   for (const std::string& file : files) {
     Result<std::string> bytes = ReadWholeFile(file);
+    may_be_new = may_be_new || (!bytes && bytes.error().code == Code::kNotFound);
     proto::NodeClusterState state;
-    if (bytes && state.ParseFromString(*bytes)) {
-      kept.emplace_back(std::move(state), file);
+    Result<RingTable> ring;
+    const bool is_good = bytes && state.ParseFromString(*bytes);
+    if (is_good) ring = RingTable::Parse(state.ring());
+    if (is_good && ring) {
+      kept.push_back({std::move(state), std::move(*ring), file});
     } else if (bytes) {
       failed = Damaged(file);
     } else if (bytes.error().code != Code::kNotFound && failed) {
       failed = Fail(bytes.error());
     }
   }
+  // A disk of another cluster is the store's to refuse.
+  if (!kept.empty()) {
+    std::erase_if(kept, [first = kept.front().state.cluster()](const KeptState& each) {
+      return each.state.cluster() != first;
+    });
+  }
   // Of one node they differ where a disk was away for a while, or a write of one failed.
-  std::ranges::sort(kept, std::greater(), [](const auto& each) {
-    const proto::NodeClusterState& state = each.first;
-    return std::tuple(state.fence().epoch(), state.links_version());
+  std::ranges::sort(kept, std::greater(), [](const KeptState& each) {
+    return std::tuple(each.state.fence().epoch(), each.state.links_version(), each.ring.epoch());
   });
-  for (const auto& [state, file] : kept) {
-    Status taken = Take(state, file);
+  for (KeptState& each : kept) {
+    Status taken = Take(each.state, std::move(each.ring), each.file);
     if (taken) return taken;
     failed = taken;
   }
-  return failed;
+  const bool is_damaged = !failed && failed.error().code == Code::kCorrupt;
+  return may_be_new && !is_damaged ? Status() : failed;
 }
 
-Status ClusterView::Take(const proto::NodeClusterState& state, const std::string& file) {
-  Result<RingTable> ring = RingTable::Parse(state.ring());
-  if (!ring) return Damaged(file);
+Status ClusterView::Take(const proto::NodeClusterState& state, RingTable ring,
+                         const std::string& file) {
   Links links;
   for (const proto::LinkSpec& message : state.links()) {
     Result<LinkSpec> link = FromProto(message);
@@ -86,8 +92,8 @@ Status ClusterView::Take(const proto::NodeClusterState& state, const std::string
   for (const proto::RequestLease& lease : state.leases())
     leases_.push_back({UuidFromBytes(lease.link()), lease.requests_per_s()});
   fence_ = FromProto(state.fence());
-  ring_epoch_.store(ring->epoch(), std::memory_order_release);
-  ring_ = std::make_shared<const RingTable>(std::move(*ring));
+  ring_epoch_.store(ring.epoch(), std::memory_order_release);
+  ring_ = std::make_shared<const RingTable>(std::move(ring));
   return {};
 }
 
@@ -111,21 +117,35 @@ std::string ClusterView::Serialized() const {
 }
 
 Status ClusterView::Keep() {
-  std::vector<std::string> files;
-  {
-    const std::scoped_lock lock(file_mutex_);
-    write_again_ = writing_;
-    if (writing_ || files_.empty()) return {};
-    writing_ = true;
-    files = files_;
-  }
-  for (;;) {
-    Status kept = WriteAll(files, Serialized());
-    const std::scoped_lock lock(file_mutex_);
-    if (!std::exchange(write_again_, false)) {
-      writing_ = false;
-      return kept;
+  Status failed;
+  bool any = false;
+  for (std::size_t i = 0;; ++i) {
+    std::string path;
+    {
+      const std::scoped_lock lock(file_mutex_);
+      if (i >= files_.size()) break;
+      File& file = files_[i];
+      file.again = file.writing;
+      any = any || file.writing;  // by whoever writes it
+      if (file.writing) continue;
+      file.writing = true;
+      path = file.path;
     }
+    Status kept = KeepOne(i, path);
+    any = any || kept;
+    if (failed && !kept) failed = std::move(kept);
+  }
+  return any ? Status() : failed;
+}
+
+/// Until nobody has asked for it meanwhile.
+Status ClusterView::KeepOne(std::size_t i, const std::string& path) {
+  for (;;) {
+    Status written = WriteFileAtomically(path, Serialized());
+    const std::scoped_lock lock(file_mutex_);
+    if (std::exchange(files_[i].again, false)) continue;
+    files_[i].writing = false;
+    return written;
   }
 }
 

@@ -44,7 +44,7 @@ class ClusterView {
   /// Writes the view to its files, if it has any. To be called after changes, which hold in memory
   /// at once: a disk that hangs must not keep the node from knowing its cluster. Fails where not
   /// one of them could be written. Blocks, but never behind another call: that one writes once
-  /// more.
+  /// more. Before KeepIn it does nothing.
   Status Keep();
 
   /// Calls `changed` after each change to links, ring or limits, on the thread that made it. Set
@@ -91,7 +91,8 @@ class ClusterView {
   void OfferRing(RingTable table);
 
  private:
-  Status Take(const proto::NodeClusterState& state, const std::string& file);
+  Status Take(const proto::NodeClusterState& state, RingTable ring, const std::string& file);
+  Status KeepOne(std::size_t i, const std::string& path);
   std::string Serialized() const;
   Fence Heard() const;
 
@@ -113,10 +114,13 @@ class ClusterView {
   mutable std::shared_ptr<const RingTable> bytes_of_;
   mutable Slice bytes_;
   std::mutex file_mutex_;
-  // Below: guarded by file_mutex_.
-  std::vector<std::string> files_;
-  bool writing_ = false;
-  bool write_again_ = false;
+  // Of its own, for a disk that hangs holds up who writes there.
+  struct File {
+    std::string path;
+    bool writing = false;
+    bool again = false;
+  };
+  std::vector<File> files_;  // guarded by file_mutex_
 };
 
 }  // namespace forebay

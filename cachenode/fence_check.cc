@@ -13,9 +13,8 @@ Status FenceCheck::operator()(const PeerIdentity& peer) {
   if (peer.role != proto::ROLE_COORDINATOR || said.epoch == 0) return {};
   if (cluster_.Believe(said)) return {};
   refused_.fetch_add(1, std::memory_order_relaxed);
-  Error why{Code::kDenied,
-            fmt::format("this coordinator is an old one ({}; this node knows of {})",
-                        DescribeFence(said), DescribeFence(cluster_.fence()))};
+  Error why{Code::kDenied, fmt::format("this coordinator is an old one ({}; this node knows of {})",
+                                       DescribeFence(said), DescribeFence(cluster_.fence()))};
   const std::scoped_lock lock(mutex_);
   // Once for each: it may ask for thousands of blocks.
   if (std::exchange(told_of_, said) != said) {

@@ -280,8 +280,9 @@ Task<Status> Filler::FetchPart(const ColdBlock& cold, Fill& fill, BlockRange par
     brakes_.NoteAnswered(link);
     counters_.refusals().NoteAnswered(link);
   } else if (got.error().code == Code::kDenied) {
-    counters_.refusals().Note(link, got.error().message, Clock::now());
-    peers_.NoteRefused();
+    // Once may be the object's fault, and costs a GET that could have been spared.
+    const bool often = counters_.refusals().Note(link, got.error().message, Clock::now());
+    if (often) peers_.NoteRefused();
   }
   co_return got;
 }
@@ -294,6 +295,18 @@ void Filler::WarnNotKept(const BlockId& block, const Error& why) {
   spdlog::warn(
       "block {} is served but not kept: {} (others may be, too; this is said once in {} s)",
       block.ToString(), why.message, kWarnEvery.count());
+}
+
+/// Of refusals one now and then says it: another node may be asked instead, without an end.
+void Filler::WarnNotFilled(const ColdBlock& cold, const Error& why) {
+  const bool is_refused = why.code == Code::kDenied;
+  const Duration now = Clock::now().time_since_epoch();
+  Duration due = warn_refused_at_.load(std::memory_order_relaxed);
+  if (is_refused && (now < due || !warn_refused_at_.compare_exchange_strong(due, now + kWarnEvery)))
+    return;
+  spdlog::warn("cannot fill {} of s3://{}/{}{}: {}", cold.block.ToString(),
+               cold.link->origin.bucket, cold.object.key, is_refused ? ", and maybe others" : "",
+               why.message);
 }
 
 void Filler::ForgetRefusals(const Uuid& link) {
@@ -375,8 +388,7 @@ Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
     if (IsSystemLink(*cold.link)) co_await DropOldListings(cold);
   } else if (got.error().code != Code::kStale &&  // which Origin says once
              (!cold.in_background() || got.error().code != Code::kOverloaded)) {
-    spdlog::warn("cannot fill {} of s3://{}/{}: {}", cold.block.ToString(),
-                 cold.link->origin.bucket, cold.object.key, got.error().message);
+    WarnNotFilled(cold, got.error());
   }
   fill->ReturnSpareRoom();
   if (has_slot) slots_.Return(fill->turn());

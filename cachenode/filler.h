@@ -109,6 +109,7 @@ class Filler {
   Task<FillOutcome> Keep(const ColdBlock& cold, std::shared_ptr<Fill> fill, bool copy);
   FullLinks& FullFor(Room room);
   void WarnNotKept(const BlockId& block, const Error& why);
+  void WarnNotFilled(const ColdBlock& cold, const Error& why);
 
   const FillerOptions options_;
   IoPool& pool_;
@@ -133,6 +134,7 @@ class Filler {
   SingleFlight<BlockId, Fill> flights_;
   std::atomic<std::size_t> running_{0};
   std::atomic<Duration> warn_at_{};
+  std::atomic<Duration> warn_refused_at_{};
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint64_t> copied_bytes_{0};
   std::atomic<std::uint64_t> second_gets_{0};

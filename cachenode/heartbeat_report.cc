@@ -126,7 +126,7 @@ void Heartbeat::ComposeLinks(proto::HeartbeatRequest& request) const {
 
 void Heartbeat::ComposeRefusals(proto::HeartbeatRequest& request) const {
   const TimePoint now = Clock::now();
-  for (S3Refusals::Row& row : counters_.refusals().Lately(now, kMostRefusals)) {
+  for (S3Refusals::Row& row : counters_.refusals().Often(now, kMostRefusals)) {
     const std::shared_ptr<const LinkSpec> link = cluster_.FindLink(row.link);
     if (!link) continue;
     proto::S3Refusal& message = *request.add_s3_refusals();

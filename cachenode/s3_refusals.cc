@@ -4,14 +4,22 @@
 
 namespace forebay {
 
-void S3Refusals::Note(const Uuid& link, std::string why, TimePoint now) {
+bool S3Refusals::Note(const Uuid& link, std::string why, TimePoint now) {
   const std::scoped_lock lock(mutex_);
-  const auto [refused, is_new] = refused_.try_emplace(
-      link, Refused{.row = {.link = link, .why = {}, .calls = 0, .since = now}, .last = now});
-  refused->second.row.why = std::move(why);
-  ++refused->second.row.calls;
-  refused->second.last = now;
+  const Refused fresh{.row = {.link = link, .why = {}, .calls = 0, .since = now}, .last = now};
+  Refused& refused = refused_.try_emplace(link, fresh).first->second;
+  if (now - refused.last > kKept) refused = fresh;
+  refused.row.why = std::move(why);
+  refused.last = now;
   any_.store(true, std::memory_order_relaxed);
+  return ++refused.row.calls >= kOften;
+}
+
+bool S3Refusals::IsRefused(const Uuid& link, TimePoint now) const {
+  if (!any_.load(std::memory_order_relaxed)) return false;
+  const std::scoped_lock lock(mutex_);
+  const auto refused = refused_.find(link);
+  return refused != refused_.end() && now - refused->second.last <= kFresh;
 }
 
 void S3Refusals::NoteAnswered(const Uuid& link) {
@@ -21,7 +29,7 @@ void S3Refusals::NoteAnswered(const Uuid& link) {
   any_.store(!refused_.empty(), std::memory_order_relaxed);
 }
 
-std::vector<S3Refusals::Row> S3Refusals::Lately(TimePoint now, std::size_t most) {
+std::vector<S3Refusals::Row> S3Refusals::Often(TimePoint now, std::size_t most) {
   const std::scoped_lock lock(mutex_);
   std::erase_if(refused_, [now](const auto& row) { return now - row.second.last > kKept; });
   any_.store(!refused_.empty(), std::memory_order_relaxed);
@@ -29,7 +37,7 @@ std::vector<S3Refusals::Row> S3Refusals::Lately(TimePoint now, std::size_t most)
   rows.reserve(refused_.size());
   for (const auto& [link, refused] : refused_) {
     if (rows.size() == most) break;
-    rows.push_back(refused.row);
+    if (refused.row.calls >= kOften) rows.push_back(refused.row);
   }
   return rows;
 }

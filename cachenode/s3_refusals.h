@@ -24,12 +24,20 @@ class S3Refusals {
     TimePoint since;          ///< The first of them.
   };
 
-  /// S3 has refused a request for the link.
-  void Note(const Uuid& link, std::string why, TimePoint now);
+  /// S3 has refused a request for the link. True: it has refused kOften or more, and answered none
+  /// between them; the reason is hardly one object's.
+  bool Note(const Uuid& link, std::string why, TimePoint now);
   /// S3 has answered one. Takes no lock while nothing is refused.
   void NoteAnswered(const Uuid& link);
-  /// Those of which one was refused within kKept; at most `most`, by link. Forgets the others.
-  std::vector<Row> Lately(TimePoint now, std::size_t most);
+  /// Whether the last request for the link was refused, within kFresh. Takes no lock while nothing
+  /// is refused.
+  bool IsRefused(const Uuid& link, TimePoint now) const;
+  /// Those that were refused kOften, the last time within kKept; at most `most`, by link. Forgets
+  /// what is older.
+  std::vector<Row> Often(TimePoint now, std::size_t most);
+
+  static constexpr std::uint64_t kOften = 3;
+  static constexpr Duration kFresh = std::chrono::seconds(5);
 
   /// A link of which nobody reads what is not cached is not asked for.
   static constexpr Duration kKept = std::chrono::minutes(1);
@@ -41,7 +49,7 @@ class S3Refusals {
   };
 
   std::atomic<bool> any_{false};
-  std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards what follows
   std::map<Uuid, Refused> refused_;
 };
 

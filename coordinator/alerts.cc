@@ -188,22 +188,47 @@ void AddUnanswered(const proto::StatsReply& reply, std::int64_t now,
   }
 }
 
-/// An alert for each node and link. Where S3 refuses all nodes, readers are told, too.
+/// "n1, n2, n3 and 5 more".
+std::string Named(const std::vector<std::string>& nodes) {
+  constexpr std::size_t kNamed = 3;
+  const std::size_t named = std::min(nodes.size(), kNamed);
+  std::string text = fmt::format(
+      "{}", fmt::join(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(named), ", "));
+  if (nodes.size() > named) text += fmt::format(" and {} more", nodes.size() - named);
+  return text;
+}
+
+/// An alert for each link, whichever nodes are refused. Where all are, readers are told, too.
 void AddRefused(const proto::StatsReply& reply, std::int64_t now,
                 std::vector<proto::Alert>& alerts) {
+  struct Refused {
+    const proto::S3Refusal* longest = nullptr;
+    std::vector<std::string> nodes;
+    std::uint64_t calls = 0;
+  };
+  std::map<std::string, Refused> links;
   for (const proto::NodeStats& node : reply.nodes()) {
     if (std::chrono::milliseconds(node.last_heartbeat_age_ms()) > kHeardLately) continue;
     for (const proto::S3Refusal& refusal : node.s3_refusals()) {
-      const auto seconds = static_cast<std::int64_t>(refusal.since_ms() / 1000);
-      alerts.push_back(MakeAlert(
-          AlertKind::kS3Refused, now - seconds,
-          fmt::format("S3 refuses what node {} asks for link '{}', {} in {} s: {}",
-                      node.info().id(), refusal.link(),
-                      refusal.calls() == 1 ? "once" : fmt::format("{} requests", refusal.calls()),
-                      seconds, refusal.why()),
-          "mend the keys or the clock of that machine; what it owns and nobody has cached is "
-          "fetched by the next owners meanwhile, unless S3 refuses them, too"));
+      Refused& refused = links[refusal.link()];
+      refused.nodes.push_back(node.info().id());
+      refused.calls += refusal.calls();
+      const bool is_longest =
+          refused.longest == nullptr || refusal.since_ms() > refused.longest->since_ms();
+      if (is_longest) refused.longest = &refusal;
     }
+  }
+  for (const auto& [link, refused] : links) {
+    const auto seconds = static_cast<std::int64_t>(refused.longest->since_ms() / 1000);
+    alerts.push_back(MakeAlert(
+        AlertKind::kS3Refused, now - seconds,
+        fmt::format(
+            "S3 refuses what {} of link '{}', {} requests one after the other since {} s: {}",
+            refused.nodes.size() == 1 ? "node " + refused.nodes.front() + " asks"
+                                      : "nodes " + Named(refused.nodes) + " ask",
+            link, refused.calls, seconds, refused.longest->why()),
+        "mend the keys or the clock of that machine, or the rights to what was asked for; what it "
+        "owns and nobody has cached is fetched by the next owners, unless S3 refuses them, too"));
   }
 }
 

@@ -225,7 +225,8 @@ Status Coordinator::Serve() {
                         [this](Uuid link, proto::GenerationInfo generation) {
                           return FindGeneration(link, std::move(generation));
                         },
-                    .workers = {listing_.At(0).get_executor(), listing_.At(1).get_executor()}});
+                    .workers = {listing_.At(0).get_executor(), listing_.At(1).get_executor()},
+                    .leads = [this] { return Leads(); }});
   MakeServices();
   ServeTasks(call);
   RpcServerOptions server_options{.listen = {options_.listen},

@@ -76,7 +76,11 @@ Task<Status> DrainRun::Sweep() {
     again_ = 0;
     Status walked = co_await Walk(false, std::nullopt);
     if (!walked) co_return walked;
+    // Where no link is listed the walk asks nobody.
+    if (stopped_) co_return Fail(Stopped());
     if (again_ == 0) break;
+    const Result<std::optional<NodeInfo>> node = FindNode();
+    if (!node) co_return Fail(node.error());
     const TimePoint now = Clock::now();
     if (swept_.done > most) gained = now;
     most = std::max(most, swept_.done);

@@ -23,13 +23,10 @@ constexpr std::chrono::milliseconds kPause{50};
 constexpr std::uint64_t kPage = 256;
 
 // The codes of gRPC that etcd's gateway answers in "code".
-constexpr std::int64_t kUnknownCode = 2;
 constexpr std::int64_t kInvalidArgument = 3;
-constexpr std::int64_t kDeadlineExceeded = 4;
 constexpr std::int64_t kNotFoundCode = 5;
 constexpr std::int64_t kPermissionDenied = 7;
 constexpr std::int64_t kResourceExhausted = 8;
-constexpr std::int64_t kUnavailableCode = 14;
 constexpr std::int64_t kUnauthenticated = 16;
 
 json::value Text(std::string_view text) { return json::string(text.data(), text.size()); }
@@ -204,9 +201,9 @@ Error EtcdClient::Refused(long status, const std::string& body, bool& try_next,
   }
   if (code == kInvalidArgument) return Error{Code::kInvalid, "etcd: " + why};
   if (code == kNotFoundCode) return Error{Code::kNotFound, "etcd: " + why};
-  try_next = code == kUnavailableCode || code == kDeadlineExceeded || code == kUnknownCode ||
-             status >= 500;
-  return Error{try_next ? Code::kUnavailable : Code::kInternal, "etcd: " + why};
+  // Also "the client connection is closing", of one that stops: it may have done it.
+  try_next = true;
+  return Error{Code::kUnavailable, "etcd: " + why};
 }
 
 Result<std::string> EtcdClient::CallText(const std::string& path, const std::string& body,
@@ -258,7 +255,10 @@ Result<json::object> EtcdClient::Change(const std::string& path, const json::obj
   bool unanswered = false;
   Result<std::string> text =
       CallText(path, json::serialize(body), Deadline::After(kPatience), unanswered);
-  if (text) return Parsed(*text);
+  if (text) {
+    Result<json::object> reply = Parsed(*text);
+    return reply ? reply : Fail(Code::kUnavailable, reply.error().message);
+  }
   return Fail(unanswered ? Code::kUnavailable : text.error().code, text.error().message);
 }
 
@@ -338,7 +338,7 @@ Result<EtcdClient::Outcome> EtcdClient::Commit(const EtcdTransaction& transactio
       ArrayAt(ObjectAt(responses.front().as_object(), "response_range"), "kvs");
   if (rows.empty()) return outcome;
   Result<EtcdPair> pair = PairOf(rows.front());
-  if (!pair) return Fail(pair.error());
+  if (!pair) return Fail(Code::kUnavailable, pair.error().message);
   outcome.found = std::move(*pair);
   return outcome;
 }

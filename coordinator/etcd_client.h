@@ -48,8 +48,8 @@ struct EtcdTransaction {
 /// answer or has no quorum; a call takes kPatience at most. Blocks; thread-safe.
 ///
 /// kUnavailable: no endpoint answered in time, or none after one that was asked in vain: whether a
-/// change was made, or will be, is not known. kDenied: etcd refuses this user. kInvalid: the request breaks a limit of etcd's. kInternal: etcd is full,
-/// or answers what it should not.
+/// change was made, or will be, is not known. kDenied: etcd refuses this user. kInvalid: the
+/// request breaks a limit of etcd's. kInternal: etcd is full, or answers what it should not.
 class EtcdClient {
  public:
   /// Bounds an administrator's verb, which fails within 5 s, with one call to spare.

@@ -179,17 +179,24 @@ Status EtcdStateStore::Commit(const std::vector<EtcdChange>& changes) {
   transaction.read_otherwise = At("fence");
   transaction.conditions = {EtcdCondition{.key = At("fence"), .value = expected_}};
   Result<EtcdClient::Outcome> outcome = client_.Commit(transaction);
-  if (!outcome && outcome.error().code == Code::kUnavailable) {
-    in_doubt_ = true;
-    tell_in_doubt_();
-    return Fail(Code::kUnavailable,
-                outcome.error().message + "; whether the change was made is not known");
-  }
+  if (!outcome && outcome.error().code == Code::kUnavailable)
+    return Fail(InDoubt(outcome.error().message));
   if (!outcome) return Fail(outcome.error());
   const bool repeated = outcome->found && outcome->found->value == mine;
-  if (!outcome->done && !repeated) return Fail(Fenced(outcome->found));
-  expected_ = mine;
-  return {};
+  if (outcome->done || repeated) {
+    expected_ = mine;
+    return {};
+  }
+  // Nobody else writes under this epoch: one of ours was made that seemed to have failed.
+  if (outcome->found && EpochOf(outcome->found->value) == epoch_)
+    return Fail(InDoubt("etcd has made a change that it had refused"));
+  return Fail(Fenced(outcome->found));
+}
+
+Error EtcdStateStore::InDoubt(const std::string& why) {
+  in_doubt_ = true;
+  tell_in_doubt_();
+  return Error{Code::kUnavailable, why + "; whether the change was made is not known"};
 }
 
 Status EtcdStateStore::CommitSlices(const Changes& changes) {

@@ -62,6 +62,7 @@ class EtcdStateStore final : public StateStore {
   Result<std::string> Decode(const std::string& key, const std::string& stored);
   void NoteRefs(const Changes& changes);
   Error Fenced(const std::optional<EtcdPair>& found) const;
+  Error InDoubt(const std::string& why);
 
   EtcdClient& client_;
   const std::optional<EtcdCondition> guard_;

@@ -395,7 +395,8 @@ Task<Status> Linker::PruneFiles() {
     return needed;
   };
   auto prune = [this, find_needed]() -> Status {
-    parts_.index.Prune(find_needed);
+    // A generation of which it is not known whether it was published is kept: who leads next knows.
+    if (parts_.leads()) parts_.index.Prune(find_needed);
     return {};
   };
   Status done = co_await parts_.offload.Run(std::move(prune));

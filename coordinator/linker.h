@@ -60,6 +60,8 @@ class Linker {
     /// Makes the lost file of a generation whole again without S3; a failure where nobody has it.
     std::function<Task<Status>(Uuid, proto::GenerationInfo)> find;
     std::vector<asio::any_io_executor> workers = {};  ///< Of RangeLister; may be empty.
+    /// False: what links there are may be another's to say by now.
+    std::function<bool()> leads = [] { return true; };
   };
   Linker(asio::io_context& context, Parts parts);
 

@@ -99,7 +99,8 @@ Status NodeService::CheckFence(const std::string& node, const Fence& heard) {
         "coordinator of this cluster runs, or this one was started from an old copy of its state",
         node, DescribeFence(heard), DescribeFence(fence_));
   }
-  const auto [row, is_new] = newer_.try_emplace(node, Newer{.heard = {}, .since = now, .last = now});
+  const auto [row, is_new] =
+      newer_.try_emplace(node, Newer{.heard = {}, .since = now, .last = now});
   row->second.heard = heard;
   row->second.last = now;
   return Fail(Code::kUnavailable,
@@ -148,11 +149,10 @@ void NodeService::AddOutdated(TimePoint now, std::int64_t now_unix_s,
   alert.set_name(std::string(AlertName(AlertKind::kCoordinatorOutdated)));
   if (first != nullptr) {
     alert.set_since_unix_s(now_unix_s - ago.count());
-    alert.set_message(
-        fmt::format("{} of the nodes, {} first, do not follow this coordinator: it began with {}, "
-                    "and they have heard of {}",
-                    count, first->first, DescribeFence(fence_),
-                    DescribeFence(first->second.heard)));
+    alert.set_message(fmt::format(
+        "{} of the nodes, {} first, do not follow this coordinator: it began with {}, "
+        "and they have heard of {}",
+        count, first->first, DescribeFence(fence_), DescribeFence(first->second.heard)));
   } else {
     // Who was told once speaks under its old claim until a restore, also while nobody objects.
     alert.set_message(

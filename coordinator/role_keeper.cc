@@ -26,6 +26,8 @@ constexpr std::chrono::seconds kSettlePatience{5};
 constexpr std::chrono::milliseconds kSettleLook{20};
 /// As of a coordinator that leads.
 constexpr std::chrono::seconds kKeepTrustEvery{5};
+/// How often a term is begun for which etcd has no answer, until another coordinator may try.
+constexpr int kTermTries = 4;
 constexpr const char* kClusterKey = "cluster/uuid";
 
 void WarnOfEmbeddedState(const std::string& state_dir) {
@@ -198,6 +200,7 @@ void RoleKeeper::ServeTerm(std::int64_t term) {
   spdlog::info("this coordinator is elected: it takes over");
   Status begun = BeginTerm(term);
   if (begun) {
+    unanswered_begins_ = 0;
     const std::chrono::duration<double> took = Clock::now() - elected;
     spdlog::info("this coordinator leads, {:.3f} s after its election", took.count());
     while (!stopping_ && !again_ && election_.Term() == term) {
@@ -207,8 +210,10 @@ void RoleKeeper::ServeTerm(std::int64_t term) {
     if (!stopping_ && !again_) spdlog::warn("this coordinator no longer leads: {}", NotReadyText());
   } else {
     spdlog::error("this coordinator cannot lead: {}", begun.error().message);
-    // Who lost the lease because etcd does not answer stands again as soon as it does.
-    if (!stopping_ && election_.Term() == term) election_.Resign();
+    // Another one would ask the same etcd. Who lost the lease stands again as soon as it answers.
+    const bool waits =
+        begun.error().code == Code::kUnavailable && ++unanswered_begins_ < kTermTries;
+    if (!stopping_ && !waits && election_.Term() == term) election_.Resign();
   }
   parts_.services.watch_loops({});
   std::unique_ptr<ServingCoordinator> ended;

@@ -64,6 +64,7 @@ class RoleKeeper {
   Uuid cluster_;  // zero until etcd has said it
   Election election_;
   TimePoint keep_trust_at_;
+  int unanswered_begins_ = 0;  // one after the other
   std::unique_ptr<Standby> standby_;
   Metrics::Registration standby_metrics_;
   std::mutex mutex_;  // guards the next

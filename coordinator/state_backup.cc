@@ -85,18 +85,26 @@ Status CheckEmpty(const std::vector<std::pair<std::string, std::string>>& rows) 
                           links, pins, tasks));
 }
 
+/// What is counted up is set to these, or more.
+struct Least {
+  std::uint64_t seconds = 0;  ///< The fence and listings, of which there is one a second at most.
+  /// The links' version and the ring's epoch: a thousand links that are refreshed each second count
+  /// faster than that, and nodes believe nobody who began with less than they know.
+  std::uint64_t milliseconds = 0;
+};
+
 /// The row's value, with what is counted up set to `least` or more; and a token with no use left,
 /// for nobody knows who has joined with it since.
-Result<std::string> Raised(const proto::StateBackup::Row& row, std::uint64_t least) {
+Result<std::string> Raised(const proto::StateBackup::Row& row, const Least& least) {
   if (row.key() == kTableKey) {
     Result<RingTable> table = RingTable::Parse(row.value());
     if (!table) return Fail(table.error().Within("the backup's ring table"));
-    return table->AtEpoch(std::max(table->epoch() + 1, least)).Serialize();
+    return table->AtEpoch(std::max(table->epoch() + 1, least.milliseconds)).Serialize();
   }
   if (row.key() == kLinksVersionKey) {
     std::uint64_t version = 0;
     std::from_chars(row.value().data(), row.value().data() + row.value().size(), version);
-    return std::to_string(std::max(version + 1, least));
+    return std::to_string(std::max(version + 1, least.milliseconds));
   }
   if (row.key().starts_with(kTokenPrefix)) {
     proto::TokenRecord token;
@@ -112,7 +120,7 @@ Result<std::string> Raised(const proto::StateBackup::Row& row, std::uint64_t lea
   }
   // Also of one without a generation: it may have been listed and mounted since the backup, so that
   // it counts as lost, and stays where S3 refuses it.
-  link.set_next_generation(std::max(link.next_generation() + 1, least));
+  link.set_next_generation(std::max(link.next_generation() + 1, least.seconds));
   return link.SerializeAsString();
 }
 
@@ -151,15 +159,16 @@ Result<RestoredBackup> RestoreBackup(StateStore& store, std::string_view bytes, 
   Status empty = CheckEmpty(*present);
   if (!empty) return Fail(empty.error());
 
-  const auto least = static_cast<std::uint64_t>(std::max<std::int64_t>(0, now_unix_s));
+  const auto seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(0, now_unix_s));
+  const Least least{.seconds = seconds, .milliseconds = seconds * 1000};
   StateBatch batch;
   for (const auto& [key, value] : *present) {
     if (key != kFenceKey) batch.Delete(key);
   }
   // Also where the backup has no links and no nodes: then it says that there are none. Members of
   // before know of higher numbers than those that a new cluster begins with.
-  batch.Put(kLinksVersionKey, std::to_string(least));
-  batch.Put(kTableKey, RingTable().AtEpoch(least).Serialize());
+  batch.Put(kLinksVersionKey, std::to_string(least.milliseconds));
+  batch.Put(kTableKey, RingTable().AtEpoch(least.milliseconds).Serialize());
   for (const proto::StateBackup::Row& row : backup->rows()) {
     if (row.key() == kOutdatedKey) continue;
     Result<std::string> value = Raised(row, least);
@@ -167,7 +176,7 @@ Result<RestoredBackup> RestoreBackup(StateStore& store, std::string_view bytes, 
     batch.Put(row.key(), std::move(*value));
     if (row.key().starts_with(kLinkPrefix)) ++restored.links;
   }
-  Result<std::uint64_t> fence = store.ClaimAbove(std::max(backup->fence(), least));
+  Result<std::uint64_t> fence = store.ClaimAbove(std::max(backup->fence(), least.seconds));
   if (!fence) return Fail(fence.error());
   restored.fence = *fence;
   Status written = store.Write(batch, *fence);

@@ -50,11 +50,12 @@ constexpr std::array kAlerts = {
     AlertDescription{.kind = AlertKind::kS3Refused,
                      .name = "s3_refused",
                      .when =
-                         "S3 refuses what a node asks for a link, until it answers a request, or "
-                         "none was made for a minute",
-                     .to_do = "mend the keys or the clock of that machine; the next owners fetch "
-                              "what it owns, unless S3 refuses them, too",
-                     .fault = "credentials expire; wrong clock"},
+                         "S3 has refused several requests of a node for a link one after the "
+                         "other, until it answers one, or none was made for a minute",
+                     .to_do = "mend the keys or the clock of that machine, or the rights to what "
+                              "was asked for; the next owners fetch what it owns, unless S3 "
+                              "refuses them, too",
+                     .fault = "credentials revoked; wrong clock"},
     AlertDescription{.kind = AlertKind::kNodeDoubled,
                      .name = "node_doubled",
                      .when = "another live process of a node's id has been refused for 15 s, until "

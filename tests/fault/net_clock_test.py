@@ -78,7 +78,7 @@ class WrongClock(WrongClocks, NetFaultTest):
         since = {what: number - before[what] for what, number in self.gets().items()}
         self.void_unless(since["failed_gets"] > 0, "S3 refused nothing")
         refused = eventually(lambda: self.alerts("s3_refused"), "status names the node that S3 refuses")
-        self.assertRegex(refused[0], r"^S3 refuses what node n1 asks for link 'cold', .*the clock of this machine or of S3 is wrong")
+        self.assertRegex(refused[0], r"^S3 refuses what node n1 asks of link 'cold', .*the clock of this machine or of S3 is wrong")
         print(f"    {since['failed_gets']} refused and {since['gets']} other GETs for {self.FILES} blocks", file=sys.stderr)
         self.assertEqual(since["gets"], self.FILES)
         self.set_clock("n1", 0)

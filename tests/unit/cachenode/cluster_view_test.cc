@@ -56,9 +56,8 @@ TEST_F(ClusterViewTest, ARestartKnowsWhatWasKnown) {
   EXPECT_EQ(view.links_version(), 5u);
   EXPECT_EQ(view.ring_epoch(), 3u);
   EXPECT_EQ(view.ring()->nodes().size(), 1u);
-  const Fence heard{.epoch = newest.epoch,
-                    .claim = newest.claim,
-                    .state = StateVersion{.links = 5, .ring = 3}};
+  const Fence heard{
+      .epoch = newest.epoch, .claim = newest.claim, .state = StateVersion{.links = 5, .ring = 3}};
   EXPECT_EQ(view.fence(), heard);
   EXPECT_EQ(view.leases(), (std::vector<RequestLease>{{link.id, 12.5}}));
 }
@@ -117,6 +116,21 @@ TEST_F(ClusterViewTest, WhicheverDiskIsLostTheOthersKnow) {
   ClusterView newest;
   ASSERT_TRUE(newest.KeepIn(files).has_value());
   EXPECT_EQ(newest.links_version(), 3u) << "and not what the first one has";
+  // With the same links the later ring counts, and a disk of another cluster not at all.
+  std::filesystem::copy_file(files[1], dir_ / "older");
+  newest.OfferRing(TableOf(4));
+  ASSERT_TRUE(newest.Keep().has_value());
+  std::filesystem::rename(dir_ / "older", files[1]);
+  ClusterView other;
+  ASSERT_TRUE(other.KeepIn({files[2]}).has_value());
+  other.SetCluster(Uuid::Random());
+  other.SetLinks({}, 99);
+  ASSERT_TRUE(other.Keep().has_value());
+  ClusterView mine;
+  ASSERT_TRUE(mine.KeepIn(files).has_value());
+  EXPECT_EQ(mine.cluster(), cluster);
+  EXPECT_EQ(mine.ring_epoch(), 4u);
+  EXPECT_EQ(mine.links_version(), 3u);
 }
 
 TEST_F(ClusterViewTest, ADamagedFileIsToldAndNothingOfItIsTaken) {

@@ -65,10 +65,19 @@ TEST_F(FillerPeersTest, OnlyARefusalOfS3SaysThatOthersFillInItsPlace) {
   EXPECT_EQ(read_with(Code::kStale), Code::kStale);
   EXPECT_EQ(read_with(Code::kInvalid), Code::kInvalid);
   EXPECT_EQ(peers_.refusals(), 0u);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(read_with(Code::kDenied), Code::kDenied);
+  EXPECT_EQ(peers_.refusals(), 0u) << "it may be this object";
   EXPECT_EQ(read_with(Code::kDenied), Code::kDenied);
   EXPECT_EQ(peers_.refusals(), 1u);
+  // Nor does another node, or a reader ahead, make it ask in vain: a reader that waits does.
+  const std::uint64_t asked = s3_.gets();
+  const CheckedRead next = Whole(1);
+  const ColdBlock cold{next.link, next.request.object, next.request.block};
+  EXPECT_EQ(reader_.Prefetch(cold, "job", Urgency::kReader), Prefetched::kRefused);
+  EXPECT_EQ(s3_.gets(), asked);
   s3_.OnGet(nullptr);
   EXPECT_TRUE(AreRight(Read(Whole(0)), Whole(0)));
+  EXPECT_EQ(reader_.Prefetch(cold, "job", Urgency::kReader), Prefetched::kBegun);
 }
 
 TEST_F(FillerPeersTest, WhatAnEarlierOwnerKeepsIsOnlyRemembered) {

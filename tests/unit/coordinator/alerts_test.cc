@@ -90,9 +90,19 @@ TEST_F(AlertsTest, ANodeThatS3RefusesIsNamedWithTheLinkAndTheReason) {
   ASSERT_THAT(alerts, ElementsAre(Property(&proto::Alert::name, "s3_refused")));
   EXPECT_EQ(alerts[0].since_unix_s(), kNow - 12);
   EXPECT_EQ(alerts[0].message(),
-            "S3 refuses what node n1 asks for link 'imagenet', 7 requests in 12 s: S3 answered 403 "
-            "RequestTimeTooSkewed");
-  node().set_last_heartbeat_age_ms(6'000);
+            "S3 refuses what node n1 asks of link 'imagenet', 7 requests one after the other since "
+            "12 s: S3 answered 403 RequestTimeTooSkewed");
+  for (const char* id : {"n2", "n3", "n4", "n5"}) {
+    proto::NodeStats& other = *reply_.add_nodes();
+    other.mutable_info()->set_id(id);
+    *other.add_s3_refusals() = refusal;
+  }
+  ASSERT_EQ(Alerts().size(), 1u) << "of a link, however many nodes there are";
+  EXPECT_THAT(Alerts()[0].message(),
+              HasSubstr("nodes n1, n2, n3 and 2 more ask of link 'imagenet', "
+                        "35 requests"));
+  for (int i = 0; i < reply_.nodes_size(); ++i)
+    reply_.mutable_nodes(i)->set_last_heartbeat_age_ms(6'000);
   EXPECT_THAT(Alerts(), IsEmpty()) << "what it said last is old";
 }
 
