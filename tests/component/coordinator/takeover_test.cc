@@ -14,6 +14,7 @@
 #include "common/wire/messages.h"
 #include "coordinator/rocksdb_state_store.h"
 #include "coordinator/standby.h"
+#include "proto/coordinator_state.pb.h"
 #include "tests/component/coordinator/cluster_fixture.h"
 
 namespace forebay {
@@ -119,6 +120,65 @@ TEST_F(TakeoverTest, WhatIsNotHereComesFromAnotherCoordinator) {
   Lead("c", {"127.0.0.1:1", standby->address()});
   EXPECT_TRUE(ReadSnapshot(*GetLink("l"), address()).has_value());
   EXPECT_EQ(store.lists(), lists);
+}
+
+/// Makes the change that publishes a second generation, and does not say so: as etcd may, which is
+/// then no longer led by who asked.
+class DoubtfulStore final : public StateStore {
+ public:
+  DoubtfulStore(std::shared_ptr<StateStore> store, std::shared_ptr<std::atomic<bool>> leads)
+      : store_(std::move(store)), leads_(std::move(leads)) {}
+
+  Result<std::uint64_t> ClaimAbove(std::uint64_t least) override {
+    return store_->ClaimAbove(least);
+  }
+  Result<std::optional<std::string>> Get(const std::string& key) override {
+    return store_->Get(key);
+  }
+  Result<std::vector<std::pair<std::string, std::string>>> Scan(
+      const std::string& prefix) override {
+    return store_->Scan(prefix);
+  }
+  Status Write(const StateBatch& batch, std::uint64_t fence) override {
+    if (!leads_->load()) return Fail(Code::kUnavailable, "the change before is in doubt");
+    Status written = store_->Write(batch, fence);
+    const bool publishes = std::ranges::any_of(batch.changes(), [](const auto& change) {
+      proto::LinkRecord link;
+      return change.key.starts_with("link/") && change.value &&
+             link.ParseFromString(*change.value) && link.generation().generation() > 1;
+    });
+    if (!publishes) return written;
+    *leads_ = false;
+    return Fail(Code::kUnavailable, "etcd does not answer");
+  }
+
+ private:
+  const std::shared_ptr<StateStore> store_;
+  const std::shared_ptr<std::atomic<bool>> leads_;
+};
+
+TEST_F(TakeoverTest, AGenerationThatWasPublishedInDoubtIsNotLost) {
+  Lead("a");
+  MakeLink("l", "p/");
+  StopCoordinator();
+  leads_ = std::make_shared<std::atomic<bool>>(true);
+  leadership->store = std::make_shared<DoubtfulStore>(shared_, leads_);
+  leadership->holds = [leads = leads_] { return leads->load(); };
+  StartCoordinator();
+  store.Put("p/later", 100);
+  proto::RefreshRequest request;
+  request.mutable_target()->set_text("l");
+  ASSERT_TRUE(admin.Ask<proto::RefreshReply>(address(), Method::kRefresh, request).has_value());
+  const Deadline deadline = Deadline::After(std::chrono::seconds(30));
+  while (*leads_ && !deadline.Expired()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ASSERT_FALSE(*leads_);
+  StopCoordinator();
+  const std::uint64_t lists = store.lists();
+  Lead("a");
+  const proto::LinkState link = *GetLink("l");
+  EXPECT_EQ(link.generation().generation(), 2u);
+  EXPECT_TRUE(ReadSnapshot(link, address()).has_value());
+  EXPECT_EQ(store.lists(), lists) << "nobody had deleted its listing";
 }
 
 TEST_F(TakeoverTest, WhatIsDamagedHereComesFromAnotherCoordinator) {
