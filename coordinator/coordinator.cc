@@ -470,7 +470,8 @@ void Coordinator::Stop() {
   io_.Stop();
   offload_.Stop();
   if (node_service_ && node_service_->HasHeardOfNewer() && !is_marked_ && Leads()) {
-    (void)MarkOutdated(*store_, claim_, fence_);
+    const Status ignored = MarkOutdated(*store_, claim_, fence_);
+    (void)ignored;  // the next start is told again
   }
   if (stats_ && Leads()) {
     Status saved = stats_->SaveNow();

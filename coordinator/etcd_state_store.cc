@@ -309,7 +309,8 @@ void EtcdStateStore::NoteRefs(const Changes& changes) {
   for (const auto& [key, value] : changes) {
     const auto old = refs_.find(key);
     if (old != refs_.end()) {
-      (void)client_.DeleteBelow(At("parts/" + old->second + "/"));
+      const Status ignored = client_.DeleteBelow(At("parts/" + old->second + "/"));
+      (void)ignored;
       refs_.erase(old);
     }
     const std::optional<Reference> now = value ? ReferenceIn(*value) : std::nullopt;

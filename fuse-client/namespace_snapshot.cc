@@ -194,11 +194,11 @@ Task<Status> NamespaceSource::CheckGone(std::string coordinator, std::string lin
   const Fence said = FromProto(all->reply.fence());
   const bool other = UuidFromBytes(all->reply.cluster()) != here->cluster;
   if (other || said.epoch == 0 || Believes(here->fence, said)) co_return Status();
-  co_return Fail(Code::kUnavailable,
-                 "coordinator " + coordinator + " does not know \"" + link +
-                     "\" and is an older one (" + DescribeFence(said) +
-                     ") than the one that showed it here (" + DescribeFence(here->fence) +
-                     "): stop it, or see docs/DEPLOY.md, Backups");
+  co_return Fail(Code::kUnavailable, "coordinator " + coordinator + " does not know \"" + link +
+                                         "\" and is an older one (" + DescribeFence(said) +
+                                         ") than the one that showed it here (" +
+                                         DescribeFence(here->fence) +
+                                         "): stop it, or see docs/DEPLOY.md, Backups");
 }
 
 Status NamespaceSource::CheckKnowing(const Answer& answer) {

@@ -49,9 +49,8 @@ constexpr std::array kAlerts = {
                      .fault = "500, 502, 504, reset, DNS failure, stall"},
     AlertDescription{.kind = AlertKind::kS3Refused,
                      .name = "s3_refused",
-                     .when =
-                         "S3 has refused several requests of a node for a link one after the "
-                         "other, until it answers one, or none was made for a minute",
+                     .when = "S3 has refused several requests of a node for a link one after the "
+                             "other, until it answers one, or none was made for a minute",
                      .to_do = "mend the keys or the clock of that machine, or the rights to what "
                               "was asked for; the next owners fetch what it owns, unless S3 "
                               "refuses them, too",

@@ -6,7 +6,8 @@ namespace forebay {
 
 std::string DescribeFence(const Fence& fence) {
   std::string text = fmt::format("fencing epoch {}", fence.epoch);
-  if (fence.state) text += fmt::format(", links {}, ring {}", fence.state->links, fence.state->ring);
+  if (fence.state)
+    text += fmt::format(", links {}, ring {}", fence.state->links, fence.state->ring);
   return text;
 }
 

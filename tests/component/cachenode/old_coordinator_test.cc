@@ -34,8 +34,7 @@ class OldCoordinator : public NodeTest {
   bool IsKept() { return IsCached(evict_.blocks(0)); }
   std::uint64_t KeptEpoch() const {
     ClusterView view;
-    (void)view.KeepIn({dir_ / "cache/cluster_state"});
-    return view.fence().epoch;
+    return view.KeepIn({dir_ / "cache/cluster_state"}) ? view.fence().epoch : 0;
   }
 
   proto::EvictBlocksRequest evict_;

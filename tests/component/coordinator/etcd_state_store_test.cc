@@ -1,8 +1,7 @@
 #include "coordinator/etcd_state_store.h"
 
-#include <gtest/gtest.h>
-
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
@@ -264,7 +263,9 @@ TEST_F(EtcdStateStoreTest, AWatchHearsOfAChangeBeforeItsTimeIsOver) {
   const TimePoint begun = Clock::now();
   ASSERT_TRUE(client.WaitForChange("/w/", before->revision, std::chrono::milliseconds(2000)));
   EXPECT_GE(Clock::now() - begun, std::chrono::milliseconds(1500));
-  std::thread writer([&] { (void)client.Commit({.changes = {{.key = "/w/b", .value = "1"}}}); });
+  std::thread writer([&] {
+    EXPECT_TRUE(client.Commit({.changes = {{.key = "/w/b", .value = "1"}}}).has_value());
+  });
   const TimePoint waiting = Clock::now();
   EXPECT_TRUE(client.WaitForChange("/w/", before->revision, std::chrono::seconds(60)));
   EXPECT_LT(Clock::now() - waiting, std::chrono::seconds(30));

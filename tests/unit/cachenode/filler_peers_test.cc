@@ -77,6 +77,7 @@ TEST_F(FillerPeersTest, OnlyARefusalOfS3SaysThatOthersFillInItsPlace) {
   EXPECT_EQ(s3_.gets(), asked);
   s3_.OnGet(nullptr);
   EXPECT_TRUE(AreRight(Read(Whole(0)), Whole(0)));
+  ASSERT_TRUE(Eventually([this] { return IsIdle(); })) << "the reader has its cells before";
   EXPECT_EQ(reader_.Prefetch(cold, "job", Urgency::kReader), Prefetched::kBegun);
 }
 
