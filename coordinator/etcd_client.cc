@@ -215,8 +215,9 @@ Result<std::string> EtcdClient::CallText(const std::string& path, const std::str
     const std::string& endpoint = options_.endpoints[which];
     bool try_next = true;
     bool log_in = false;
-    Result<EtcdHttp::Answer> answer =
-        http_.Post(endpoint, path, body, Token(), deadline.AtMost(kEndpointPatience));
+    bool was_sent = false;
+    Result<EtcdHttp::Answer> answer = http_.Post(endpoint, path, body, Token(),
+                                                 deadline.AtMost(kEndpointPatience), {}, &was_sent);
     if (answer && answer->status == 200) return std::move(answer->body);
     if (answer) {
       try_next = false;
@@ -233,7 +234,8 @@ Result<std::string> EtcdClient::CallText(const std::string& path, const std::str
       try_next = last.code == Code::kUnavailable;
     }
     if (!try_next) return Fail(last);
-    unanswered = true;
+    // A login that failed after the request was refused leaves nothing in doubt; it counts so.
+    unanswered = unanswered || was_sent;
     current_.store(which + 1);
     // Once round: what stopped for a moment is asked again, but not in a rush.
     if ((tried + 1) % options_.endpoints.size() == 0) {

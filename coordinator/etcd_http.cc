@@ -104,7 +104,9 @@ void EtcdHttp::Configure(void* handle, Deadline deadline) const {
 Result<EtcdHttp::Answer> EtcdHttp::Post(const std::string& endpoint, const std::string& path,
                                         const std::string& body, const Secret& token,
                                         Deadline deadline,
-                                        const std::function<bool(std::string_view)>& enough) {
+                                        const std::function<bool(std::string_view)>& enough,
+                                        bool* was_sent) {
+  if (was_sent != nullptr) *was_sent = false;
   std::unique_ptr<void, decltype(&curl_easy_cleanup)> owned(TakeHandle(), curl_easy_cleanup);
   if (!owned) return Fail(Code::kInternal, "libcurl cannot be initialised: etcd cannot be reached");
   CURL* const handle = owned.get();
@@ -122,6 +124,9 @@ Result<EtcdHttp::Answer> EtcdHttp::Post(const std::string& endpoint, const std::
   curl_easy_setopt(handle, CURLOPT_WRITEDATA, &answer);
   curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, error.data());
   const CURLcode code = curl_easy_perform(handle);
+  long sent_bytes = 0;
+  curl_easy_getinfo(handle, CURLINFO_REQUEST_SIZE, &sent_bytes);
+  if (was_sent != nullptr) *was_sent = sent_bytes > 0;
   // A stream from which nothing more came in its time.
   const bool quiet = enough && code == CURLE_OPERATION_TIMEDOUT && !answer.bytes.empty();
   if (code != CURLE_OK && !answer.was_enough && !quiet) {

@@ -38,10 +38,12 @@ class EtcdHttp {
   };
   /// `enough`: asked after each piece of the body; true ends the request with what has come, for
   /// answers that are streams. kUnavailable: nobody there, or silent until `deadline`; the message
-  /// names the endpoint. kDenied: the certificates do not fit.
+  /// names the endpoint. kDenied: the certificates do not fit. `was_sent`, unless null: whether the
+  /// endpoint may have got any of the request.
   Result<Answer> Post(const std::string& endpoint, const std::string& path, const std::string& body,
                       const Secret& token, Deadline deadline,
-                      const std::function<bool(std::string_view)>& enough = {});
+                      const std::function<bool(std::string_view)>& enough = {},
+                      bool* was_sent = nullptr);
 
  private:
   void* TakeHandle();

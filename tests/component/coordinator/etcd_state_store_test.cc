@@ -182,6 +182,17 @@ TEST_F(EtcdStateStoreTest, ARefusalAfterAnEndpointThatHangsIsInDoubt) {
   EXPECT_EQ(written.error().code, Code::kUnavailable) << written.error().message;
 }
 
+// What was not sent leaves nothing in doubt: etcd that is full when another endpoint is lost costs
+// no claim.
+TEST_F(EtcdStateStoreTest, ARefusalAfterAnEndpointThatIsGoneIsNoDoubt) {
+  const auto strict = fakes::EtcdServer::Start({"--max-txn-ops", "1"});
+  ASSERT_NE(strict, nullptr);
+  EtcdClient both(EtcdOptions{.endpoints = {"http://127.0.0.1:1", strict->endpoint()}});
+  const Status written = EtcdStateStore(both, std::nullopt).Write(One("k", "v"), 0);
+  ASSERT_FALSE(written.has_value());
+  EXPECT_EQ(written.error().code, Code::kInvalid) << written.error().message;
+}
+
 // Its revision is of the whole scan: a page that is read later shows no later change.
 TEST_F(EtcdStateStoreTest, AScanOfManyPagesIsOfOneMoment) {
   EtcdClient client(Options());
