@@ -86,8 +86,13 @@ class Host:
                 ["unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private",
                  "bash", "-euc", OWN, "-", str(folder), str(packages), machine.name], stdin=subprocess.DEVNULL)
         self.first = None
-        eventually(self._is_up, f"{machine.name} is up", 60)
-        shutil.copyfile(LIBRARY, self.path(CLOCK_LIBRARY))
+        try:
+            eventually(self._is_up, f"{machine.name} is up", 60)
+            shutil.copyfile(LIBRARY, self.path(CLOCK_LIBRARY))
+        except BaseException:
+            self.holder.kill()
+            self.holder.wait()
+            raise
         self.clock, self.passed_seconds = ShiftedClock(self.path(CLOCK)), 0
 
     def _is_up(self):
