@@ -33,6 +33,16 @@ class BlockPeers {
   /// kTimeout. Any executor.
   virtual Task<Result<PeerFind>> Get(ColdBlock cold, PeerSink& sink, Deadline deadline) = 0;
 
+  /// Whether another node might ask S3 in this one's place. Cheap; any thread.
+  virtual bool MayStandIn(const ColdBlock& cold) const = 0;
+
+  /// Has other owners of the block ask S3 for it, one after the other, and streams it into `sink`
+  /// like Get. Not found: S3 serves none of them either. kStale: it has this version no more. While
+  /// it runs, nobody may wait for this node's own fill of the block (Fill::AskOthers). Any
+  /// executor.
+  virtual Task<Result<PeerFind>> GetByStandIn(ColdBlock cold, PeerSink& sink,
+                                              Deadline deadline) = 0;
+
   /// S3 has refused this node: readers go to the owners behind it, who may fill in its place from
   /// now on. Cheap; any thread.
   virtual void NoteRefused() = 0;

@@ -94,9 +94,7 @@ Task<Result<Cells>> BlockReader::Decide(const CheckedRead& read, Tally& tally,
     if (request.peer_only) {
       const std::shared_ptr<Fill> running = filler_.Running(request.link, request.block);
       if (!running) co_return Fail(Code::kNotFound, "the block is not cached here");
-      if (!running->asks_s3())
-        co_return Fail(Code::kOverloaded, "this node looks for the block at other nodes");
-      Result<Cells> joined = co_await running->Wait(request.range, deadline);
+      Result<Cells> joined = co_await running->Wait(request.range, deadline, true);
       co_return joined;
     }
 
@@ -157,14 +155,17 @@ bool BlockReader::NotePlaced(const CheckedRead& read, std::uint64_t segment) {
 
 Prefetched BlockReader::Prefetch(const ColdBlock& cold, std::string_view job, Urgency urgency) {
   if (store_.Contains(cold.block)) return Prefetched::kHere;
-  // What S3 would refuse is left to who asks: a reader here, or the next owner.
-  const bool is_refused = counters_.refusals().IsRefused(cold.link->id, Clock::now());
-  if (is_refused || (urgency != Urgency::kReader && !filler_.HasFreeSlot(cold.link->id))) {
+  // What S3 would not give this node is left to who asks, if that is another node; nor is it
+  // fetched ahead, unless another node can.
+  const bool would_fail = filler_.IsUnserved(cold.link->id) &&
+                          (urgency == Urgency::kReader || !filler_.HasStandIns(cold));
+  if (would_fail && urgency == Urgency::kReader && !cold.stand_in) filler_.NoteLeftToOthers();
+  if (would_fail || (urgency != Urgency::kReader && !filler_.HasFreeSlot(cold.link->id))) {
     const bool there = filler_.recent().Contains(cold.block) ||
                        filler_.Running(cold.link->id, cold.block) != nullptr;
     return there ? Prefetched::kHere : Prefetched::kRefused;
   }
-  store_.NoteRead(cold.link->id, cold.block, job);
+  if (!cold.stand_in) store_.NoteRead(cold.link->id, cold.block, job);
   ColdBlock asked = cold;
   asked.urgency = urgency;
   return filler_.JoinOrStart(asked, true).leads ? Prefetched::kBegun : Prefetched::kHere;

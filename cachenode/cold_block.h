@@ -25,6 +25,9 @@ struct ColdBlock {
 
   /// With passed_over: how long the reader has waited already.
   Duration waited = {};
+  /// Another node, whose block it is, has asked for it, since S3 does not serve that one: it is
+  /// fetched from S3 or not at all, and kept there.
+  bool stand_in = false;
   /// Asked for as a further copy (LinkSpec::replicas), which drives nothing out that is in use.
   bool copy = false;
 

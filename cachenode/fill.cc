@@ -56,6 +56,14 @@ void Fill::MarkOwnGet() {
   asks_s3_ = true;
 }
 
+void Fill::AskOthers(bool asks) {
+  {
+    const std::scoped_lock lock(mutex_);
+    asks_s3_ = !asks;
+  }
+  if (asks) progress_.NotifyAll();
+}
+
 bool Fill::asks_s3() const {
   const std::scoped_lock lock(mutex_);
   return asks_s3_;
@@ -208,12 +216,14 @@ bool Fill::TakeReadThrough() const {
   return true;
 }
 
-Task<Result<Cells>> Fill::Wait(BlockRange range, Deadline deadline) {
+Task<Result<Cells>> Fill::Wait(BlockRange range, Deadline deadline, bool for_node) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   for (;;) {
     Notifier::Ticket ticket = progress_.Enlist(executor);
     std::optional<Result<Cells>> answer = TryRead(range);
     if (answer) co_return std::move(*answer);
+    if (for_node && !asks_s3())
+      co_return Fail(Code::kOverloaded, "this node looks for the block at other nodes");
     const bool notified = co_await ticket.Wait(deadline);
     if (!notified)
       co_return Fail(Code::kTimeout, "block " + block_.ToString() + " did not come in time");

@@ -72,6 +72,10 @@ class Fill final : public PeerSink {
   /// True when nobody wants it, and then nobody can want it any more.
   bool GiveUp();
 
+  /// Somebody at this node wants it, and not another node alone that has it fetched here.
+  void MarkWantedHere() { wanted_here_.store(true, std::memory_order_relaxed); }
+  bool is_wanted_here() const { return wanted_here_.load(std::memory_order_relaxed); }
+
   /// Somebody wants these cells first (FirstCells). Of several the foremost count, and what is
   /// asked for when the fill has begun changes nothing any more.
   void Want(BlockRange cells);
@@ -94,6 +98,9 @@ class Fill final : public PeerSink {
   /// nodes that look for the same block would wait for each other (the simulated cluster had rings
   /// of them).
   void MarkOwnGet();
+  /// S3 does not serve this node, and others ask it instead: meanwhile nobody may wait for this
+  /// fill, who might be one of them. Those from other nodes who do are sent away.
+  void AskOthers(bool asks);
   bool asks_s3() const;
   /// Bytes of it have come from another node's cache, and cost no GET.
   bool is_from_peer() const;
@@ -116,8 +123,8 @@ class Fill final : public PeerSink {
   const std::shared_ptr<FillLanding>& landing() const { return landing_; }
 
   /// The cells that enclose `range`, as tier kS3 or kPeer; the fill's error when it failed;
-  /// kTimeout at the deadline.
-  Task<Result<Cells>> Wait(BlockRange range, Deadline deadline);
+  /// kTimeout at the deadline; to another node kOverloaded while this one does not ask S3 itself.
+  Task<Result<Cells>> Wait(BlockRange range, Deadline deadline, bool for_node = false);
   /// The same as Wait without waiting: nothing when the cells are not there yet.
   std::optional<Result<Cells>> TryRead(BlockRange range) const;
   /// Whether, since it last said so, as many bytes were read as the block has: a reader of all of
@@ -146,6 +153,7 @@ class Fill final : public PeerSink {
   const std::shared_ptr<FillLanding> landing_;
   static constexpr int kGivenUp = -1;
   std::atomic<int> wishes_{0};
+  std::atomic<bool> wanted_here_{false};
   SpareRoom::Hold spare_room_;
   mutable std::mutex mutex_;
   // Below: guarded by mutex_.

@@ -67,6 +67,8 @@ Filler::Seat Filler::JoinOrStart(const ColdBlock& cold, bool unless_kept) {
       return nullptr;
     running_.fetch_add(1, std::memory_order_acq_rel);
     auto fill = std::make_shared<Fill>(cold.block, cold.urgency);
+    // It waits for nobody: whoever asked may join it at once.
+    if (cold.stand_in) fill->MarkOwnGet();
     want(*fill);
     return fill;
   };
@@ -75,6 +77,7 @@ Filler::Seat Filler::JoinOrStart(const ColdBlock& cold, bool unless_kept) {
     flights_.Leave(cold.block, seat.flight);
     seat = flights_.Join(cold.block, begin);
   }
+  if (seat.flight && !cold.stand_in) seat.flight->MarkWantedHere();
   if (seat.leads) {
     Spawn(pool_.Next(), Run(cold, seat.flight));
   } else if (seat.flight) {
@@ -109,7 +112,7 @@ Task<Result<PeerFind>> Filler::Fetch(const ColdBlock& cold, Fill& fill) {
   const Deadline deadline = Deadline::After(options_.s3_timeout);
   if (cold.peers_only && IsRefusedRoom(cold, fill))
     co_return Fail(Code::kOverloaded, "this node has no room for block " + cold.block.ToString());
-  if (peers_.MayHave(cold)) {
+  if (!cold.stand_in && peers_.MayHave(cold)) {
     Result<PeerFind> find = co_await FetchFromPeers(cold, fill, deadline);
     if (!find || find->found) co_return find;
   }
@@ -121,7 +124,7 @@ Task<Result<PeerFind>> Filler::Fetch(const ColdBlock& cold, Fill& fill) {
   fill.MarkOwnGet();
   Status got = co_await FetchFromS3(cold, fill, deadline);
   if (!got) co_return Fail(got.error());
-  co_return PeerFind();
+  co_return PeerFind{.found = false, .keep = !cold.stand_in};
 }
 
 Task<Result<PeerFind>> Filler::FetchFromPeers(const ColdBlock& cold, Fill& fill,
@@ -229,7 +232,7 @@ Task<Status> Filler::FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline dea
   Result<MemoryBudget::Reservation> memory = co_await memory_.Reserve(cold.block.length, deadline);
   if (!memory) co_return Fail(Code::kOverloaded, std::move(memory.error().message));
   fill.Hold(std::move(*memory));
-  Status got = co_await FetchParts(cold, fill, deadline);
+  Status got = co_await FetchFromAnywhere(cold, fill, deadline);
   // kUnavailable says "ask another node". S3 that does not answer is no reason to: another node
   // would only ask it a second time.
   const bool s3_is_away =
@@ -241,21 +244,22 @@ Task<Status> Filler::FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline dea
 // One GET, or two: from the cells that are wanted first to the block's end, then what is before
 // them. One after the other: the fill has one slot, and its reader the whole connection. While
 // requests are held back one is all that a block gets.
-Task<Status> Filler::FetchParts(const ColdBlock& cold, Fill& fill, Deadline deadline) {
+Task<Status> Filler::FetchParts(const ColdBlock& cold, Fill& fill, Detour& detour,
+                                Deadline deadline) {
   BlockRange first = fill.first_cells();
   if (first.begin > 0 && !brakes_.Open(cold.link->id)) first = {0, cold.block.length};
   const std::vector<BlockRange> parts = StreamsFrom(first, cold.block.length);
-  Status got = co_await FetchPart(cold, fill, parts.front(), deadline);
+  Status got = co_await FetchPart(cold, fill, parts.front(), detour, deadline);
   if (!got || parts.size() == 1) co_return got;
   // A request like any other; its bytes have passed with the block's.
   UrgencyNow urgency = [this, turn = fill.turn()] { return slots_.UrgencyOf(*turn); };
   got = co_await brakes_.Pass(cold.link->id, cold.block, std::move(urgency), deadline, 0);
-  if (got) got = co_await FetchPart(cold, fill, parts.back(), deadline);
+  if (got) got = co_await FetchPart(cold, fill, parts.back(), detour, deadline);
   if (got) second_gets_.fetch_add(1, std::memory_order_relaxed);
   co_return got;
 }
 
-Task<Status> Filler::FetchPart(const ColdBlock& cold, Fill& fill, BlockRange part,
+Task<Status> Filler::FetchPart(const ColdBlock& cold, Fill& fill, BlockRange part, Detour& detour,
                                Deadline deadline) {
   std::shared_ptr<LinkCount> count = counters_.OfLink(cold.link->id);
   // The first request has passed the brake; each further one is one more.
@@ -270,6 +274,11 @@ Task<Status> Filler::FetchPart(const ColdBlock& cold, Fill& fill, BlockRange par
     return brakes_.Pass(link, block, urgency, until, 0);
   };
   pace.on_throttled = [this, link] { brakes_.NoteThrottled(link); };
+  if (!IsSystemLink(*cold.link)) {
+    const Pause pause{&cold, &fill, part, &detour, deadline, Clock::now()};
+    pace.is_over = [&detour] { return detour.verdict.has_value(); };
+    pace.before_pause = [this, pause](RetryReason why) { return InsteadOfPause(pause, why); };
+  }
   fill.BeginPart(part);
   Origin::Question question{cold.link, cold.object, cold.block, part};
   Status got =
@@ -278,11 +287,9 @@ Task<Status> Filler::FetchPart(const ColdBlock& cold, Fill& fill, BlockRange par
   if (IsSystemLink(*cold.link)) co_return got;
   if (got) {
     brakes_.NoteAnswered(link);
-    counters_.refusals().NoteAnswered(link);
+    NoteServed(link);
   } else if (got.error().code == Code::kDenied) {
-    // Once may be the object's fault, and costs a GET that could have been spared.
-    const bool often = counters_.refusals().Note(link, got.error().message, Clock::now());
-    if (often) peers_.NoteRefused();
+    NoteRefused(cold, got.error().message);
   }
   co_return got;
 }
@@ -387,6 +394,7 @@ Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
     fill->Land(std::move(outcome));
     if (IsSystemLink(*cold.link)) co_await DropOldListings(cold);
   } else if (got.error().code != Code::kStale &&  // which Origin says once
+             !cold.stand_in &&                    // and this whoever asks
              (!cold.in_background() || got.error().code != Code::kOverloaded)) {
     WarnNotFilled(cold, got.error());
   }
@@ -398,6 +406,7 @@ Task<void> Filler::Run(ColdBlock cold, std::shared_ptr<Fill> fill) {
 
 bool Filler::Stop(Deadline deadline) {
   stopping_.store(true, std::memory_order_release);
+  stopped_.NotifyAll();
   brakes_.Close();
   // Each fill's end is a turn of its event loop away; nobody waits for this but the end of the
   // program.

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "cachenode/block_history.h"
@@ -19,8 +21,10 @@
 #include "cachenode/s3_brakes.h"
 #include "cachenode/spare_room.h"
 #include "cachenode/store/block_store.h"
+#include "cachenode/unserved_links.h"
 #include "common/base/buffer.h"
 #include "common/base/executors.h"
+#include "common/base/notifier.h"
 #include "common/base/single_flight.h"
 #include "common/model/link.h"
 
@@ -38,10 +42,13 @@ struct FillerOptions {
   /// Fills in flight from S3, and as many from other nodes. Twice the connections to S3, so that
   /// the next request is there when a connection becomes free.
   std::size_t max_fills = 512;
+  /// Between two looks whether S3 serves this node again.
+  Duration look_again = std::chrono::seconds(5);
 };
 
 /// Runs the fills of a node: one at a time for each block, however many ask; each in a coroutine of
-/// its own that no reader can end, and asks the other nodes before S3. A block is in the store
+/// its own that no reader can end, and asks the other nodes before S3; and, where S3 does not serve
+/// this node, has them ask it. A block is in the store
 /// before its fill leaves, so that no moment is left for a second GET. Thread-safe.
 class Filler {
  public:
@@ -75,8 +82,18 @@ class Filler {
   void NotifyKept(OnKept on_kept) { on_kept_ = std::move(on_kept); }
   /// Second GETs of blocks whose readers began far behind their front, since the start.
   std::uint64_t second_gets() const { return second_gets_.load(std::memory_order_relaxed); }
+  /// Blocks that another node has asked S3 for in this one's place, since the start.
+  std::uint64_t stand_in_fills() const { return stand_in_fills_.load(std::memory_order_relaxed); }
   /// Of further copies, since the start.
   std::uint64_t copied_bytes() const { return copied_bytes_.load(std::memory_order_relaxed); }
+
+  /// S3 does not serve this node what the link has, or has just refused it.
+  bool IsUnserved(const Uuid& link) const;
+  /// What this node should fetch is left to another one that has a reader for it: what that keeps
+  /// is looked for there from now on.
+  void NoteLeftToOthers() { peers_.NoteRefused(); }
+  /// Whether another node may ask S3 in this one's place.
+  bool HasStandIns(const ColdBlock& cold) const { return peers_.MayStandIn(cold); }
 
   /// Who asks for blocks of the link in the background asks anew: what was refused for want of room
   /// before is tried once more.
@@ -101,8 +118,31 @@ class Filler {
   Task<void> DropOldListings(const ColdBlock& cold);
   Task<Status> FetchInTurn(const ColdBlock& cold, Fill& fill, Deadline deadline);
   Task<Status> FetchInSlot(const ColdBlock& cold, Fill& fill, Deadline deadline);
-  Task<Status> FetchParts(const ColdBlock& cold, Fill& fill, Deadline deadline);
-  Task<Status> FetchPart(const ColdBlock& cold, Fill& fill, BlockRange part, Deadline deadline);
+  /// What has come of a block for which S3 is not asked by this node.
+  struct Detour {
+    std::optional<Status> verdict = std::nullopt;  ///< It is in the fill, or S3 has it no more.
+  };
+  Task<Status> FetchParts(const ColdBlock& cold, Fill& fill, Detour& detour, Deadline deadline);
+  Task<Status> FetchPart(const ColdBlock& cold, Fill& fill, BlockRange part, Detour& detour,
+                         Deadline deadline);
+  // In filler_stand_ins.cc.
+  Task<Status> FetchFromAnywhere(const ColdBlock& cold, Fill& fill, Deadline deadline);
+  Task<void> AskStandIns(const ColdBlock* cold, Fill* fill, Detour* detour, Deadline deadline);
+  /// Of a GET between two attempts.
+  struct Pause {
+    const ColdBlock* cold;
+    Fill* fill;
+    BlockRange part;
+    Detour* detour;
+    Deadline deadline;
+    TimePoint began;  ///< The GET.
+  };
+  Task<bool> InsteadOfPause(Pause pause, RetryReason why);
+  static bool IsForOthersAlone(const ColdBlock& cold, const Fill& fill);
+  void WatchS3(const ColdBlock& cold);
+  Task<void> LookUntilServed(std::shared_ptr<const LinkSpec> link);
+  void NoteRefused(const ColdBlock& cold, const std::string& why);
+  void NoteServed(const Uuid& link);
   bool MayHaveRoom(const ColdBlock& cold, Fill& fill);
   bool IsRefusedRoom(const ColdBlock& cold, Fill& fill);
   static bool IsAbandoned(const ColdBlock& cold, Fill& fill);
@@ -132,12 +172,15 @@ class Filler {
   RecentBlocks recent_;
   KeptListings listings_;
   SingleFlight<BlockId, Fill> flights_;
+  UnservedLinks unserved_;
+  Notifier stopped_;
   std::atomic<std::size_t> running_{0};
   std::atomic<Duration> warn_at_{};
   std::atomic<Duration> warn_refused_at_{};
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint64_t> copied_bytes_{0};
   std::atomic<std::uint64_t> second_gets_{0};
+  std::atomic<std::uint64_t> stand_in_fills_{0};
   OnKept on_kept_;
 };
 

@@ -439,6 +439,7 @@ void Node::Observe() {
                 static_cast<double>(counters.reads_elsewhere.load()));
     samples.Set(metric::kReadsSentOn, {}, static_cast<double>(hot_reads_.sent_on()));
     samples.Set(metric::kS3SecondGets, {}, static_cast<double>(filler_->second_gets()));
+    samples.Set(metric::kS3StandInFills, {}, static_cast<double>(filler_->stand_in_fills()));
     samples.Set(metric::kCopiedBytes, {}, static_cast<double>(filler_->copied_bytes()));
     samples.Set(metric::kCopiesWaiting, {}, static_cast<double>(copies_->waiting()));
     samples.Set(metric::kCopiesDropped, {}, static_cast<double>(copies_->dropped()));

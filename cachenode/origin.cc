@@ -39,6 +39,8 @@ Task<Status> Origin::Get(Question question, BodySink& sink, std::shared_ptr<Link
   request.stats = &stats;
   request.before_retry = pace.before_retry;
   request.on_throttled = pace.on_throttled;
+  request.before_pause = pace.before_pause;
+  const std::function<bool()> is_over = pace.is_over;
   const bool frozen = link->refresh == RefreshPolicy::kImmutable;
   if (frozen) request.version = old_versions_.Known(version);
   Status got = co_await store_.Get(request, sink, deadline);
@@ -59,13 +61,25 @@ Task<Status> Origin::Get(Question question, BodySink& sink, std::shared_ptr<Link
     count->s3_bytes.fetch_add(part.size(), std::memory_order_relaxed);
     co_return got;
   }
-  count->s3_errors.fetch_add(1, std::memory_order_relaxed);
+  const bool came = is_over && is_over();
+  (came ? count->s3_retries : count->s3_errors).fetch_add(1, std::memory_order_relaxed);
+  if (came) co_return got;
   if (got.error().code == Code::kNotFound) got = Fail(Code::kStale, std::move(got.error().message));
   if (got.error().code == Code::kStale && changed_.Note(std::move(version), Clock::now())) {
     spdlog::warn("{}; the coordinator is told", got.error().message);
     on_change_();
   }
   co_return got;
+}
+
+Task<Status> Origin::Look(std::shared_ptr<const LinkSpec> link, ObjectRef object,
+                          Deadline deadline) {
+  HeadRequest request;
+  request.origin = link->origin;
+  request.key = std::move(object.key);
+  const Result<ObjectHead> head = co_await store_.Head(std::move(request), deadline);
+  if (!head) co_return Fail(head.error());
+  co_return Status();
 }
 
 Task<Status> Origin::GetOldVersion(GetRequest request, OldVersions::Object object, Pace pace,

@@ -42,6 +42,9 @@ class Origin {
     std::function<void()> on_throttled;
     /// Waited for before a request that brings no bytes of the block.
     std::function<Task<Status>(Deadline)> before_question;
+    std::function<Task<bool>(RetryReason)> before_pause;
+    /// Whether `before_pause` has had what was asked for from elsewhere: that is no error of S3.
+    std::function<bool()> is_over;
   };
 
   /// What one GET asks for.
@@ -55,9 +58,13 @@ class Origin {
   /// Streams a part of a block into `sink`. Errors as ObjectStore::Get, but an object that is gone
   /// is kStale: the version that was asked for no longer exists; for an immutable link also not
   /// behind a newer one (OldVersions), or we may not read it there. Counts into `count`.
-  /// `pace.before_retry` and `pace.on_throttled` as GetRequest has them.
+  /// `pace.before_retry`, `on_throttled` and `before_pause` as GetRequest has them.
   Task<Status> Get(Question question, BodySink& sink, std::shared_ptr<LinkCount> count, Pace pace,
                    Deadline deadline);
+
+  /// Whether S3 serves this node the object, as far as a HEAD tells. kDenied, kUnavailable: it does
+  /// not; all else is an answer.
+  Task<Status> Look(std::shared_ptr<const LinkSpec> link, ObjectRef object, Deadline deadline);
 
  private:
   /// The current object is another one, as `gone` says.

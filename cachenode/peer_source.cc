@@ -328,18 +328,27 @@ Task<Status> PeerSource::FetchPart(const Question* question, const NodeInfo* nod
 
 // True: it has begun one. False: it has one under way, or cannot; another question will tell.
 Task<bool> PeerSource::BeginGet(const Question* question, const NodeInfo* node) {
+  const Result<proto::PrefetchBlockReply> reply = co_await TellToGet(question, node, false);
+  co_return reply && reply->started();
+}
+
+Task<Result<proto::PrefetchBlockReply>> PeerSource::TellToGet(const Question* question,
+                                                              const NodeInfo* node, bool stand_in) {
   const BlockRange first = FirstCells(question->cold);
-  const proto::ReadBlockRequest message = ToProto(RequestFor(question->cold, first));
+  BlockRequest request = RequestFor(question->cold, first);
+  request.stand_in = stand_in;
+  const proto::ReadBlockRequest message = ToProto(request);
   const TimePoint asked = Clock::now();
   const Result<RpcReply> reply =
       co_await pool_->Call(node->address, Method::kPrefetchBlock, message, question->deadline);
   if (!reply) {
     NoteFailure(*node, reply.error(), Clock::now() - asked < options_.silence);
-    co_return false;
+    co_return Fail(reply.error());
   }
   proto::PrefetchBlockReply answer;
   const Status parsed = ParseMessage(reply->message, answer);
-  co_return parsed&& answer.started();
+  if (!parsed) co_return Fail(parsed.error());
+  co_return answer;
 }
 
 Task<bool> PeerSource::IsAlive(const NodeInfo* node, Duration patience) {

@@ -2,10 +2,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cachenode/block_peers.h"
@@ -17,6 +19,10 @@
 #include "common/wire/peer_probe.h"
 
 namespace forebay {
+
+namespace proto {
+class PrefetchBlockReply;
+}
 
 struct PeerSourceOptions {
   std::string self;         ///< This node's id.
@@ -33,6 +39,13 @@ struct PeerSourceOptions {
   /// and has the block: it gets this long, from when it was first missed, before S3 is asked. What
   /// the reader has waited already counts.
   Duration restart = std::chrono::seconds(2);
+  /// A node that is to ask S3 in this one's place and still looks for the block itself may have
+  /// waited for this node until a moment ago, and goes on to S3 now: before this the next one is
+  /// not told, which would read the block a second time.
+  Duration going_on = std::chrono::milliseconds(200);
+  /// One that S3 does not serve either is not told again before this. In an outage every fill that
+  /// waits has somebody to tell.
+  Duration unwilling = std::chrono::seconds(2);
 };
 
 /// The cluster's other nodes as places that blocks come from, so that only the first live owner of
@@ -45,6 +58,9 @@ struct PeerSourceOptions {
 ///      nodes that are being drained;
 ///   3. the owners behind this node: those that keep a copy, where the link has replicas, and after
 ///      this node was away all of them, who filled in its place.
+///
+/// Where S3 does not serve this node, the other owners ask it in this one's place, one after the
+/// other: each is told to (kPrefetchBlock with `stand_in`) and then joined.
 ///
 /// Where nodes say zones, an owner of this node's zone that keeps a copy is asked before all of
 /// these, in passing, and among 2 and 3 those of this zone come first. That changes nobody's part:
@@ -68,6 +84,8 @@ class PeerSource final : public BlockPeers {
 
   bool MayHave(const ColdBlock& cold) const override;
   Task<Result<PeerFind>> Get(ColdBlock cold, PeerSink& sink, Deadline deadline) override;
+  bool MayStandIn(const ColdBlock& cold) const override;
+  Task<Result<PeerFind>> GetByStandIn(ColdBlock cold, PeerSink& sink, Deadline deadline) override;
   void NoteRefused() override { NoteAway(); }
 
  private:
@@ -98,6 +116,12 @@ class PeerSource final : public BlockPeers {
   Task<Status> Fetch(const Question* question, const NodeInfo* node);
   Task<Status> FetchPart(const Question* question, const NodeInfo* node, BlockRange part);
   Task<bool> BeginGet(const Question* question, const NodeInfo* node);
+  Task<Result<proto::PrefetchBlockReply>> TellToGet(const Question* question, const NodeInfo* node,
+                                                    bool stand_in);
+  // In peer_stand_ins.cc.
+  std::vector<const NodeInfo*> StandInsFor(const ColdBlock& cold, const RingTable& table) const;
+  Task<Result<PeerFind>> AskStandIns(Question question);
+  Task<Status> AskStandIn(const Question* question, const NodeInfo* node);
   Task<bool> IsAlive(const NodeInfo* node, Duration patience);
   Task<bool> WaitForRestart(const Question* question, const NodeInfo* node);
   bool MayRestart(const std::string& node) const;
@@ -116,6 +140,8 @@ class PeerSource final : public BlockPeers {
   IoPool io_{"peers", 1};
   std::unique_ptr<ClientPool> pool_;
   std::unordered_map<std::string, TimePoint> heard_;  // by node id; on the event loop only
+  // Until when nodes are not asked to stand in for this one, by link; on the event loop only.
+  std::map<std::pair<std::string, Uuid>, TimePoint> unwilling_;
 };
 
 }  // namespace forebay

@@ -24,14 +24,18 @@ class S3Refusals {
     TimePoint since;          ///< The first of them.
   };
 
-  /// S3 has refused a request for the link. True: it has refused kOften or more, and answered none
-  /// between them; the reason is hardly one object's.
+  /// S3 has refused a request for the link. True: it has refused
+  /// kOften or more, and answered none between them; the reason is hardly one object's.
   bool Note(const Uuid& link, std::string why, TimePoint now);
+  /// It has refused one that says less about why: what it said before stays.
+  void NoteAgain(const Uuid& link, std::string why, TimePoint now);
   /// S3 has answered one. Takes no lock while nothing is refused.
   void NoteAnswered(const Uuid& link);
   /// Whether the last request for the link was refused, within kFresh. Takes no lock while nothing
   /// is refused.
   bool IsRefused(const Uuid& link, TimePoint now) const;
+  /// Whether the last kOften and more were refused, the last one within kKept.
+  bool IsOften(const Uuid& link, TimePoint now) const;
   /// Those that were refused kOften, the last time within kKept; at most `most`, by link. Forgets
   /// what is older.
   std::vector<Row> Often(TimePoint now, std::size_t most);
@@ -47,6 +51,8 @@ class S3Refusals {
     Row row;
     TimePoint last;
   };
+
+  Refused& Count(const Uuid& link, TimePoint now);  // with mutex_ held
 
   std::atomic<bool> any_{false};
   mutable std::mutex mutex_;  // guards what follows

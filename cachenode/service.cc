@@ -203,6 +203,7 @@ Task<Result<RpcReply>> Service::PrefetchBlock(RpcCall call) {
   // Another node's reader comes back for it at once: were it refused, that node would ask S3 as
   // well. A mount's word is not taken for it: what it asks for without waiting would queue.
   const bool is_awaited = read->request.peer_only && call.peer.role == proto::ROLE_NODE;
+  cold.stand_in = is_awaited && read->request.stand_in;
   const Urgency urgency = is_awaited ? Urgency::kReader : Urgency::kAsked;
   const Prefetched outcome = parts_.reader.Prefetch(cold, read->request.job, urgency);
   reply.set_started(outcome == Prefetched::kBegun);

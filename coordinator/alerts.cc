@@ -183,8 +183,9 @@ void AddUnanswered(const proto::StatsReply& reply, std::int64_t now,
                     Printable(place.longest.bucket()), Printable(place.longest.prefix()),
                     place.calls == 1 ? "a request" : fmt::format("{} requests", place.calls),
                     fmt::join(place.nodes, ", "), seconds, place.longest.why()),
-        "look whether S3 and the way to it are well; what is cached is read as ever, and the "
-        "rest waits for it as long as s3_timeout says"));
+        "look whether S3 and the way to it from there are well; what is cached is read as ever, "
+        "other nodes fetch the rest where S3 answers them, and else it waits as long as "
+        "s3_timeout says"));
   }
 }
 
@@ -228,7 +229,7 @@ void AddRefused(const proto::StatsReply& reply, std::int64_t now,
                                       : "nodes " + Named(refused.nodes) + " ask",
             link, refused.calls, seconds, refused.longest->why()),
         "mend the keys or the clock of that machine, or the rights to what was asked for; what it "
-        "owns and nobody has cached is fetched by the next owners, unless S3 refuses them, too"));
+        "owns and nobody has cached is fetched by other nodes, unless S3 refuses them, too"));
   }
 }
 

@@ -5,7 +5,7 @@
 namespace forebay {
 
 std::span<const MetricDefinition* const> AllMetrics() {
-  static const std::array<const MetricDefinition*, 53> all = {
+  static const std::array<const MetricDefinition*, 54> all = {
       &metric::kBuildInfo,
       &metric::kReadBytes,
       &metric::kPlacedReads,
@@ -25,6 +25,7 @@ std::span<const MetricDefinition* const> AllMetrics() {
       &metric::kS3Retries,
       &metric::kS3Checksums,
       &metric::kS3SecondGets,
+      &metric::kS3StandInFills,
       &metric::kS3BudgetRatio,
       &metric::kS3Throttled,
       &metric::kS3RequestLimit,

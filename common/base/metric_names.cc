@@ -148,6 +148,16 @@ const CounterMetric kS3SecondGets{{
             "of a large object, and got these first.",
 }};
 
+const CounterMetric kS3StandInFills{{
+    .name = "forebay_s3_stand_in_fills_total",
+    .kind = MetricKind::kCounter,
+    .unit = "1",
+    .labels = {},
+    .programs = "node",
+    .help = "Blocks of this node for which another one has asked S3, since S3 does not answer this "
+            "one, or refuses it.",
+}};
+
 const GaugeMetric kS3BudgetRatio{{
     .name = "forebay_s3_budget_ratio",
     .kind = MetricKind::kGauge,

@@ -56,6 +56,7 @@ extern const CounterMetric kS3Requests;
 extern const CounterMetric kS3Retries;
 extern const CounterMetric kS3Checksums;
 extern const CounterMetric kS3SecondGets;
+extern const CounterMetric kS3StandInFills;
 extern const GaugeMetric kS3BudgetRatio;
 extern const CounterMetric kS3Throttled;
 extern const GaugeMetric kS3RequestLimit;

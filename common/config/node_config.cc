@@ -100,8 +100,9 @@ void AddCache(ConfigSection& section, NodeConfig& config) {
               "no network and is not counted. 0 sets no bound.");
   section.Add("s3_timeout",
               Time(config.s3_timeout, std::chrono::seconds(1), std::chrono::hours(24 * 7)),
-              "How long a node goes on asking S3 for a block before the reader is told that it "
-              "cannot be had: 1 s to 7 days. Until then a reader waits.");
+              "How long a node goes on asking S3 for a block, and other nodes to ask in its place, "
+              "before the reader is told that it cannot be had: 1 s to 7 days. Until then a reader "
+              "waits.");
 }
 
 void AddCare(ConfigSection& section, NodeConfig& config) {

@@ -44,15 +44,16 @@ constexpr std::array kAlerts = {
                      .when =
                          "S3 has not answered requests of nodes for 10 s, each tried anew every "
                          "5 s, until it does",
-                     .to_do = "look at S3 and the way to it; what is cached is read as ever, and "
-                              "the rest waits as long as `s3_timeout` says",
-                     .fault = "500, 502, 504, reset, DNS failure, stall"},
+                     .to_do = "look at S3 and the way to it from the nodes that are named; what is "
+                              "cached is read as ever, other nodes fetch the rest where S3 "
+                              "answers them, and else it waits as long as `s3_timeout` says",
+                     .fault = "500, 502, 504, reset, DNS failure, stall; a broken route"},
     AlertDescription{.kind = AlertKind::kS3Refused,
                      .name = "s3_refused",
                      .when = "S3 has refused several requests of a node for a link one after the "
                              "other, until it answers one, or none was made for a minute",
                      .to_do = "mend the keys or the clock of that machine, or the rights to what "
-                              "was asked for; the next owners fetch what it owns, unless S3 "
+                              "was asked for; other nodes fetch what it owns, unless S3 "
                               "refuses them, too",
                      .fault = "credentials revoked; wrong clock"},
     AlertDescription{.kind = AlertKind::kNodeDoubled,

@@ -37,6 +37,7 @@ struct BlockRequest {
   bool passed_over = false;  ///< The reader had no answer from an earlier owner of the block.
   /// With passed_over: how long the reader has waited already.
   std::chrono::milliseconds waited{};
+  bool stand_in = false;    ///< The block is the asking node's own, whom S3 does not serve.
   bool spread = false;      ///< An earlier owner is slow: what comes from it is worth keeping.
   bool by_place = false;    ///< The reader can read a segment itself.
   bool may_go_on = false;   ///< The reader would rather ask the next owner than wait with many.

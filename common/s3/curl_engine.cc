@@ -2,6 +2,8 @@
 
 #include <curl/curl.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <spdlog/spdlog.h>
 
@@ -111,6 +113,15 @@ struct Exchange {
 };
 
 // Called when the connection stands and the request goes out.
+// What S3 has not acknowledged when its answer is given up is not sent again behind our back, when
+// the way to S3 is back: by then somebody else may have asked.
+int OnSocket(void* user, curl_socket_t socket, curlsocktype purpose) {
+  const auto most_ms = static_cast<unsigned>(*static_cast<const long*>(user));
+  if (purpose == CURLSOCKTYPE_IPCXN)
+    ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &most_ms, sizeof(most_ms));
+  return CURL_SOCKOPT_OK;
+}
+
 int OnRequest(void* user, char* /*ip*/, char* /*local_ip*/, int /*port*/, int /*local_port*/) {
   static_cast<Exchange*>(user)->sent_at = Clock::now();
   return CURL_PREREQFUNC_OK;
@@ -287,6 +298,8 @@ class Loop {
     curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, kReceiveBufferBytes);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, Milliseconds(options_.connect_timeout));
+    curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, &OnSocket);
+    curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, &first_byte_ms_);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, exchange.error.data());
     curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, &OnRequest);
     curl_easy_setopt(easy, CURLOPT_PREREQDATA, &exchange);
@@ -360,6 +373,7 @@ class Loop {
   }
 
   const CurlOptions& options_;
+  const long first_byte_ms_ = Milliseconds(options_.first_byte_timeout);
   const std::shared_ptr<CurlEngine::Shared> shared_;
   CURLM* const multi_;
   Duration watch_every_;

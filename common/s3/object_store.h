@@ -14,6 +14,7 @@
 #include "common/model/link.h"
 #include "common/model/posix_attributes.h"
 #include "common/s3/object_checksum.h"
+#include "common/s3/retry.h"
 #include "common/s3/s3_waits.h"
 
 namespace forebay {
@@ -43,6 +44,10 @@ struct GetRequest {
   std::function<Task<Status>(Deadline)> before_retry = {};
   /// Called whenever S3 answers "slow down", on the caller's executor. May be empty.
   std::function<void()> on_throttled = {};
+  /// Waited for when an attempt has failed, before the pause to the next: `sink` is not called
+  /// meanwhile. True: nothing more is wanted of S3, and the call ends with the attempt's error. May
+  /// be empty.
+  std::function<Task<bool>(RetryReason)> before_pause = {};
 };
 
 /// Receives a body. Called on the object store's own thread, one call at a time; must not block.

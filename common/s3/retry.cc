@@ -1,6 +1,7 @@
 #include "common/s3/retry.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace forebay {
 
@@ -61,6 +62,10 @@ std::optional<Duration> RetrySchedule::Next(RetryReason reason, TimePoint now) {
   }
   ++retries_;
   return wait;
+}
+
+void RetrySchedule::Drop() {
+  if (std::exchange(paid_, false)) tokens_.GiveBack(RetryTokens::kRetryCost);
 }
 
 void RetrySchedule::Succeeded() {

@@ -65,6 +65,9 @@ class RetrySchedule {
   /// empty token bucket makes it 1/4 to 1/2 of the cap.
   std::optional<Duration> Next(RetryReason reason, TimePoint now);
 
+  /// The retry that Next has just let be is not made.
+  void Drop();
+
   /// The call has its answer: refunds the last retry, or a little when there was none.
   void Succeeded();
 

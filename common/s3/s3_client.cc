@@ -29,6 +29,7 @@ double UniformRandom() {
 struct RequestPace {
   const std::function<Task<Status>(Deadline)>* before_retry = nullptr;
   const std::function<void()>* on_throttled = nullptr;
+  const std::function<Task<bool>(RetryReason)>* before_pause = nullptr;
 };
 
 }  // namespace
@@ -292,9 +293,19 @@ Task<Status> S3Client::FindCredentials(Call& call, Deadline deadline) {
           fmt::format("s3://{} at {}", call.origin.bucket, call.origin.endpoint)));
     }
     NoteWaiting(call, RetryReason::kCredentials, found.error().message);
+    const bool is_over = co_await IsOver(call, RetryReason::kCredentials);
+    if (is_over) co_return Fail(std::move(found.error()));
     Status waited = co_await WaitFor(call, *wait);
     if (!waited) co_return waited;
   }
+}
+
+// The caller has what it wanted, or wants it no more.
+Task<bool> S3Client::IsOver(Call& call, RetryReason reason) {
+  if (call.pace.before_pause == nullptr || !*call.pace.before_pause) co_return false;
+  const bool is_over = co_await (*call.pace.before_pause)(reason);
+  if (is_over) call.schedule.Drop();
+  co_return is_over;
 }
 
 Task<Status> S3Client::FindBundle(Call& call, Deadline deadline) {
@@ -357,6 +368,10 @@ Task<Status> S3Client::Run(Call& call, Deadline deadline) {
     // No co_await from here to the end of a call that was cancelled: it would throw.
     if (!wait) co_return Fail(call.LastError());
     NoteWaiting(call, call.failure->reason, call.failure->error.message);
+    if (*wait > Duration::zero()) {
+      const bool is_over = co_await IsOver(call, call.failure->reason);
+      if (is_over) co_return Fail(call.LastError());
+    }
     Status ready;
     if (call.failure->next == NextStep::kNewCredentials) {
       ready = co_await UseNewerCredentials(call, deadline);
@@ -381,10 +396,11 @@ Task<Status> S3Client::Get(GetRequest request, BodySink& sink, Deadline deadline
   if (built) {
     GetReader reader(request, sink, counters_.checksums);
     RetrySchedule schedule(options_.retry, TokensOf(request.origin), deadline, UniformRandom);
-    Call call{
-        operation, request.origin, request.key, *built,
-        reader,    request.stats,  schedule,    {&request.before_retry, &request.on_throttled},
-        nullptr};
+    Call call{operation,   request.origin,
+              request.key, *built,
+              reader,      request.stats,
+              schedule,    {&request.before_retry, &request.on_throttled, &request.before_pause},
+              nullptr};
     status = co_await Run(call, deadline);
   } else {
     status = Fail(std::move(built.error()));

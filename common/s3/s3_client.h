@@ -109,6 +109,7 @@ class S3Client final : public ObjectStore {
   Task<Status> AwaitNewerCredentials(Call& call, Duration wait, Deadline deadline);
 
   void NoteWaiting(Call& call, RetryReason reason, const std::string& why);
+  Task<bool> IsOver(Call& call, RetryReason reason);
   void CountEnd(S3Operation operation, const Status& status);
   RetryTokens& TokensOf(const LinkOrigin& origin);
 

@@ -23,6 +23,7 @@ proto::ReadBlockRequest ToProto(const BlockRequest& request) {
   message.set_waited_ms(
       static_cast<std::uint32_t>(std::clamp<std::int64_t>(request.waited.count(), 0, UINT32_MAX)));
   message.set_spread(request.spread);
+  message.set_stand_in(request.stand_in);
   message.set_by_place(request.by_place);
   message.set_counted(request.counted);
   message.set_may_go_on(request.may_go_on);
@@ -41,6 +42,7 @@ BlockRequest FromProto(const proto::ReadBlockRequest& message) {
   request.passed_over = message.passed_over();
   request.waited = std::chrono::milliseconds(message.waited_ms());
   request.spread = message.spread();
+  request.stand_in = message.stand_in();
   request.by_place = message.by_place();
   request.counted = message.counted();
   request.may_go_on = message.may_go_on();

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/base/buffer.h"
+#include "common/base/executors.h"
 #include "tests/fakes/sample_link.h"
 
 namespace forebay::fakes {
@@ -28,6 +29,11 @@ void ScriptedObjectStore::OnGet(std::function<GetScript(const GetRequest&)> scri
 void ScriptedObjectStore::OnVersions(Versions versions) {
   const std::scoped_lock lock(mutex_);
   versions_ = std::move(versions);
+}
+
+void ScriptedObjectStore::OnHead(std::function<Status()> script) {
+  const std::scoped_lock lock(mutex_);
+  head_ = std::move(script);
 }
 
 void ScriptedObjectStore::Release() {
@@ -118,6 +124,20 @@ Task<Status> ScriptedObjectStore::Deliver(const GetRequest& request, const GetSc
   co_return Status();
 }
 
+Task<bool> ScriptedObjectStore::FindS3(const GetRequest* request, const GetScript* script,
+                                       Deadline deadline) {
+  for (std::uint64_t attempt = 0; attempt < script->unanswered; ++attempt) {
+    if (request->before_pause) {
+      const bool is_over = co_await request->before_pause(script->why_unanswered);
+      if (is_over) co_return false;
+    }
+    if (request->stats != nullptr) ++request->stats->attempts;
+    co_await SleepFor(std::chrono::milliseconds(1));
+    if (deadline.Expired()) co_return false;
+  }
+  co_return true;
+}
+
 Task<Status> ScriptedObjectStore::Get(GetRequest request, BodySink& sink, Deadline deadline) {
   GetScript script;
   {
@@ -136,7 +156,10 @@ Task<Status> ScriptedObjectStore::Get(GetRequest request, BodySink& sink, Deadli
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   co_await asio::post(executor, asio::use_awaitable);
   Status done;
-  if (script.error && script.hold_after == GetScript::kNever) {
+  const bool found = co_await FindS3(&request, &script, deadline);
+  if (!found) {
+    done = Fail(Code::kUnavailable, "S3 at test does not answer");
+  } else if (script.error && script.hold_after == GetScript::kNever) {
     done = Fail(*script.error);
   } else {
     done = co_await Deliver(request, script, sink, deadline);
@@ -158,7 +181,14 @@ Task<Result<VersionPage>> ScriptedObjectStore::ListVersions(VersionsRequest requ
 }
 
 Task<Result<ObjectHead>> ScriptedObjectStore::Head(HeadRequest, Deadline) {
-  co_return Fail(Code::kInvalid, "this store knows no HEAD");
+  heads_.fetch_add(1);
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  co_await asio::post(executor, asio::use_awaitable);
+  const std::scoped_lock lock(mutex_);
+  Status head = Fail(Code::kInvalid, "this store knows no HEAD");
+  if (head_) head = head_();
+  if (!head) co_return Fail(head.error());
+  co_return ObjectHead();
 }
 
 }  // namespace forebay::fakes

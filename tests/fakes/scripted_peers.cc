@@ -37,12 +37,40 @@ Task<Result<PeerFind>> ScriptedPeers::Get(ColdBlock cold, PeerSink& sink, Deadli
   }
   Result<PeerFind> find = script ? script(cold) : PeerFind();
   if (find && find->found) {
-    const auto bytes = SampleLink::Bytes(cold.object.key, cold.block.offset, cold.block.length);
     if (by_gets_) sink.MarkGet();
-    sink.OnAttempt();
-    sink.OnData(bytes->view());
+    Deliver(cold, sink);
   }
   co_return find;
+}
+
+void ScriptedPeers::OnStandIn(Script script) {
+  const std::scoped_lock lock(mutex_);
+  stand_in_ = std::move(script);
+}
+
+bool ScriptedPeers::MayStandIn(const ColdBlock& /*cold*/) const {
+  const std::scoped_lock lock(mutex_);
+  return stand_in_ != nullptr;
+}
+
+Task<Result<PeerFind>> ScriptedPeers::GetByStandIn(ColdBlock cold, PeerSink& sink,
+                                                   Deadline /*deadline*/) {
+  ++stand_in_gets_;
+  Script script;
+  {
+    const std::scoped_lock lock(mutex_);
+    script = stand_in_;
+  }
+  Result<PeerFind> find = script ? script(cold) : PeerFind();
+  if (find && find->found) Deliver(cold, sink);
+  co_return find;
+}
+
+void ScriptedPeers::Deliver(const ColdBlock& cold, PeerSink& sink) {
+  const auto bytes = SampleLink::Bytes(cold.object.key, cold.block.offset, cold.block.length);
+  sink.BeginPart({0, cold.block.length});
+  sink.OnAttempt();
+  sink.OnData(bytes->view());
 }
 
 }  // namespace forebay::fakes

@@ -26,13 +26,22 @@ class ScriptedPeers final : public BlockPeers {
 
   bool MayHave(const ColdBlock& cold) const override;
   Task<Result<PeerFind>> Get(ColdBlock cold, PeerSink& sink, Deadline deadline) override;
+  /// What others say when they are to ask S3 in this node's place; without it there are none.
+  void OnStandIn(Script script);
+  std::uint64_t stand_in_gets() const { return stand_in_gets_; }
+  bool MayStandIn(const ColdBlock& cold) const override;
+  Task<Result<PeerFind>> GetByStandIn(ColdBlock cold, PeerSink& sink, Deadline deadline) override;
   void NoteRefused() override { ++refusals_; }
   std::uint64_t refusals() const { return refusals_; }  ///< Of this node, by S3.
 
  private:
+  static void Deliver(const ColdBlock& cold, PeerSink& sink);
+
   mutable std::mutex mutex_;
   Script script_;
+  Script stand_in_;
   std::atomic<std::uint64_t> gets_{0};
+  std::atomic<std::uint64_t> stand_in_gets_{0};
   std::atomic<std::uint64_t> refusals_{0};
   std::atomic<bool> by_gets_{false};
   std::atomic<bool> held_{false};

@@ -2,7 +2,7 @@
 """A clock that is an hour wrong. A machine that joins with one is told so, and nothing is changed anywhere. One that is a
 member goes on: an hour is nothing to certificates of a month. Only a certificate that is younger than its clock believes
 is refused there, with both times in one sentence, and its readers take the blocks from the other owners. S3 refuses a node
-whose clock is wrong: what it owns and nobody has cached is fetched by the next owner."""
+whose clock is wrong: what it owns and nobody has cached is fetched for it by other nodes."""
 
 import json
 import os
@@ -73,7 +73,7 @@ class WrongClock(WrongClocks, NetFaultTest):
         self.cluster.mounts["m1"].stop()
         path = self.cluster.mount("cold", "m1")
         self.set_clock("n1", HOUR)
-        before = self.gets()
+        before, held_before = self.gets(), self.held("n1")
         self.finish(self.load(path, passes=1, readers=4), "cold, while S3 refuses one node of three", rate=0)
         since = {what: number - before[what] for what, number in self.gets().items()}
         self.void_unless(since["failed_gets"] > 0, "S3 refused nothing")
@@ -81,9 +81,10 @@ class WrongClock(WrongClocks, NetFaultTest):
         self.assertRegex(refused[0], r"^S3 refuses what node n1 asks of link 'cold', .*the clock of this machine or of S3 is wrong")
         print(f"    {since['failed_gets']} refused and {since['gets']} other GETs for {self.FILES} blocks", file=sys.stderr)
         self.assertEqual(since["gets"], self.FILES)
+        self.assertLess(since["failed_gets"], 20, "it is not asked in vain for each block")
+        self.assertGreater(self.held("n1"), held_before + self.FILES / 10, "it keeps what is its own")
         self.set_clock("n1", 0)
         eventually(lambda: not self.alerts("clock_wrong"), "the clock is right again")
-        # What others fetched in its place is no reason to ask S3 once more.
         fetched = self.fetched()
         self.finish(self.load(path, passes=1, readers=4), "the same, with the right clock", rate=0)
         self.assertEqual(self.fetched(), fetched)

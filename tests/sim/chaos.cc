@@ -34,8 +34,8 @@ MembershipTimes Times() {
 }  // namespace
 
 constexpr std::array<std::string_view, kStories> kStoryNames = {
-    "calm",    "killed",    "stopped", "lost",    "cut off", "no coordinator", "herd",
-    "pending", "impatient", "far",     "leaving", "zones",   "chaos",          "week"};
+    "calm",      "killed", "stopped", "lost",     "cut off", "no coordinator", "herd", "pending",
+    "impatient", "far",    "leaving", "unserved", "zones",   "chaos",          "week"};
 
 std::string_view StoryName(Story story) { return kStoryNames[static_cast<std::size_t>(story)]; }
 
@@ -69,6 +69,7 @@ void Outcome::Add(const Outcome& other) {
   given_up += other.given_up;
   excused += other.excused;
   second_gets += other.second_gets;
+  stand_in_fills += other.stand_in_fills;
   released += other.released;
   simulated += other.simulated;
   longest = std::max(longest, other.longest);
@@ -187,6 +188,7 @@ void Chaos::StartNode(Machine& machine, bool restarted) {
   options.restarted = restarted;
   options.zone = machine.zone;
   options.asks_nobody = Is(Mutant::kAsksNobody);
+  options.stands_alone = Is(Mutant::kStandsAlone);
   options.believes_all = Is(Mutant::kBelievesAll);
   options.keeps_old_ring = Is(Mutant::kOldRing);
   options.keeps_readers = Is(Mutant::kKeepsReaders);
@@ -313,11 +315,15 @@ void Chaos::DoFault() {
       world_.After(seconds(2), [this, &machine] { network_.NoLongerSlow(machine.address); });
       return;
     case 8:
-      if (world_.Chance(0.7)) {
+      if (world_.Chance(0.3)) return KillCoordinator(Lasting());
+      if (world_.Chance(0.5)) {
         Count("S3 hangs");
         return s3_.HangUntil(world_.now() + world_.Between(milliseconds(100), kLongest));
       }
-      return KillCoordinator(Lasting());
+      Count("S3 lost by one node");
+      s3_.Lose(machine.id);
+      world_.After(Lasting(), [this, id = machine.id] { s3_.Find(id); });
+      return;
     default:
       // Each costs a new table, which takes longer than all else here.
       if (world_.Chance(pinned_ ? 0.3 : 0.06)) DoDecision(machine);
@@ -352,6 +358,11 @@ void Chaos::DoOne(Machine& machine) {
       return s3_.HangUntil(world_.now() + kAway);
     case Story::kLeaving:
       return DoLeaving(machine);
+    case Story::kUnserved:
+      Count("S3 lost by one node");
+      unserved_ = &machine;
+      unserved_blocks_ = ColdBlocksOf(machine);
+      return s3_.Lose(machine.id);
     default:
       break;
   }
@@ -373,6 +384,17 @@ void Chaos::DoOne(Machine& machine) {
       KillCoordinator(kForever);
       return Kill(machine, milliseconds(500), false);
   }
+}
+
+/// That nobody has asked S3 for and that are its to ask for.
+std::size_t Chaos::ColdBlocksOf(const Machine& machine) const {
+  const RingTable& table = *coordinator_disk_.table;
+  std::size_t blocks = 0;
+  for (std::size_t i = 0; i < data_.size(); ++i) {
+    const auto owners = table.OwnersOf(PartitionOf(data_.RequestFor(i).block));
+    if (s3_.gets_of(i) == 0 && table.nodes()[owners.front()].id == machine.id) ++blocks;
+  }
+  return blocks;
 }
 
 // What the drained node has is looked for there while it goes, and after it has come back where it

@@ -32,11 +32,12 @@ enum class Story : std::uint8_t {
   kImpatient,  ///< Readers give up before they have an answer.
   kFar,        ///< Readers begin far behind the fronts of large blocks.
   kLeaving,    ///< A node is drained, and another is lost meanwhile.
+  kUnserved,   ///< S3 answers one node no more.
   kZones,      ///< Nodes and mounts lie in two zones, and blocks have copies.
   kChaos,      ///< Everything, at random, and messages are lost, late, reset and damaged.
   kWeek,       ///< A week without any coordinator, with faults; then it comes back.
 };
-inline constexpr std::size_t kStories = 14;
+inline constexpr std::size_t kStories = 15;
 std::string_view StoryName(Story story);
 /// kStories: there is none of this name.
 Story StoryNamed(std::string_view name);
@@ -57,6 +58,7 @@ struct Outcome {
   std::uint64_t given_up = 0;  ///< Reads, by their readers.
   std::uint64_t excused = 0;   ///< Reads that failed while nobody was there to answer.
   std::uint64_t second_gets = 0;
+  std::uint64_t stand_in_fills = 0;
   std::uint64_t released = 0;  ///< Pinned copies that were given up.
   Duration longest{};          ///< Read.
   Duration simulated{};
@@ -159,6 +161,7 @@ class Chaos {
   void Broken(std::string sentence);
   void Count(const char* fault);
   Machine& AnyNode();
+  std::size_t ColdBlocksOf(const Machine& machine) const;
 
   const Fate fate_;
   const Dataset& data_;
@@ -175,6 +178,8 @@ class Chaos {
   bool judging_gets_ = false;
   bool well_ = false;
   Machine* victim_ = nullptr;
+  Machine* unserved_ = nullptr;  // by S3
+  std::size_t unserved_blocks_ = 0;
   std::vector<Recent> former_;  // by block: its first owners of before, as the tables were seen
   std::shared_ptr<const RingTable> seen_;
   bool offers_link_ = false;  // to mounts, which have it from their disks until then

@@ -25,6 +25,8 @@ constexpr milliseconds kLittlePatience{60};
 /// What one fault may cost a read (DESIGN section 2), less a tick of a real connection, which sees
 /// silence a tenth of a second late.
 constexpr milliseconds kLongestWithOneFault{2900};
+/// A request to S3 gets no answer for five seconds before that is known.
+constexpr milliseconds kLongestUnserved{5400};
 /// Cells of a reader far behind a block's front (cachenode/fill_order.h).
 constexpr std::uint32_t kFarCells = 128U << 10U;
 /// A node looks for pinned copies once in a while (kLookForCopies), and releases them in steps.
@@ -97,6 +99,8 @@ void Chaos::MakeWell() {
   network_.SetFaults({});
   Heal();
   s3_.HangUntil(world_.now());
+  if (unserved_ == nullptr)
+    for (const auto& machine : machines_) s3_.Find(machine->id);
   for (const auto& machine : machines_) {
     if (machine->node) machine->node->process().Continue();
     if (!machine->node && !Is(Story::kLost)) StartNode(*machine, true);
@@ -126,6 +130,8 @@ bool Chaos::Has(const std::string& id, const BlockId& block) const {
 
 // Whoever asks S3 while all is well must have had nobody to ask.
 void Chaos::NoteGet(std::size_t number, const std::string& node) {
+  if (Is(Story::kUnserved) && s3_.is_asked_in_vain(number))
+    Broken(fmt::format("{} asks S3 for block {} while another one still does", node, number));
   if (!judging_gets_) return;
   const BlockId& block = data_.RequestFor(number).block;
   const RingTable& table = *coordinator_disk_.table;
@@ -221,7 +227,9 @@ void Chaos::Judge() {
   if (tally_.far > 0)
     Broken(fmt::format("{} reads came from another zone, and a copy was near", tally_.far));
   const bool one_fault = !Is(Story::kChaos) && !Is(Story::kPending) && !Is(Story::kWeek);
-  if (one_fault && tally_.longest > kLongestWithOneFault) {
+  const Duration longest =
+      Is(Story::kUnserved) ? Duration(kLongestUnserved) : Duration(kLongestWithOneFault);
+  if (one_fault && tally_.longest > longest) {
     Broken(fmt::format("a read took {} ms",
                        std::chrono::duration_cast<milliseconds>(tally_.longest).count()));
   }
@@ -229,10 +237,15 @@ void Chaos::Judge() {
   for (const auto& machine : machines_) {
     if (!machine->node) continue;
     outcome_.second_gets += machine->node->second_gets();
+    outcome_.stand_in_fills += machine->node->stand_in_fills();
     if (machine->node->fills() > 0) Broken(machine->id + " still fills a block");
     if (machine->node->ring_epoch() != epoch)
       Broken(fmt::format("{} goes by ring {} and not {}", machine->id, machine->node->ring_epoch(),
                          epoch));
+  }
+  if (outcome_.stand_in_fills < unserved_blocks_) {
+    Broken(fmt::format("{} of {} blocks were fetched in the place of {}", outcome_.stand_in_fills,
+                       unserved_blocks_, unserved_->id));
   }
   for (const auto& mount : mounts_) {
     if (mount->ring_epoch() != epoch)

@@ -129,11 +129,12 @@ int Report(const Outcome& all, const Options& options) {
   for (const auto& [fault, count] : all.by_fault) fmt::print("  {:>9}  {}\n", count, fault);
   fmt::print(
       "longest read {:.0f} ms of virtual time; {} GETs that an owner behind could have spared; {} "
-      "second GETs for far readers; {} reads given up, {} failed without any node; {} pinned "
+      "second GETs for far readers; {} blocks fetched in the place of their owners; {} reads given "
+      "up, {} failed without any node; {} pinned "
       "copies "
       "released\n",
-      Milliseconds(all.longest).count(), all.gets_behind, all.second_gets, all.given_up,
-      all.excused, all.released);
+      Milliseconds(all.longest).count(), all.gets_behind, all.second_gets, all.stand_in_fills,
+      all.given_up, all.excused, all.released);
   constexpr std::size_t kShown = 20;
   for (std::size_t i = 0; i < std::min(all.broken.size(), kShown); ++i)
     fmt::print("BROKEN {}\n", all.broken[i]);

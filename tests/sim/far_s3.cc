@@ -10,6 +10,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstByteAtLeast{15};
 constexpr std::chrono::milliseconds kFirstByteAtMost{60};
+// As S3Client does it.
+constexpr std::chrono::seconds kConnectTimeout{5};
+constexpr std::chrono::milliseconds kPauseAtMost{200};
 
 }  // namespace
 
@@ -25,8 +28,34 @@ std::uint64_t FarS3::again_of(std::size_t block) const {
   return again;
 }
 
+// False: whoever asks wants no further attempt, or there is no time for one.
+Task<bool> FarS3::AwaitRoute(const std::string* node, const GetRequest* request,
+                             const std::size_t* block, Deadline deadline) {
+  while (lost_.contains(*node)) {
+    if (block != nullptr) ++in_vain_[*block];
+    const bool waited =
+        co_await SleepFor(std::min<Duration>(kConnectTimeout, deadline.at() - world_.now()));
+    if (block != nullptr) --in_vain_[*block];
+    if (!waited || world_.now() >= deadline.at()) co_return false;
+    if (request != nullptr && request->before_pause) {
+      const bool is_over = co_await request->before_pause(RetryReason::kTimeout);
+      if (is_over) co_return false;
+    }
+    co_await SleepFor(world_.Between({}, kPauseAtMost));
+  }
+  co_return true;
+}
+
+Task<Result<ObjectHead>> FarS3::Head(std::string node, Deadline deadline) {
+  const bool answers = co_await AwaitRoute(&node, nullptr, nullptr, deadline);
+  if (!answers) co_return Fail(Code::kUnavailable, "S3 does not answer this node");
+  co_return ObjectHead();
+}
+
 Task<Status> FarS3::Get(std::string node, GetRequest request, BodySink* sink, Deadline deadline) {
   const std::size_t block = data_.NumberOf(request.key, request.offset);
+  const bool has_route = co_await AwaitRoute(&node, &request, &block, deadline);
+  if (!has_route) co_return Fail(Code::kUnavailable, "S3 does not answer this node");
   ++gets_[block];
   ++all_;
   if (told_) told_(block, node);
@@ -67,8 +96,9 @@ Task<Result<VersionPage>> NodesS3::ListVersions(VersionsRequest, Deadline) {
   co_return Fail(Code::kInvalid, "this store keeps no versions");
 }
 
-Task<Result<ObjectHead>> NodesS3::Head(HeadRequest, Deadline) {
-  co_return Fail(Code::kInvalid, "nodes do not ask for heads");
+Task<Result<ObjectHead>> NodesS3::Head(HeadRequest, Deadline deadline) {
+  Result<ObjectHead> head = co_await s3_.Head(node_, deadline);
+  co_return head;
 }
 
 }  // namespace forebay::sim

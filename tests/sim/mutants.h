@@ -26,8 +26,9 @@ enum class Mutant : std::uint8_t {
   kEmptyMount,      ///< A mount that restarts has lost its state directory.
   kUndead,          ///< The coordinator that is to be gone answers all the same.
   kSaysItHas,       ///< A node says that it has what it is asked about, and has it not.
+  kStandsAlone,     ///< A node that S3 does not serve waits for S3.
 };
-inline constexpr std::size_t kMutants = 16;  // without kNone
+inline constexpr std::size_t kMutants = 17;  // without kNone
 
 struct MutantRow {
   Mutant mutant;
@@ -52,6 +53,7 @@ inline constexpr std::array<MutantRow, kMutants> kMutantTable = {{
     {Mutant::kEmptyMount, "empty mount", "week", "did not come back"},
     {Mutant::kUndead, "undead", "week", "without a coordinator"},
     {Mutant::kSaysItHas, "says it has", "chaos", "the last copy"},
+    {Mutant::kStandsAlone, "stands alone", "unserved", "has not ended"},
 }};
 
 }  // namespace forebay::sim

@@ -203,7 +203,29 @@ class NoPeers final : public BlockPeers {
  public:
   bool MayHave(const ColdBlock&) const override { return false; }
   Task<Result<PeerFind>> Get(ColdBlock, PeerSink&, Deadline) override { co_return PeerFind(); }
+  bool MayStandIn(const ColdBlock&) const override { return false; }
+  Task<Result<PeerFind>> GetByStandIn(ColdBlock, PeerSink&, Deadline) override {
+    co_return PeerFind();
+  }
   void NoteRefused() override {}
+};
+
+// The other nodes, of whom none asks S3 in this one's place.
+class NoStandIns final : public BlockPeers {
+ public:
+  explicit NoStandIns(BlockPeers& peers) : peers_(peers) {}
+  bool MayHave(const ColdBlock& cold) const override { return peers_.MayHave(cold); }
+  Task<Result<PeerFind>> Get(ColdBlock cold, PeerSink& sink, Deadline deadline) override {
+    return peers_.Get(std::move(cold), sink, deadline);
+  }
+  bool MayStandIn(const ColdBlock&) const override { return false; }
+  Task<Result<PeerFind>> GetByStandIn(ColdBlock, PeerSink&, Deadline) override {
+    co_return PeerFind();
+  }
+  void NoteRefused() override { peers_.NoteRefused(); }
+
+ private:
+  BlockPeers& peers_;
 };
 
 // Of a reader that would not go on to another owner.
@@ -261,9 +283,12 @@ SimNode::SimNode(World& world, Network& network, FarS3& s3, const Dataset& data,
   pins_ = std::make_unique<PinReleaser>(std::move(pins), cluster_, *disk.blocks);
   world_.SetBuilder(nullptr);
   static NoPeers nobody;
-  BlockPeers& others = options_.asks_nobody ? static_cast<BlockPeers&>(nobody) : *peers_;
-  filler_ = std::make_unique<Filler>(FillerOptions(), io_, *disk.blocks, others, origin_, counters_,
-                                     shared.history);
+  alone_ = std::make_unique<NoStandIns>(*peers_);
+  BlockPeers* others = peers_.get();
+  if (options_.asks_nobody) others = &nobody;
+  if (options_.stands_alone) others = alone_.get();
+  filler_ = std::make_unique<Filler>(FillerOptions(), io_, *disk.blocks, *others, origin_,
+                                     counters_, shared.history);
   filler_->NotifyKept(
       [this](const ColdBlock& cold, bool from_peer) { copies_->Add(cold, from_peer); });
   static ReplyRoom replies(1ULL << 40);  // replies on their way outlive a node that dies

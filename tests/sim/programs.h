@@ -136,6 +136,7 @@ class SimNode : private Program {
     bool pinned = false;  ///< The whole link is.
     // Mutants.
     bool asks_nobody = false;     ///< No other node before S3.
+    bool stands_alone = false;    ///< And has none ask S3 in its place.
     bool believes_all = false;    ///< Old coordinators too.
     bool keeps_old_ring = false;  ///< Whatever it is told.
     bool keeps_readers = false;   ///< Sends none on to another owner.
@@ -151,6 +152,7 @@ class SimNode : private Program {
   std::uint64_t ring_epoch() const { return cluster_.ring_epoch(); }
   Fence fence() const { return cluster_.fence(); }
   std::uint64_t second_gets() const { return filler_->second_gets(); }
+  std::uint64_t stand_in_fills() const { return filler_->stand_in_fills(); }
   std::size_t fills() const { return filler_->in_flight(); }
   std::uint64_t sent_on() const { return hot_reads_.sent_on(); }
   bool Has(const BlockId& block) const { return disk_.blocks->Contains(block); }
@@ -182,6 +184,7 @@ class SimNode : private Program {
   IoPool io_{"node", 1};
   std::unique_ptr<ClientPool> coordinator_;
   std::unique_ptr<PeerSource> peers_;
+  std::unique_ptr<BlockPeers> alone_;  // a mutant's way to them
   std::unique_ptr<CopySender> copies_;
   std::unique_ptr<PinReleaser> pins_;
 };

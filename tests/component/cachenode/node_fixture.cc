@@ -82,6 +82,7 @@ Result<std::unique_ptr<Node>> NodeTest::TryStart(std::stop_token stopping) {
   options.secret = Secret(kTestSecret);
   options.threads = 2;
   options.filler.s3_timeout = s3_timeout_;
+  options.filler.look_again = std::chrono::milliseconds(20);
   options.disks = disks_;
   options.pins = pins_;
   options.verify_bytes_per_s = verify_bytes_per_s_;

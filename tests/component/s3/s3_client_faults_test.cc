@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <functional>
+#include <vector>
 
 #include "tests/component/s3/s3_fixture.h"
 #include "tests/unit/s3/temp_files.h"
@@ -110,6 +111,8 @@ TEST_P(BadAnswerOnce, IsRetriedAndLeavesNoByteBehind) {
 INSTANTIATE_TEST_SUITE_P(S3ClientTest, BadAnswerOnce, testing::ValuesIn(kBadAnswers),
                          [](const auto& tested) { return tested.param.name; });
 
+Task<bool> Answer(bool word) { co_return word; }
+
 Task<Status> MayRetry(bool may) {
   if (may) co_return Status();
   co_return Fail(Code::kTimeout, "not now");
@@ -181,6 +184,29 @@ TEST_F(S3ClientTest, EachRetryAsksItsCallerFirstAndARefusalEndsTheCall) {
   allowed = 1;
   stats_ = {};
   EXPECT_EQ(Get(request, sink).error().message, "not now");
+  EXPECT_EQ(stats_.attempts, 2U);
+}
+
+TEST_F(S3ClientTest, WhoeverAsksHearsOfEachFailureBeforeThePauseAndMayEndTheCall) {
+  GetRequest request = Stored("k", "0123456789", 0, 5);
+  for (int i = 0; i < 2; ++i) server_.Next(ScriptedS3::Error(500, "InternalError"));
+  std::vector<RetryReason> heard;
+  std::size_t enough = 9;
+  const auto note = [&](RetryReason why) {
+    heard.push_back(why);
+    return heard.size() == enough;
+  };
+  request.before_pause = [&](RetryReason why) { return Answer(note(why)); };
+  TextSink sink;
+  ASSERT_TRUE(Get(request, sink));
+  const std::vector<RetryReason> twice(2, RetryReason::kServerError);
+  EXPECT_EQ(heard, twice);
+  heard.clear();
+  enough = 2;
+  stats_ = {};
+  server_.SetHandler([](const S3RequestSeen&) { return ScriptedS3::Error(500, "InternalError"); });
+  EXPECT_EQ(Get(request, sink).error().code, Code::kUnavailable);
+  EXPECT_EQ(heard, twice);
   EXPECT_EQ(stats_.attempts, 2U);
 }
 

@@ -51,6 +51,21 @@ class FarReaderTest : public ReaderRig {
   const Ranges two_gets_ = {{kBig + kFar, kBig - kFar}, {kBig, kFar}};
 };
 
+// S3 is lost between the two GETs: another node brings the whole block.
+TEST_F(FarReaderTest, WhatAnotherNodeBringsInPlaceOfTheSecondGetIsTheWholeBlock) {
+  s3_.OnGet([](const GetRequest& get) {
+    return GetScript{.unanswered = get.offset == kBig ? 1'000'000u : 0u};
+  });
+  peers_.OnStandIn([](const ColdBlock&) { return PeerFind{.found = true}; });
+  EXPECT_TRUE(AreRight(Read(Far()), Far()));
+  EXPECT_TRUE(AreRight(Read(Front()), Front()));
+  ASSERT_TRUE(BecomesIdle());
+  EXPECT_EQ(s3_.ranges(), two_gets_);
+  EXPECT_EQ(peers_.stand_in_gets(), 1u);
+  EXPECT_TRUE(AreRight(Read(Whole()), Whole()));
+  EXPECT_EQ(Read(Whole())->tier, Tier::kLocal);
+}
+
 TEST_F(FarReaderTest, IsAnsweredBeforeAnythingElseOfTheBlockHasCome) {
   s3_.OnGet([](const GetRequest&) { return GetScript{.hold_after = kCell}; });
   EXPECT_TRUE(AreRight(Read(Far()), Far()));

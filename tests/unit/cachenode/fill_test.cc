@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/use_future.hpp>
 #include <future>
 #include <memory>
@@ -188,6 +189,29 @@ TEST_F(FillTest, OfThoseWhoWaitTheForemostIsServedFirst) {
   EXPECT_EQ(fill_->first_cells(), (BlockRange{2 * kCell, 3 * kCell}));
   fill_->Want({kCell, 2 * kCell});
   EXPECT_EQ(fill_->first_cells(), (BlockRange{kCell, 2 * kCell}));
+}
+
+// One of them may be asked to ask S3 in this node's place.
+TEST_F(FillTest, OtherNodesDoNotWaitWhileOthersAskS3) {
+  const auto of_a_node = [this] {
+    return asio::co_spawn(pool_.Next(),
+                          fill_->Wait({0, 1}, Deadline::After(std::chrono::seconds(20)), true),
+                          asio::use_future);
+  };
+  EXPECT_EQ(of_a_node().get().error().code, Code::kOverloaded) << "this node has not begun to";
+  fill_->MarkOwnGet();
+  std::future<Result<Cells>> node = of_a_node();
+  std::future<Result<Cells>> reader = Wait({0, 1});
+  // The one thread has brought both to where they wait.
+  asio::post(pool_.At(0), asio::use_future).get();
+  fill_->AskOthers(true);
+  EXPECT_EQ(node.get().error().code, Code::kOverloaded);
+  fill_->AskOthers(false);
+  node = of_a_node();
+  fill_->OnAttempt();
+  Deliver(fill_->block().length, std::byte{1});
+  EXPECT_TRUE(reader.get().has_value());
+  EXPECT_TRUE(node.get().has_value());
 }
 
 TEST_F(FillTest, AFailureReachesEveryWaiter) {

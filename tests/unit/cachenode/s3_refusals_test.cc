@@ -15,13 +15,14 @@ TEST(S3Refusals, CountsFromTheFirstUntilOneIsAnswered) {
   EXPECT_FALSE(refusals.Note(link, "no such key id", begun));
   EXPECT_FALSE(refusals.Note(link, "no such key id", begun + seconds(1)));
   EXPECT_TRUE(refusals.Often(begun + seconds(1), 9).empty()) << "it may be these objects";
-  EXPECT_TRUE(refusals.Note(link, "the clock is wrong", begun + seconds(50)));
+  EXPECT_TRUE(refusals.Note(link, "the clock is wrong", begun + seconds(49)));
+  refusals.NoteAgain(link, "no", begun + seconds(50));
   refusals.NoteAnswered(Uuid::Random());
   const std::vector<S3Refusals::Row> rows = refusals.Often(begun + seconds(100), 9);
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].link, link);
   EXPECT_EQ(rows[0].why, "the clock is wrong");
-  EXPECT_EQ(rows[0].calls, 3u);
+  EXPECT_EQ(rows[0].calls, 4u);
   EXPECT_EQ(rows[0].since, begun);
   refusals.NoteAnswered(link);
   EXPECT_TRUE(refusals.Often(begun + seconds(100), 9).empty());
