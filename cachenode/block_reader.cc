@@ -159,10 +159,11 @@ Prefetched BlockReader::Prefetch(const ColdBlock& cold, std::string_view job, Ur
   // fetched ahead, unless another node can.
   const bool would_fail = filler_.IsUnserved(cold.link->id) &&
                           (urgency == Urgency::kReader || !filler_.HasStandIns(cold));
-  if (would_fail && urgency == Urgency::kReader && !cold.stand_in) filler_.NoteLeftToOthers();
   if (would_fail || (urgency != Urgency::kReader && !filler_.HasFreeSlot(cold.link->id))) {
     const bool there = filler_.recent().Contains(cold.block) ||
                        filler_.Running(cold.link->id, cold.block) != nullptr;
+    if (!there && urgency == Urgency::kReader && !cold.stand_in)
+      filler_.NoteLeftToOthers(cold.link->id);
     return there ? Prefetched::kHere : Prefetched::kRefused;
   }
   if (!cold.stand_in) store_.NoteRead(cold.link->id, cold.block, job);

@@ -89,9 +89,11 @@ class Filler {
 
   /// S3 does not serve this node what the link has, or has just refused it.
   bool IsUnserved(const Uuid& link) const;
-  /// What this node should fetch is left to another one that has a reader for it: what that keeps
-  /// is looked for there from now on.
-  void NoteLeftToOthers() { peers_.NoteRefused(); }
+  /// A block that this node should fetch is left to another one that has a reader for it. If that
+  /// is since S3 does not serve this node, what others keep is looked for there from now on.
+  void NoteLeftToOthers(const Uuid& link) {
+    if (unserved_.Holds(link)) peers_.NoteRefused();
+  }
   /// Whether another node may ask S3 in this one's place.
   bool HasStandIns(const ColdBlock& cold) const { return peers_.MayStandIn(cold); }
 
@@ -121,6 +123,7 @@ class Filler {
   /// What has come of a block for which S3 is not asked by this node.
   struct Detour {
     std::optional<Status> verdict = std::nullopt;  ///< It is in the fill, or S3 has it no more.
+    bool has_failed = false;                       ///< An attempt of this node's.
   };
   Task<Status> FetchParts(const ColdBlock& cold, Fill& fill, Detour& detour, Deadline deadline);
   Task<Status> FetchPart(const ColdBlock& cold, Fill& fill, BlockRange part, Detour& detour,

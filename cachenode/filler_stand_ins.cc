@@ -58,8 +58,12 @@ Task<bool> Filler::InsteadOfPause(Pause pause, RetryReason why) {
   const ColdBlock& cold = *pause.cold;
   const bool is_for_others = IsForOthersAlone(cold, *pause.fill);
   const bool has_others = is_for_others || peers_.MayStandIn(cold);
+  const bool is_first = !std::exchange(pause.detour->has_failed, true);
+  if (!IsSilence(why)) unserved_.NoteAnswered(cold.link->id);
   if (!has_others || !IsSilence(why)) co_return false;
-  const bool late = Clock::now() - pause.began >= kLate;
+  // Of further ones it is not known how much of the time they were paused.
+  const bool late =
+      why == RetryReason::kTimeout || (is_first && Clock::now() - pause.began >= kLate);
   const bool unserved = unserved_.NoteUnanswered(cold.link->id, late);
   if (unserved) WatchS3(cold);
   // Whoever asked tells the next one.

@@ -25,6 +25,13 @@ void UnservedLinks::NoteRefused(const Uuid& link) {
   Lose(links_[link]);
 }
 
+void UnservedLinks::NoteAnswered(const Uuid& link) {
+  if (!any_.load(std::memory_order_relaxed)) return;
+  const std::scoped_lock lock(mutex_);
+  const auto state = links_.find(link);
+  if (state != links_.end()) state->second.unanswered = 0;
+}
+
 void UnservedLinks::NoteServed(const Uuid& link) {
   if (!any_.load(std::memory_order_relaxed)) return;
   const std::scoped_lock lock(mutex_);

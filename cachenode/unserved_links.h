@@ -33,7 +33,9 @@ class UnservedLinks {
   bool NoteUnanswered(const Uuid& link, bool late);
   /// Requests were refused, and hardly for their objects' sake (S3Refusals::kOften).
   void NoteRefused(const Uuid& link);
-  /// A fill has had its answer.
+  /// A request has had an answer, if not the one that was wanted.
+  void NoteAnswered(const Uuid& link);
+  /// A fill has had its bytes.
   void NoteServed(const Uuid& link);
   /// A look has.
   void NoteSeen(const Uuid& link);

@@ -112,7 +112,6 @@ struct Exchange {
   }
 };
 
-// Called when the connection stands and the request goes out.
 // What S3 has not acknowledged when its answer is given up is not sent again behind our back, when
 // the way to S3 is back: by then somebody else may have asked.
 int OnSocket(void* user, curl_socket_t socket, curlsocktype purpose) {
@@ -122,6 +121,7 @@ int OnSocket(void* user, curl_socket_t socket, curlsocktype purpose) {
   return CURL_SOCKOPT_OK;
 }
 
+// Called when the connection stands and the request goes out.
 int OnRequest(void* user, char* /*ip*/, char* /*local_ip*/, int /*port*/, int /*local_port*/) {
   static_cast<Exchange*>(user)->sent_at = Clock::now();
   return CURL_PREREQFUNC_OK;

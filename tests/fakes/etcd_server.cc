@@ -89,7 +89,13 @@ bool EtcdServer::WaitUntilItAnswers() const {
   return false;
 }
 
-void EtcdServer::Pause() const { ::kill(pid_, SIGSTOP); }
+// A thread of it may answer on until all have stopped.
+void EtcdServer::Pause() const {
+  ::kill(pid_, SIGSTOP);
+  int status = 0;
+  (void)::waitpid(pid_, &status, WUNTRACED);
+}
+
 void EtcdServer::Continue() const { ::kill(pid_, SIGCONT); }
 
 void EtcdServer::Kill() {

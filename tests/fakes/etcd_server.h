@@ -21,7 +21,7 @@ class EtcdServer {
   EtcdServer& operator=(const EtcdServer&) = delete;
 
   const std::string& endpoint() const { return endpoint_; }  ///< "http://127.0.0.1:PORT"
-  void Pause() const;                                        ///< SIGSTOP.
+  void Pause() const;                                        ///< SIGSTOP; it has stopped then.
   void Continue() const;
   void Kill();
   /// The same endpoint and folder again, after Kill.

@@ -25,6 +25,8 @@ TEST_F(UnservedLinksTest, TwoRequestsWithoutAnAnswerBetweenSayItOrOneThatTookLon
   EXPECT_FALSE(links_.Holds(id_));
   links_.NoteServed(id_);
   EXPECT_FALSE(links_.NoteUnanswered(id_, false)) << "there was an answer between";
+  links_.NoteAnswered(id_);
+  EXPECT_FALSE(links_.NoteUnanswered(id_, false)) << "and here";
   EXPECT_TRUE(links_.NoteUnanswered(id_, false));
   EXPECT_TRUE(links_.Holds(id_));
   const Uuid other = Uuid::Random();
