@@ -200,12 +200,17 @@ std::expected<RpcReply, Failure> RpcSession::Call(Method method,
     std::expected<void, Failure> connected = Connect();
     if (!connected) return std::unexpected(connected.error());
   }
-  Result<RpcReply> reply = CallAt(address_, method, request, deadline_);
+  CallHandle call;
+  Result<RpcReply> reply = CallAt(address_, method, request, deadline_, &call);
   if (reply) return std::move(*reply);
   if (TimedOut()) return std::unexpected(TimedOutFailure());
+  if (reply.error().code != Code::kUnavailable) return std::unexpected(Failure(reply.error()));
   // It may have gone away; the next call looks for one that answers. Every verb can be repeated.
-  if (reply.error().code == Code::kUnavailable) address_.clear();
-  return std::unexpected(Failure(reply.error()));
+  address_.clear();
+  const bool in_doubt = call.was_sent() && !call.was_answered();
+  return std::unexpected(
+      Failure(reply.error(), in_doubt ? "whether it was done is not known: run the command again"
+                                      : std::string()));
 }
 
 void RpcSession::CatchInterrupts() {

@@ -48,11 +48,16 @@ class CallHandle {
   }
   /// False: no connection was had, or the one there is was not asked. After the call's end.
   bool was_sent() const { return give_up_ != nullptr; }
+  /// True: what it ended with is the peer's word. Else the peer, where it was asked, may have done
+  /// what it was asked for, or may not. After the call's end.
+  bool was_answered() const { return was_answered_; }
   /// For the call itself.
+  void NoteAnswer(bool answered) { was_answered_ = answered; }
   void Set(std::function<void()> give_up) { give_up_ = std::move(give_up); }
 
  private:
   std::function<void()> give_up_;
+  bool was_answered_ = false;
 };
 
 /// Connections to peers, opened when needed and kept while they are used, with many calls in flight

@@ -87,6 +87,7 @@ Task<Result<RpcReply>> PeerLink::Call(Method method, std::string message, Deadli
   boost::system::error_code ignored;
   if (!waiting->done)
     co_await waiting->woken.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  if (handle != nullptr) handle->NoteAnswer(waiting->was_answered);
   co_return std::move(waiting->reply);
 }
 
@@ -241,6 +242,7 @@ void PeerLink::OnFrame(InFrame frame) {
   waiting->last_heard = Clock::now();
   if (frame.header.kind != FrameKind::kReply) return;
   waiting_.erase(found);
+  waiting->was_answered = true;
   if (frame.header.code == 0) {
     RpcReply reply;
     reply.message = std::move(frame.message);

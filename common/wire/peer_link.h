@@ -46,6 +46,7 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
     Deadline deadline;
     TimePoint last_heard;
     bool done = false;
+    bool was_answered = false;
     Result<RpcReply> reply = Fail(Code::kTimeout, "no answer");
   };
   class Registration;

@@ -6,8 +6,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <boost/asio/ip/tcp.hpp>
+#include <chrono>
 #include <csignal>
+#include <thread>
+#include <utility>
 
 #include "common/base/executors.h"
 #include "common/wire/handshake.h"
@@ -66,6 +70,10 @@ class RpcSessionTest : public ::testing::Test {
     methods.push_back({Method::kStats, RefusedStats});
     methods.push_back({Method::kUnlink, SlowAnswer});
     methods.push_back({Method::kGetTask, CtrlC});
+    methods.push_back({Method::kPin, [this](RpcCall call) {
+                         asked_ = true;
+                         return SlowAnswer(std::move(call));
+                       }});
     server_ = std::make_unique<RpcServer>(
         io_, options, std::move(methods), [] { return std::uint64_t{1}; }, [](std::uint64_t) {});
     const Status started = server_->Start();
@@ -74,6 +82,7 @@ class RpcSessionTest : public ::testing::Test {
   }
   static std::string OwnSecret() { return std::string(LoadOrCreateSecret().value().Reveal()); }
 
+  std::atomic<bool> asked_{false};  // to pin
   fakes::TempDir runtime_;
   IoPool io_{"server", 1};
   std::unique_ptr<RpcServer> server_;
@@ -142,6 +151,21 @@ TEST_F(RpcSessionTest, WhatTheCoordinatorAnswersIsPassedOn) {
   const auto answer = session.Call(Method::kStats, proto::StatsRequest());
   ASSERT_FALSE(answer.has_value());
   EXPECT_EQ(answer.error().error, (Error{Code::kUnavailable, "the coordinator's own word"}));
+  EXPECT_EQ(answer.error().hint, "");
+}
+
+TEST_F(RpcSessionTest, OfAVerbThatIsLostOnItsWayItIsSaidThatItMayHaveBeenDone) {
+  RpcSession session({.coordinators = {Serve(OwnSecret())}, .timeout = std::nullopt});
+  std::thread end([this] {
+    while (!asked_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    server_->Stop(Deadline::After(Duration::zero()));
+  });
+  const auto answer = session.Call(Method::kPin, proto::PinRequest());
+  end.join();
+  ASSERT_FALSE(answer.has_value());
+  EXPECT_EQ(answer.error().ExitCode(), Exit::kFailed);
+  EXPECT_THAT(answer.error().error.message, HasSubstr("the connection was lost"));
+  EXPECT_THAT(answer.error().hint, HasSubstr("whether it was done is not known"));
 }
 
 TEST_F(RpcSessionTest, AViewersCertificateIsShownWhereThereIsNoAdministrators) {
