@@ -230,6 +230,9 @@ def change_authority(machine):
         check_keys(machine)
     if not re.search(r"\bup\b", machine.run("forebay nodes")):
         fail("the node is not up under another authority")
+    # Also of the mount, which is another user than whose the folder is.
+    if "not renewed" in (said := machine.run("forebay status || true")):
+        fail(f"a certificate is not renewed under another authority: {said}")
     machine.run("cat /mnt/imagenet/* > /dev/null")
 
 
