@@ -335,6 +335,9 @@ class Packages(unittest.TestCase):
         for line in ("Type=notify", "NoNewPrivileges=yes", "FileDescriptorStoreMax=4096", "Environment=FDSTORE=4096",
                      "RestartKillSignal=SIGUSR2", "DeviceAllow=/dev/fuse rw", "KillMode=mixed"):
             self.assertIn(line + "\n", mounting)
+        # A certificate that it renews is to be the user's whose the folder is: both let it. The last filter of calls counts.
+        self.assertRegex(mounting, r"(?m)^CapabilityBoundingSet=.*\bCAP_CHOWN\b")
+        self.assertRegex(mounting, r"(?ms)^SystemCallFilter=~@privileged$.*^SystemCallFilter=@chown$")
         users = {"forebay-coordinator.service": "forebay", "forebay-node.service": "forebay-node"}
         for unit in units:
             text = unit.read_text()

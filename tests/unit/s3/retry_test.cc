@@ -65,6 +65,16 @@ TEST(RetrySchedule, AnEmptyBucketSlowsRetriesDownAndNeverEndsThem) {
   EXPECT_EQ(tokens.left(), 0) << "what was not paid is not refunded";
 }
 
+TEST(RetryTokens, OfARetryThatIsNotMadeComeBackOnce) {
+  RetryTokens tokens;
+  RetrySchedule schedule({}, tokens, kFar, [] { return 0.0; });
+  schedule.Next(RetryReason::kNetwork, kStart);
+  EXPECT_EQ(tokens.left(), 495);
+  schedule.Drop();
+  schedule.Drop();
+  EXPECT_EQ(tokens.left(), 500);
+}
+
 TEST(RetryTokens, PayForRetriesAndComeBackWithSuccess) {
   RetryTokens tokens;
   RetrySchedule retried({}, tokens, kFar, [] { return 0.0; });
