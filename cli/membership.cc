@@ -57,8 +57,10 @@ Task<Result<RpcReply>> AskToJoin(ClientPool* pool, std::string address, proto::J
 }
 
 Result<RpcReply> RunJoin(const std::string& address, const proto::JoinRequest& request,
-                         const JoinToken& token) {
-  Result<std::shared_ptr<const TlsContext>> context = TlsContext::Joining(token.authority_hash);
+                         const JoinToken& token,
+                         const std::optional<TlsContext::KeptCluster>& kept) {
+  Result<std::shared_ptr<const TlsContext>> context =
+      TlsContext::Joining(token.authority_hash, kept);
   if (!context) return Fail(context.error());
   asio::io_context loop(1);
   ClientPoolOptions options;
@@ -153,7 +155,8 @@ std::string AsOthersReach(const std::string& address) {
 }
 
 Result<MemberProof> Join(const std::string& address, const JoinToken& token,
-                         const std::string& role, const std::string& id) {
+                         const std::string& role, const std::string& id,
+                         const std::optional<TlsContext::KeptCluster>& kept) {
   Result<PrivateKey> key = PrivateKey::Generate();
   if (!key) return Fail(key.error());
   Result<std::string> certificate_request = MakeRequest(*key);
@@ -164,7 +167,7 @@ Result<MemberProof> Join(const std::string& address, const JoinToken& token,
   request.set_id(id);
   request.set_role(role);
   request.set_clock_unix_s(UnixSeconds());
-  Result<RpcReply> answer = RunJoin(address, request, token);
+  Result<RpcReply> answer = RunJoin(address, request, token, kept);
   if (!answer) return Fail(answer.error());
   proto::JoinReply reply;
   Status parsed = ParseMessage(answer->message, reply);

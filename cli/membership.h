@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/json/value.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "common/base/host_port.h"
 #include "common/base/result.h"
 #include "common/trust/join_token.h"
+#include "common/trust/tls.h"
 #include "common/trust/trust_folder.h"
 
 namespace forebay {
@@ -37,9 +39,10 @@ std::string AsOthersReach(const std::string& address);
 
 /// Asks the coordinator at `address` for a certificate with `token` and answers what to keep; the
 /// key is made here. `role` "" = the token's. Changes nothing on this machine. kInvalid: a wrong
-/// clock, id or role; kDenied: the token is not good, or that is another cluster.
+/// clock, id or role; kDenied: the token is not good, or that is another cluster, also than `kept`.
 Result<MemberProof> Join(const std::string& address, const JoinToken& token,
-                         const std::string& role, const std::string& id);
+                         const std::string& role, const std::string& id,
+                         const std::optional<TlsContext::KeptCluster>& kept = std::nullopt);
 
 /// The packages' folder for what this machine is as `role`: for a node it is one of its own, where
 /// this is root and the node's user is on this machine.

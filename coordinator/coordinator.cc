@@ -455,6 +455,10 @@ void Coordinator::Stop() {
   // What is asked of one that was replaced is answered by its successor.
   if (server_) server_->Stop(Deadline::After(Leads() ? Duration(kDrain) : Duration::zero()));
   if (linker_) linker_->ExpectInterruption();
+  if (linker_ && server_) {
+    Status cancelled = RunAndWait(linker_->CancelAll(), kClosePatience);
+    if (!cancelled) spdlog::warn("listings could not be told in time that this coordinator stops");
+  }
   if (origin_.interrupt) origin_.interrupt();
   if (linker_ && server_) {
     Status ended = RunAndWait(linker_->Stop(), kLinkerPatience);

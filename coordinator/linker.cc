@@ -403,11 +403,16 @@ Task<Status> Linker::PruneFiles() {
   co_return done;
 }
 
-Task<void> Linker::Stop() {
+Task<void> Linker::CancelAll() {
   stopping_ = true;
   for (const auto& [id, listing] : running_) {
     listing->CancelRequests();
   }
+  co_return;
+}
+
+Task<void> Linker::Stop() {
+  co_await CancelAll();
   for (;;) {
     Notifier::Ticket ticket = ended_.Enlist(context_.get_executor());
     if (running_.empty() && verifying_ == 0) break;

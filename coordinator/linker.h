@@ -95,7 +95,9 @@ class Linker {
   /// Fails as LinkRegistry::Remove.
   Task<Result<std::vector<Link>>> Remove(std::string name);
 
-  /// Interrupts all listings and waits for them. Nobody calls StartLink any more; the object store
+  /// Interrupts all listings: before the origin is interrupted, or what that ends is asked again.
+  Task<void> CancelAll();
+  /// CancelAll, and waits for them. Nobody calls StartLink any more; the object store
   /// ends its calls soon (S3Client::Stop).
   Task<void> Stop();
   /// Any thread, before the origin is interrupted: what fails from now on was interrupted, not

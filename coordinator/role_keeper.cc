@@ -10,8 +10,7 @@
 
 #include "common/base/metric_names.h"
 #include "common/base/wall_clock.h"
-#include "coordinator/etcd_state_store.h"
-#include "coordinator/trust_book.h"
+#include "common/wire/rpc_metrics.h"
 
 namespace forebay {
 namespace {
@@ -59,6 +58,8 @@ RoleKeeper::RoleKeeper(Parts parts, StateDirectory directory)
     : parts_(std::move(parts)),
       directory_(std::move(directory)),
       client_(parts_.etcd),
+      store_(client_, std::nullopt),
+      members_(store_, 0, parts_.options.trust),
       election_(client_) {}
 
 RoleKeeper::~RoleKeeper() { Stop(); }
@@ -87,6 +88,9 @@ StandbyOptions RoleKeeper::OptionsOfStandby() const {
   options.reply_bytes = parts_.options.reply_bytes;
   options.leader = [this] { return election_.Leader(); };
   options.trouble = [this] { return election_.Trouble(); };
+  const Trust* trust = parts_.options.trust.get();
+  if (trust != nullptr && trust->folder() != nullptr)
+    options.report = [this] { return members_.Report(parts_.options.advertise); };
   return options;
 }
 
@@ -103,8 +107,11 @@ Status RoleKeeper::BecomeStandby() {
   }
   address_ = standby_->address();
   if (parts_.options.advertise.empty()) parts_.options.advertise = address_;
-  standby_metrics_ = parts_.services.metrics.AddCollector(
-      [](MetricSamples& samples) { samples.Set(metric::kCoordinatorIsLeader, {}, 0); });
+  standby_metrics_ =
+      parts_.services.metrics.AddCollector([trust = parts_.options.trust](MetricSamples& samples) {
+        samples.Set(metric::kCoordinatorIsLeader, {}, 0);
+        ReportTrust(trust.get(), samples);
+      });
   parts_.services.watch_loops(standby_->Loops());
   return {};
 }
@@ -120,8 +127,7 @@ std::string RoleKeeper::NotReadyText() const {
 /// its own certificate's.
 void RoleKeeper::LearnCluster() {
   if (!cluster_.IsZero()) return;
-  EtcdStateStore store(client_, std::nullopt);
-  Result<std::optional<std::string>> stored = store.Get(kClusterKey);
+  Result<std::optional<std::string>> stored = store_.Get(kClusterKey);
   if (stored && stored->has_value()) cluster_ = Uuid::Parse(**stored);
 }
 
@@ -129,11 +135,9 @@ void RoleKeeper::LearnCluster() {
 void RoleKeeper::KeepTrust() {
   if (!parts_.options.trust || Clock::now() < keep_trust_at_) return;
   keep_trust_at_ = Clock::now() + kKeepTrustEvery;
-  EtcdStateStore store(client_, std::nullopt);
-  TrustBook members(store, 0, parts_.options.trust);
-  const Status loaded = members.Load(UnixSeconds());
+  const Status loaded = members_.Load(UnixSeconds());
   // Without etcd the revocations known so far stay; the certificate is renewed all the same.
-  if (!loaded) members.KeepOwn(UnixSeconds());
+  if (!loaded) members_.KeepOwn(UnixSeconds());
 }
 
 void RoleKeeper::Run() {

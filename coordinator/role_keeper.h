@@ -12,9 +12,11 @@
 #include "common/base/result.h"
 #include "coordinator/election.h"
 #include "coordinator/etcd_client.h"
+#include "coordinator/etcd_state_store.h"
 #include "coordinator/serving_coordinator.h"
 #include "coordinator/standby.h"
 #include "coordinator/state_directory.h"
+#include "coordinator/trust_book.h"
 
 namespace forebay {
 
@@ -60,6 +62,8 @@ class RoleKeeper {
   Parts parts_;
   const StateDirectory directory_;
   EtcdClient client_;
+  EtcdStateStore store_;  // to read
+  TrustBook members_;     // of a standby
   std::string address_;
   Uuid cluster_;  // zero until etcd has said it
   Election election_;

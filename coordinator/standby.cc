@@ -20,6 +20,8 @@ namespace {
 
 constexpr std::chrono::seconds kFollowEvery{1};
 constexpr std::chrono::seconds kAskPatience{5};
+/// As members do.
+constexpr std::chrono::seconds kReportEvery{5};
 constexpr std::chrono::milliseconds kStopPatience{500};
 /// The current generation of a link, and the one before.
 constexpr std::size_t kGenerationsKept = 2;
@@ -111,6 +113,7 @@ Task<void> Standby::Follow() {
     Notifier::Ticket ticket = wake_.Enlist(io_.At(0).get_executor());
     const std::string leader = options_.leader();
     Status followed;
+    if (!leader.empty()) co_await Report(leader);
     if (!leader.empty()) followed = co_await FollowOnce(leader);
     const std::string trouble = followed ? "" : followed.error().message;
     if (!trouble.empty() && trouble != said_ && !stop_following_) {
@@ -122,6 +125,17 @@ Task<void> Standby::Follow() {
   }
   following_ = false;
   wake_.NotifyAll();
+}
+
+/// So that a change of the authority waits for this one, and its own certificate has an alert. One
+/// of an earlier release does not take it, which is no matter.
+Task<void> Standby::Report(std::string leader) {
+  if (!options_.report || Clock::now() < report_at_) co_return;
+  report_at_ = Clock::now() + kReportEvery;
+  const proto::RenewRequest report = options_.report();
+  const Result<RpcReply> reply = co_await pool_->Call(std::move(leader), Method::kRenew, report,
+                                                      Deadline::After(kAskPatience));
+  if (!reply) spdlog::debug("the leader was told nothing: {}", reply.error().message);
 }
 
 /// What the leader has published by now is here afterwards.

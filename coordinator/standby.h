@@ -31,6 +31,9 @@ struct StandbyOptions {
   std::function<std::string()> leader;
   /// Why it is not known.
   std::function<std::string()> trouble;
+  /// What the one that leads is told of this one's certificates, where there are any; null =
+  /// nothing.
+  std::function<proto::RenewRequest()> report;
 };
 
 /// What a coordinator is while another one leads: it refuses whatever it is asked and says who
@@ -57,6 +60,7 @@ class Standby {
   Task<Result<RpcReply>> ReadSnapshot(RpcCall call);
   Task<void> Follow();
   Task<Status> FollowOnce(std::string leader);
+  Task<void> Report(std::string leader);
   Task<Status> Prune();
   std::string WhoLeads() const;
 
@@ -71,6 +75,7 @@ class Standby {
   // On the event loop: the newest generations of each link that are here, newest last.
   std::map<Uuid, std::vector<std::uint64_t>> kept_;
   std::string said_;  // the trouble that was logged last
+  TimePoint report_at_;
   bool following_ = false;
   bool stop_following_ = false;
   bool stopped_ = false;

@@ -73,6 +73,7 @@ proto::Alert CertificateAlert(const std::string& who, std::int64_t since, std::i
 
 Status TrustBook::Load(std::int64_t now_unix_s) {
   if (!own_) return {};
+  if (since_unix_s_ == 0) since_unix_s_ = now_unix_s;
   std::vector<Revocation> revoked;
   for (const char* key : {kRevokedKey, kRevokedViewersKey}) {
     Result<std::optional<std::string>> stored = store_.Get(key);
@@ -127,9 +128,11 @@ Status TrustBook::RenewOwn(const Issuer& issuer, proto::Role role, std::int64_t 
   Result<std::vector<Certificate>> believed = Certificate::AllFromPem(issuer.believed);
   if (!believed) return Fail(believed.error());
   member->authorities = std::move(*believed);
-  if (!IsDue(*member, now_unix_s)) return {};
+  // Made while this clock was ahead, nobody believes it.
+  const bool is_ahead = now_unix_s < member->certificate.begins_unix_s();
+  if (!IsDue(*member, now_unix_s) && !is_ahead) return {};
   if (!issuer.authority) return Fail(NoAuthority());
-  Result<FolderLock> lock = folder.Lock();
+  Result<FolderLock> lock = folder.TryLock();
   if (!lock) return Fail(lock.error());
   // `forebay init` came between: what it has changed counts at the next look.
   const Result<Issuer> still = LoadIssuer();
@@ -214,6 +217,8 @@ Result<proto::RenewReply> TrustBook::Renew(const proto::RenewRequest& request,
                                            const PeerIdentity& peer, std::int64_t now_unix_s) {
   if (!own_ || !peer.proved)
     return Fail(Code::kInvalid, "a certificate is renewed for who shows it, over TLS");
+  if (peer.role == proto::ROLE_COORDINATOR && !request.request().empty())
+    return Fail(Code::kInvalid, "a coordinator renews its own certificate, with ca.key");
   proto::RenewReply reply;
   std::string refusal = request.failure();
   if (!request.request().empty()) {
@@ -229,28 +234,55 @@ Result<proto::RenewReply> TrustBook::Renew(const proto::RenewRequest& request,
   }
   Note(request, peer, refusal, now_unix_s);
   const Issuer now = issuer();
-  const std::string revoked = TextOfOthers(own_->standing().revoked());
-  reply.set_known(JoinProof(Secret(now.believed), revoked, ""));
+  reply.set_known(Known());
   reply.set_renews(now.authority != nullptr);
   if (request.known() == reply.known()) return reply;
   reply.set_authorities(now.believed);
-  reply.set_revoked(revoked);
+  reply.set_revoked(TextOfOthers(own_->standing().revoked()));
   return reply;
+}
+
+/// Names what is believed here, and who was revoked.
+std::string TrustBook::Known() const {
+  return JoinProof(Secret(issuer().believed), TextOfOthers(own_->standing().revoked()), "");
+}
+
+proto::RenewRequest TrustBook::Report(const std::string& address) const {
+  proto::RenewRequest report;
+  report.set_known(Known());
+  report.set_ends_unix_s(own_->ends_unix_s());
+  report.set_failure(own_->renewal_failure());
+  report.set_standby(address);
+  return report;
+}
+
+std::vector<std::string> TrustBook::Believed() const {
+  const Result<std::vector<Certificate>> all = Certificate::AllFromPem(issuer().believed);
+  std::vector<std::string> hashes;
+  if (!all) return hashes;
+  for (const Certificate& each : *all) hashes.push_back(each.KeyHash());
+  return hashes;
 }
 
 void TrustBook::Note(const proto::RenewRequest& request, const PeerIdentity& peer,
                      const std::string& refusal, std::int64_t now_unix_s) {
   constexpr std::size_t kLongestReason = 500;
+  constexpr std::size_t kLongestPlace = 300;
   const std::scoped_lock lock(mutex_);
   if (seen_.size() >= kMostSeen) {
     std::erase_if(seen_, [&](const auto& each) {
       return now_unix_s - each.second.state.seen_unix_s() > kRememberedSeconds;
     });
   }
-  const Name name(RoleWord(peer.role), peer.id);
-  if (seen_.size() >= kMostSeen && !seen_.contains(name)) return;
+  // Coordinators that stand in for one another have one certificate, of which each has a copy.
+  const bool stands_by = peer.role == proto::ROLE_COORDINATOR;
+  const Name name(RoleWord(peer.role),
+                  stands_by ? request.standby().substr(0, kLongestPlace) : peer.id);
+  if (name.second.empty() || (seen_.size() >= kMostSeen && !seen_.contains(name))) return;
   Seen& seen = seen_[name];
   seen.issued_unix_s = peer.terms.issued_unix_s;
+  seen.known = request.known();
+  seen.authority = peer.terms.authority;
   seen.state.set_role(name.first);
   seen.state.set_id(name.second);
   seen.state.set_ends_unix_s(request.ends_unix_s());
@@ -268,11 +300,14 @@ void TrustBook::NoteJoined(const Certificate& certificate, const std::string& ad
   const Result<Identity> member = certificate.Member();
   const auto links = certificate.Links();
   if (!member || !links) return;
+  const Issuer now = issuer();
   const std::scoped_lock lock(mutex_);
   const Name name(RoleWord(member->role), member->id);
   if (seen_.size() >= kMostSeen && !seen_.contains(name)) return;
   Seen& seen = seen_[name];
   seen.issued_unix_s = certificate.issued_unix_s();
+  if (now.authority && certificate.IsIssuedBy(now.authority->certificate()))
+    seen.authority = now.authority->certificate().KeyHash();
   seen.failing_since = 0;
   seen.state.set_role(name.first);
   seen.state.set_id(name.second);
@@ -328,10 +363,14 @@ Result<proto::RevokeMemberReply> TrustBook::Revoke(const proto::RevokeMemberRequ
 std::vector<proto::MemberState> TrustBook::Members() const {
   std::map<Name, proto::MemberState> all;
   std::map<Name, std::int64_t> issued;
+  const std::string known = own_ ? Known() : std::string();
+  const std::vector<std::string> believed = Believed();
   {
     const std::scoped_lock lock(mutex_);
     for (const auto& [name, seen] : seen_) {
-      all[name] = seen.state;
+      proto::MemberState& state = all[name] = seen.state;
+      state.set_follows(seen.known == known);
+      state.set_renewed(!believed.empty() && seen.authority == believed.front());
       issued[name] = seen.issued_unix_s;
     }
   }

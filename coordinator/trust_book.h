@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -58,6 +59,13 @@ class TrustBook {
   /// Who joined here or asked within the last month, and who is revoked and has no certificate that
   /// was issued later; by role and id.
   std::vector<proto::MemberState> Members() const;
+  /// Whom this coordinator believes, as key hashes, the one that issues first; none without
+  /// certificates.
+  std::vector<std::string> Believed() const;
+  /// Since when members ask this coordinator; its own clock.
+  std::int64_t since_unix_s() const { return since_unix_s_; }
+  /// What a coordinator that stands by at `address` tells the one that leads.
+  proto::RenewRequest Report(const std::string& address) const;
   /// Certificates that are not renewed, or end soon.
   std::vector<proto::Alert> Alerts(std::int64_t now_unix_s) const;
 
@@ -67,6 +75,8 @@ class TrustBook {
     proto::MemberState state;
     std::int64_t issued_unix_s = 0;
     std::int64_t failing_since = 0;
+    std::string known;      // what it believes, as RenewReply.known
+    std::string authority;  // that its certificate is of: a key hash
   };
   /// The administrator's certificate beside the coordinator's.
   struct Beside {
@@ -84,11 +94,14 @@ class TrustBook {
   void Note(const proto::RenewRequest& request, const PeerIdentity& peer,
             const std::string& refusal, std::int64_t now_unix_s);
 
+  std::string Known() const;
+
   void LogActions() const;
 
   StateStore& store_;
   const std::uint64_t fence_;
   const std::shared_ptr<Trust> own_;
+  std::atomic<std::int64_t> since_unix_s_{0};
   std::mutex changing_;  // one revocation at a time
   mutable std::mutex mutex_;
   Issuer issuer_;              // guarded by mutex_

@@ -125,6 +125,9 @@ Task<Result<RpcReply>> TrustService::ListMembers(RpcCall call) {
     if (reply.members_size() == kMaxRepeatedFields) break;
     *reply.add_members() = std::move(member);
   }
+  for (std::string& each : members_.Believed()) reply.add_authorities(std::move(each));
+  reply.set_since_unix_s(members_.since_unix_s());
+  reply.set_now_unix_s(UnixSeconds());
   co_return ReplyWith(reply);
 }
 

@@ -1,6 +1,9 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
+#include <cstdint>
+#include <expected>
 #include <filesystem>
 #include <optional>
 #include <ostream>
@@ -8,6 +11,8 @@
 
 #include "cli/json.h"
 #include "cli/membership.h"
+#include "cli/rotation_followers.h"
+#include "cli/session.h"
 #include "cli/text.h"
 #include "cli/user_name.h"
 #include "cli/verb_table.h"
@@ -46,6 +51,10 @@ class InitVerb final : public Verb {
                    "takes the next of three steps to a new authority, without stopping anything: "
                    "it is believed; it issues; the old one is believed no more",
                    rotate_);
+    options.Switch("--force",
+                   "of --rotate-ca: takes the step although members that run have not followed, or "
+                   "no coordinator says whether they have: they have to join again",
+                   force_);
   }
 
   Outcome Run(VerbContext& context) override {
@@ -54,7 +63,8 @@ class InitVerb final : public Verb {
     const TrustFolder folder(trust_dir_);
     Result<bool> exists = folder.Exists();
     if (!exists) return std::unexpected(Failure(exists.error()));
-    if (*exists && rotate_) return Rotate(context.console, folder);
+    if (force_ && !rotate_) return UsageError("--force goes with --rotate-ca");
+    if (*exists && rotate_) return Rotate(context, folder);
     if (rotate_) return UsageError(trust_dir_ + " holds no cluster whose authority could change");
     if (*exists) return ShowExisting(context.console, folder);
     std::error_code unseen;
@@ -162,11 +172,56 @@ class InitVerb final : public Verb {
     return folder.NoteAction(ActionLine(what));
   }
 
-  static Outcome Rotate(const Console& console, const TrustFolder& folder) {
+  /// Who is away and has not followed so far. An error: who runs has not, or that is not known.
+  static std::expected<std::vector<std::string>, Failure> AskWhoFollows(Session& session,
+                                                                        const TrustFolder& folder,
+                                                                        Rotation step) {
+    const std::string hint =
+        "start the coordinator; --force takes the step all the same, and who has not followed has "
+        "to join again";
+    auto reply =
+        Ask<proto::ListMembersReply>(session, Method::kListMembers, proto::ListMembersRequest());
+    if (!reply) {
+      Failure& why = reply.error();
+      return std::unexpected(
+          Failure(why.error.Within("whether all members have followed is not known"), hint,
+                  why.ExitCode()));
+    }
+    Result<std::vector<Certificate>> believed = folder.LoadAuthorities();
+    if (!believed) return std::unexpected(Failure(believed.error()));
+    Result<std::vector<std::string>> away = CheckFollowers(*reply, step, *believed);
+    if (!away) {
+      return std::unexpected(Failure(away.error(),
+                                     "--force takes the step all the same, and who has not "
+                                     "followed has to join again"));
+    }
+    return std::move(*away);
+  }
+
+  Outcome Rotate(VerbContext& context, const TrustFolder& folder) const {
+    const Console& console = context.console;
+    const Result<Rotation> next = NextRotation(folder);
+    if (!next) return std::unexpected(Failure(next.error()));
+    std::vector<std::string> away;
+    // Without the lock, which a renewal of the certificate that this is asked with needs.
+    if (*next != Rotation::kBegun && !force_) {
+      auto followed = AskWhoFollows(context.session, folder, *next);
+      if (!followed) return std::unexpected(followed.error());
+      away = std::move(*followed);
+    }
     Result<FolderLock> lock = folder.Lock();
     if (!lock) return std::unexpected(Failure(lock.error()));
+    const Result<Rotation> still = NextRotation(folder);
+    if (!still) return std::unexpected(Failure(still.error()));
+    if (*still != *next)
+      return UsageError("somebody else has just taken this step", "run it again for the next one");
     const Result<Rotation> step = RotateAuthority(folder, UnixSeconds());
     if (!step) return std::unexpected(Failure(step.error()));
+    if (!away.empty()) {
+      console.err << fmt::format(
+          "these were not there, and have to join again when they come back: {}\n",
+          Escaped(fmt::format("{}", fmt::join(away, ", "))));
+    }
     const auto [word, text] = [&]() -> std::pair<std::string, std::string> {
       if (*step == Rotation::kBegun) {
         return {"begun",
@@ -202,7 +257,9 @@ class InitVerb final : public Verb {
                      proto::Role role) const {
     Result<MemberProof> member = folder.Load(role);
     if (!member) return Fail(member.error());
-    if (!IsDue(*member, UnixSeconds())) return false;
+    const std::int64_t now = UnixSeconds();
+    // Made while this clock was ahead, nobody believes it.
+    if (!IsDue(*member, now) && now >= member->certificate.begins_unix_s()) return false;
     Status issued = Issue(authority, folder, role, member->self.id);
     if (!issued) return Fail(issued.error());
     return true;
@@ -296,6 +353,7 @@ class InitVerb final : public Verb {
   std::string advertise_;
   std::optional<std::chrono::seconds> lifetime_;
   bool rotate_ = false;
+  bool force_ = false;
   Uuid cluster_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <istream>
+#include <optional>
 #include <ostream>
 #include <utility>
 #include <vector>
@@ -46,7 +47,7 @@ class JoinVerb final : public Verb {
     const Status fits = CheckFolders();
     if (!fits) return std::unexpected(Failure(fits.error()));
     Result<MemberProof> member =
-        Join(address_, joined_with_, role_, id_.empty() ? HostAsId() : id_);
+        Join(address_, joined_with_, role_, id_.empty() ? HostAsId() : id_, kept_);
     if (!member) return std::unexpected(Failure(member.error().Within("joining " + address_)));
     const proto::Role role = member->self.role;
     const std::string trust_dir = TrustDirOf(role, named_dir_);
@@ -81,12 +82,12 @@ class JoinVerb final : public Verb {
 
   /// Before the token is used. Where its role is not known yet, one folder that can be written is
   /// enough.
-  Status CheckFolders() const {
+  Status CheckFolders() {
     Status writable;
     bool any = false;
     for (const proto::Role each : RolesToTake()) {
       const TrustFolder folder(TrustDirOf(each, named_dir_));
-      Status fits = CheckSameCluster(folder);
+      Status fits = KeepCluster(folder);
       if (!fits) return fits;
       Status can = folder.CheckWritable();
       any = any || can;
@@ -131,9 +132,10 @@ class JoinVerb final : public Verb {
     return MemberSettings(trust_dir, role, address_, advertise);
   }
 
-  /// A certificate of one cluster beside another's authority would be believed by nobody. Before
-  /// the token is used.
-  Status CheckSameCluster(const TrustFolder& folder) const {
+  /// A certificate of one cluster beside another's authority would be believed by nobody. Who
+  /// missed a change of the authority has the one before, of the same cluster: what the
+  /// coordinator's certificate says of that decides, before the token is used.
+  Status KeepCluster(const TrustFolder& folder) {
     Result<bool> exists = folder.Exists();
     if (!exists) return Fail(exists.error());
     if (!*exists) return {};
@@ -143,9 +145,24 @@ class JoinVerb final : public Verb {
       return each.KeyHash() == joined_with_.authority_hash;
     });
     if (same) return {};
-    return Fail(Code::kInvalid, folder.path() + " belongs to another cluster than the token: " +
-                                    "remove it to leave that, or name another --trust-dir; " +
-                                    "nothing was changed");
+    std::string refusal = folder.path() + " belongs to another cluster than the token: remove it " +
+                          "to leave that, or name another --trust-dir; nothing was changed";
+    const std::optional<Uuid> cluster = ClusterOf(folder);
+    if (!cluster) return Fail(Code::kInvalid, std::move(refusal));
+    kept_ = {.cluster = *cluster, .refusal = std::move(refusal)};
+    return {};
+  }
+
+  /// By what it holds for any role.
+  static std::optional<Uuid> ClusterOf(const TrustFolder& folder) {
+    for (const proto::Role role : {proto::ROLE_COORDINATOR, proto::ROLE_NODE, proto::ROLE_CLIENT,
+                                   proto::ROLE_ADMIN, proto::ROLE_VIEWER}) {
+      const Result<Certificate> certificate = folder.LoadCertificate(role);
+      const Result<Identity> member =
+          certificate ? certificate->Member() : Result<Identity>(Fail(certificate.error()));
+      if (member) return member->cluster;
+    }
+    return std::nullopt;
   }
 
   void Print(const Console& console, const MemberProof& member, const std::string& trust_dir,
@@ -184,6 +201,7 @@ class JoinVerb final : public Verb {
   std::string address_;
   std::string token_;  // until Check
   JoinToken joined_with_;
+  std::optional<TlsContext::KeptCluster> kept_;  // of another authority than the token's
   std::string role_;
   std::string id_;
   std::string advertise_;

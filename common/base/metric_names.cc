@@ -440,8 +440,8 @@ const GaugeMetric kRenewalFailing{{
     .unit = "1",
     .labels = {},
     .programs = "coordinator, node, mount",
-    .help = "1 = this program's certificate was to be renewed when it was last tried, and was not; "
-            "the log says why.",
+    .help = "1 = this program's certificate was to be renewed when it was last tried, and was not, "
+            "or its trust folder could not be read or written; the log says why.",
 }};
 
 }  // namespace forebay::metric

@@ -87,12 +87,14 @@ constexpr std::array kAlerts = {
                      .to_do = "stop the coordinator that is the wrong one, or look at its "
                               "certificate",
                      .fault = "two coordinators; wrong role"},
-    AlertDescription{.kind = AlertKind::kCertificateNotRenewed,
-                     .name = "certificate_not_renewed",
-                     .when = "a renewal fails, until one succeeds; of a member only while it asks",
-                     .to_do = "look at that program's log; `forebay join` with a new token always "
-                              "helps ([SECURITY.md](SECURITY.md))",
-                     .fault = "no certificate"},
+    AlertDescription{
+        .kind = AlertKind::kCertificateNotRenewed,
+        .name = "certificate_not_renewed",
+        .when = "a renewal fails, or a trust folder cannot be read or written, until it succeeds; "
+                "of a member only while it asks",
+        .to_do = "look at that program's log; `forebay join` with a new token always "
+                 "helps ([SECURITY.md](SECURITY.md))",
+        .fault = "no certificate"},
     AlertDescription{.kind = AlertKind::kCertificateEnds,
                      .name = "certificate_ends",
                      .when = "a certificate is about to end, until it is renewed",

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace forebay {
@@ -31,23 +32,30 @@ bool IsSoonOver(std::int64_t issued_unix_s, std::int64_t ends_unix_s, std::int64
   return ends_unix_s - now_unix_s < std::min(std::chrono::seconds(kSoonOver).count(), sixth);
 }
 
+/// What is in the files, and in force then.
+Result<MemberProof> Renewal::TakeUpFiles() const {
+  Result<MemberProof> member = trust_->folder()->Load(trust_->self().role);
+  if (!member || member->certificate.ends_unix_s() == trust_->ends_unix_s()) return member;
+  Status taken = trust_->Reload();
+  if (!taken) return Fail(taken.error());
+  return member;
+}
+
 Result<proto::RenewRequest> Renewal::Prepare(std::int64_t now_unix_s) {
   key_.reset();
-  const TrustFolder& folder = *trust_->folder();
-  Result<MemberProof> member = folder.Load(trust_->self().role);
-  if (!member) return Fail(member.error());
-  if (member->certificate.ends_unix_s() != trust_->ends_unix_s()) {
-    Status taken = trust_->Reload();
-    if (!taken) return Fail(taken.error());
-  }
-  const bool due = IsDue(*member, now_unix_s);
+  const Result<MemberProof> member = TakeUpFiles();
+  const bool due = member && IsDue(*member, now_unix_s);
+  if (!member) NoteFailure(member.error().message);
   // Somebody else has renewed it: another program of this machine, or `forebay join`.
-  if (!due) trust_->NoteRenewal({});
+  if (member && !due && !unkept_) trust_->NoteRenewal({});
   proto::RenewRequest request;
   request.set_known(known_);
-  request.set_ends_unix_s(member->certificate.ends_unix_s());
+  request.set_ends_unix_s(trust_->ends_unix_s());
   request.set_failure(trust_->renewal_failure());
-  if (!due || now_unix_s < not_before_unix_s_) return request;
+  // A clock that was far ahead when the time was noted does not count.
+  const bool waits =
+      now_unix_s < not_before_unix_s_ && now_unix_s >= not_before_unix_s_ - kTryAgainSeconds;
+  if (!due || waits) return request;
   Result<PrivateKey> key = PrivateKey::Generate();
   if (!key) return Fail(key.error());
   Result<std::string> wanted = MakeRequest(*key);
@@ -110,9 +118,24 @@ Result<bool> Renewal::Keep(const proto::RenewReply& reply, std::int64_t now_unix
   return true;
 }
 
+/// Without the files.
+Status Renewal::Believe(const proto::RenewReply& reply, std::int64_t now_unix_s) const {
+  std::optional<MemberProof> member = trust_->member();
+  if (!member) return {};
+  proto::RenewReply rest = reply;
+  rest.clear_certificate();
+  if (trust_->folder()->HoldsAuthority()) rest.clear_authorities();
+  Result<MemberProof> next = Renewed(rest, std::move(*member), now_unix_s);
+  if (!next) return Fail(next.error());
+  Result<std::vector<Revocation>> revoked = RevocationsOf(reply.revoked());
+  if (!revoked) return Fail(revoked.error());
+  return trust_->Believe(std::move(next->authorities), std::move(*revoked));
+}
+
 Status Renewal::Take(const proto::RenewReply& reply, std::int64_t now_unix_s) {
   if (reply.renews()) trust_->standing().NoteCoordinator(now_unix_s);
   // What is believed comes whole or not at all.
+  unkept_ = unkept_ && !reply.authorities().empty();
   if (reply.certificate().empty() && reply.authorities().empty()) return {};
   const Result<bool> changed = Keep(reply, now_unix_s);
   Status kept = changed ? Status() : Fail(changed.error());
@@ -122,9 +145,14 @@ Status Renewal::Take(const proto::RenewReply& reply, std::int64_t now_unix_s) {
                         reply.revoked() == TextOf(trust_->standing().revoked());
   if (kept && (*changed || !in_force)) kept = trust_->Reload();
   if (!kept) {
+    unkept_ = true;
+    // What does not fit is in force nowhere; a folder that cannot be written is no reason.
+    if (!reply.authorities().empty()) std::ignore = Believe(reply, now_unix_s);
+    NoteFailure(kept.error().message);
     Failed(kept.error(), now_unix_s);
     return kept;
   }
+  unkept_ = false;
   known_ = reply.known();
   if (!reply.certificate().empty()) {
     trust_->NoteRenewal({});
@@ -138,11 +166,19 @@ void Renewal::Failed(const Error& why, std::int64_t now_unix_s) {
   if (!key_) return;
   const bool silent = why.code == Code::kUnavailable || why.code == Code::kTimeout;
   not_before_unix_s_ = silent ? now_unix_s : now_unix_s + kTryAgainSeconds;
+  NoteFailure(why.message);
+}
+
+void Renewal::NoteFailure(const std::string& why) {
   const bool new_failure = trust_->renewal_failure().empty();
-  trust_->NoteRenewal(why.message);
+  trust_->NoteRenewal(why);
   if (!new_failure) return;
-  spdlog::error("the certificate of {} is not renewed, and ends at {}: {}", NameOf(trust_->self()),
-                DescribeTime(trust_->ends_unix_s()), why.message);
+  if (key_) {
+    spdlog::error("the certificate of {} is not renewed, and ends at {}: {}",
+                  NameOf(trust_->self()), DescribeTime(trust_->ends_unix_s()), why);
+  } else {
+    spdlog::error("the trust folder of {} is of no use: {}", NameOf(trust_->self()), why);
+  }
 }
 
 }  // namespace forebay

@@ -28,9 +28,12 @@ class Renewal {
   explicit Renewal(std::shared_ptr<Trust> trust) : trust_(std::move(trust)) {}
 
   /// What to ask: for a certificate, where it is due, and for what has changed in whom to believe.
-  /// Takes up what another program has written meanwhile.
+  /// Takes up what another program has written meanwhile. What cannot be read is a failure that is
+  /// told with the question.
   Result<proto::RenewRequest> Prepare(std::int64_t now_unix_s);
   /// Brings the answer into force, and keeps it. What does not fit is refused and changes nothing.
+  /// Whom to believe is in force also where it cannot be kept, which is a failure: a full disk lets
+  /// nobody in who was revoked, and shuts nobody out. A certificate is kept or is not in force.
   Status Take(const proto::RenewReply& reply, std::int64_t now_unix_s);
   /// Nobody answered, or the answer was no. Who answers that is asked again a minute later; where
   /// nobody answers, at the next call: the first coordinator that comes back is asked at once, so
@@ -42,11 +45,15 @@ class Renewal {
   Result<bool> Keep(const proto::RenewReply& reply, std::int64_t now_unix_s);
   Result<MemberProof> Renewed(const proto::RenewReply& reply, MemberProof member,
                               std::int64_t now_unix_s) const;
+  Status Believe(const proto::RenewReply& reply, std::int64_t now_unix_s) const;
+  Result<MemberProof> TakeUpFiles() const;
+  void NoteFailure(const std::string& why);
 
   const std::shared_ptr<Trust> trust_;
   std::optional<PrivateKey> key_;       // of the request that is under way
   std::string known_;                   // RenewReply.known of the last answer
   std::int64_t not_before_unix_s_ = 0;  // a renewal that was refused is tried again then
+  bool unkept_ = false;                 // the last answer is not in the files
 };
 
 }  // namespace forebay

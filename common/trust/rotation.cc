@@ -31,28 +31,51 @@ Result<Rotation> Begin(const TrustFolder& folder, const Authority& now, std::int
   return Rotation::kBegun;
 }
 
+/// The one whose key is beside the present one's. kNotFound: there is none; a key that was left
+/// behind when another machine's files were copied here, of what is the present one by now, is
+/// none.
+Result<Authority> LoadNext(const TrustFolder& folder, const Authority& now) {
+  Result<Authority> next = folder.LoadNextAuthority();
+  if (next && next->certificate().KeyHash() == now.certificate().KeyHash())
+    return Fail(Code::kNotFound, "that is the present authority");
+  return next;
+}
+
+Result<Authority> LoadPresent(const TrustFolder& folder) {
+  Result<Authority> now = folder.LoadAuthority();
+  if (now || now.error().code != Code::kNotFound) return now;
+  return Fail(Code::kInvalid, folder.path() +
+                                  " does not hold the authority's key (ca.key): only where it is "
+                                  "can the next one be made");
+}
+
 }  // namespace
 
-Result<Rotation> RotateAuthority(const TrustFolder& folder, std::int64_t now_unix_s) {
-  Result<Authority> now = folder.LoadAuthority();
-  if (!now && now.error().code == Code::kNotFound) {
-    return Fail(Code::kInvalid, folder.path() +
-                                    " does not hold the authority's key (ca.key): "
-                                    "only where it is can the next one be made");
-  }
+Result<Rotation> NextRotation(const TrustFolder& folder) {
+  Result<Authority> now = LoadPresent(folder);
   if (!now) return Fail(now.error());
   Result<std::vector<Certificate>> believed = folder.LoadAuthorities();
   if (!believed) return Fail(believed.error());
-  Result<Authority> next = folder.LoadNextAuthority();
-  if (next) {
-    Status heard = CheckAge(next->certificate().begins_unix_s(), now_unix_s, "the new authority");
-    if (!heard) return Fail(heard.error());
-    Status switched = folder.SwitchAuthority();
-    if (!switched) return Fail(switched.error());
-    return Rotation::kSwitched;
-  }
+  const Result<Authority> next = LoadNext(folder, *now);
+  if (next) return Rotation::kSwitched;
   if (next.error().code != Code::kNotFound) return Fail(next.error());
-  if (believed->size() == 1) return Begin(folder, *now, now_unix_s);
+  return believed->size() == 1 ? Rotation::kBegun : Rotation::kEnded;
+}
+
+Result<Rotation> RotateAuthority(const TrustFolder& folder, std::int64_t now_unix_s) {
+  Result<Rotation> step = NextRotation(folder);
+  if (!step) return step;
+  Result<Authority> now = LoadPresent(folder);
+  if (!now) return Fail(now.error());
+  if (*step == Rotation::kBegun) return Begin(folder, *now, now_unix_s);
+  if (*step == Rotation::kSwitched) {
+    Result<Authority> next = LoadNext(folder, *now);
+    if (!next) return Fail(next.error());
+    Status heard = CheckAge(next->certificate().begins_unix_s(), now_unix_s, "the new authority");
+    if (heard) heard = folder.SwitchAuthority();
+    if (!heard) return Fail(heard.error());
+    return step;
+  }
   Result<MemberProof> coordinator = folder.Load(proto::ROLE_COORDINATOR);
   if (!coordinator) return Fail(coordinator.error());
   if (!coordinator->certificate.IsIssuedBy(now->certificate())) {
@@ -64,8 +87,9 @@ Result<Rotation> RotateAuthority(const TrustFolder& folder, std::int64_t now_uni
   Status heard = CheckAge(coordinator->certificate.begins_unix_s(), now_unix_s,
                           "the authority that issues now");
   if (heard) heard = folder.SaveAuthorities({now->certificate()});
+  if (heard) heard = folder.RemoveNextAuthority();
   if (!heard) return Fail(heard.error());
-  return Rotation::kEnded;
+  return step;
 }
 
 }  // namespace forebay

@@ -15,7 +15,10 @@ enum class Rotation : std::uint8_t {
   kEnded,     ///< The new one alone is believed.
 };
 
-/// The next step, in the files of the coordinator's machine; the coordinator takes it up by itself.
+/// Which step is the next one. Errors: as for taking it.
+Result<Rotation> NextRotation(const TrustFolder& folder);
+
+/// Takes it, in the files of the coordinator's machine; the coordinator takes it up by itself.
 /// kInvalid: it is too early for it, or this machine does not hold the authority's key; nothing is
 /// changed then. The caller holds the folder's lock.
 Result<Rotation> RotateAuthority(const TrustFolder& folder, std::int64_t now_unix_s);

@@ -96,6 +96,19 @@ void Standing::SetRevoked(std::vector<Revocation> revoked) {
   revision_.fetch_add(1, std::memory_order_release);
 }
 
+void Standing::SetBelieved(std::vector<std::string> hashes) {
+  const std::scoped_lock lock(mutex_);
+  if (hashes == believed_) return;
+  believed_ = std::move(hashes);
+  revision_.fetch_add(1, std::memory_order_release);
+}
+
+bool Standing::IsBelieved(std::string_view authority_hash) const {
+  const std::scoped_lock lock(mutex_);
+  return believed_.empty() || authority_hash.empty() ||
+         std::ranges::find(believed_, authority_hash) != believed_.end();
+}
+
 std::vector<Revocation> Standing::revoked() const {
   const std::scoped_lock lock(mutex_);
   return revoked_;

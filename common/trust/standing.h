@@ -66,17 +66,22 @@ class Standing {
   void SetRevoked(std::vector<Revocation> revoked);
   std::vector<Revocation> revoked() const;
   bool IsRevoked(proto::Role role, std::string_view id, std::int64_t issued_unix_s) const;
-  /// Another number after each SetRevoked: who is connected is looked at again.
+  /// The key hashes of the authorities in force; none = any is believed that a handshake believed.
+  void SetBelieved(std::vector<std::string> hashes);
+  /// Whether who showed a certificate of that authority when it connected could do so now.
+  bool IsBelieved(std::string_view authority_hash) const;
+  /// Another number after each change of these: who is connected is looked at again.
   std::uint64_t revision() const { return revision_.load(std::memory_order_acquire); }
 
  private:
   mutable std::mutex mutex_;
-  std::int64_t issued_unix_s_;        // guarded by mutex_
-  std::int64_t worked_unix_s_ = 0;    // guarded by mutex_; there for kTimeToRenew, the last time
-  std::int64_t answers_since_ = 0;    // guarded by mutex_; 0 = never
-  std::int64_t answered_unix_s_ = 0;  // guarded by mutex_
-  std::vector<Revocation> revoked_;   // guarded by mutex_
-  std::set<std::string> excused_;     // guarded by mutex_; few: a cluster's members
+  std::int64_t issued_unix_s_;         // guarded by mutex_
+  std::int64_t worked_unix_s_ = 0;     // guarded by mutex_; there for kTimeToRenew, the last time
+  std::int64_t answers_since_ = 0;     // guarded by mutex_; 0 = never
+  std::int64_t answered_unix_s_ = 0;   // guarded by mutex_
+  std::vector<Revocation> revoked_;    // guarded by mutex_
+  std::vector<std::string> believed_;  // guarded by mutex_
+  std::set<std::string> excused_;      // guarded by mutex_; few: a cluster's members
   std::atomic<std::uint64_t> revision_{0};
 };
 

@@ -20,6 +20,7 @@ constexpr long kMaxCertificateBytes = long{16} * 1024;
 struct Policy {
   Belief belief;
   std::string pinned_hash;  ///< Not "": the authority comes with the peer, and must be this one.
+  std::optional<TlsContext::KeptCluster> kept = std::nullopt;  ///< With a pinned authority.
   Purpose peer = Purpose::kConnects;
   std::shared_ptr<Standing> standing;
   bool takes_late = false;  ///< Lets in who has to renew.
@@ -109,10 +110,14 @@ Result<Identity> Verify(const Policy& policy, X509_STORE_CTX* context, PeerTerms
     Result<Belief> belief =
         BeliefInPinned(policy.pinned_hash, X509_STORE_CTX_get0_untrusted(context), leaf);
     if (!belief) return Fail(belief.error());
+    if (policy.kept && policy.kept->cluster != belief->cluster)
+      return Fail(Code::kDenied, policy.kept->refusal);
     return VerifyMember(leaf, *belief, policy.peer, UnixSeconds());
   }
   Result<Identity> member = VerifyInTime(policy, leaf, terms);
   if (!member) return member;
+  for (const Certificate& each : policy.belief.authorities)
+    if (leaf.IsIssuedBy(each)) terms.authority = each.KeyHash();
   Result<std::optional<std::vector<std::string>>> links = leaf.Links();
   if (!links) return Fail(Code::kDenied, links.error().message);
   terms.links = std::move(*links);
@@ -172,6 +177,13 @@ bool Present(SSL_CTX* context, const MemberProof& member) {
   return true;
 }
 
+std::vector<std::string> HashesOf(const std::vector<Certificate>& authorities) {
+  std::vector<std::string> hashes;
+  hashes.reserve(authorities.size());
+  for (const Certificate& each : authorities) hashes.push_back(each.KeyHash());
+  return hashes;
+}
+
 SSL* NewConnection(SSL_CTX* context) {
   SSL* connection = SSL_new(context);
   if (connection == nullptr) return nullptr;
@@ -197,12 +209,14 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::Of(const MemberProof& memb
   made->standing_ = standing;
   made->client_ = NewContext({.belief = belief,
                               .pinned_hash = "",
+                              .kept = std::nullopt,
                               .peer = Purpose::kIsConnectedTo,
                               .standing = standing,
                               .takes_late = false},
                              SSL_VERIFY_PEER);
   made->server_ = NewContext({.belief = belief,
                               .pinned_hash = "",
+                              .kept = std::nullopt,
                               .peer = Purpose::kConnects,
                               .standing = standing,
                               .takes_late = takes_strangers},
@@ -213,11 +227,13 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::Of(const MemberProof& memb
   return made;
 }
 
-Result<std::shared_ptr<const TlsContext>> TlsContext::Joining(std::string authority_hash) {
+Result<std::shared_ptr<const TlsContext>> TlsContext::Joining(std::string authority_hash,
+                                                              std::optional<KeptCluster> kept) {
   std::shared_ptr<TlsContext> made(new TlsContext());
   made->standing_ = std::make_shared<Standing>();
   made->client_ = NewContext({.belief = {},
                               .pinned_hash = std::move(authority_hash),
+                              .kept = std::move(kept),
                               .peer = Purpose::kIsConnectedTo,
                               .standing = nullptr,
                               .takes_late = false},
@@ -273,14 +289,14 @@ Error TlsFailure(const ssl_st* connection, unsigned long code) {
 Trust::Trust(std::shared_ptr<const TlsContext> context, Identity self)
     : self_(std::move(self)), standing_(context->standing()), context_(std::move(context)) {}
 
-Trust::Trust(TrustFolder folder, const MemberProof& member,
-             std::shared_ptr<const TlsContext> context)
+Trust::Trust(TrustFolder folder, MemberProof member, std::shared_ptr<const TlsContext> context)
     : folder_(std::move(folder)),
       self_(member.self),
       standing_(context->standing()),
       context_(std::move(context)),
-      ends_unix_s_(member.certificate.ends_unix_s()),
-      believed_(PemOf(member.authorities)) {}
+      member_(std::move(member)) {
+  standing_->SetBelieved(HashesOf(member_->authorities));
+}
 
 Result<std::shared_ptr<Trust>> Trust::Open(TrustFolder folder, proto::Role role) {
   Result<bool> exists = folder.Exists();
@@ -293,7 +309,8 @@ Result<std::shared_ptr<Trust>> Trust::Open(TrustFolder folder, proto::Role role)
   Result<std::shared_ptr<const TlsContext>> context = TlsContext::Of(*member);
   if (!context) return Fail(context.error());
   (*context)->standing()->SetRevoked(std::move(*revoked));
-  return std::shared_ptr<Trust>(new Trust(std::move(folder), *member, std::move(*context)));
+  return std::shared_ptr<Trust>(
+      new Trust(std::move(folder), std::move(*member), std::move(*context)));
 }
 
 Status Trust::Reload() {
@@ -307,15 +324,36 @@ Status Trust::Reload() {
                                     NameOf(member->self) + " in cluster " +
                                     member->self.cluster.ToString() + ": restart this program");
   }
-  Result<std::shared_ptr<const TlsContext>> context = TlsContext::Of(*member, standing_);
-  if (!context) return Fail(context.error());
+  Status taken = BringIntoForce(std::move(*member));
+  if (!taken) return taken;
   // A coordinator knows it from its own state.
   if (self_.role != proto::ROLE_COORDINATOR) standing_->SetRevoked(std::move(*revoked));
-  const std::scoped_lock lock(mutex_);
-  context_ = std::move(*context);
-  believed_ = PemOf(member->authorities);
-  ends_unix_s_ = member->certificate.ends_unix_s();
-  reloads_.fetch_add(1, std::memory_order_release);
+  return {};
+}
+
+Status Trust::Believe(std::vector<Certificate> authorities, std::vector<Revocation> revoked) {
+  std::optional<MemberProof> now = member();
+  if (!now) return Fail(Code::kInvalid, "these certificates are not from files");
+  if (PemOf(authorities) != PemOf(now->authorities)) {
+    now->authorities = std::move(authorities);
+    Status taken = BringIntoForce(std::move(*now));
+    if (!taken) return taken;
+  }
+  standing_->SetRevoked(std::move(revoked));
+  return {};
+}
+
+Status Trust::BringIntoForce(MemberProof member) {
+  Result<std::shared_ptr<const TlsContext>> context = TlsContext::Of(member, standing_);
+  if (!context) return Fail(context.error());
+  std::vector<std::string> believed = HashesOf(member.authorities);
+  {
+    const std::scoped_lock lock(mutex_);
+    context_ = std::move(*context);
+    member_ = std::move(member);
+    reloads_.fetch_add(1, std::memory_order_release);
+  }
+  standing_->SetBelieved(std::move(believed));
   return {};
 }
 
@@ -324,14 +362,19 @@ std::shared_ptr<const TlsContext> Trust::Current() const {
   return context_;
 }
 
+std::optional<MemberProof> Trust::member() const {
+  const std::scoped_lock lock(mutex_);
+  return member_;
+}
+
 std::int64_t Trust::ends_unix_s() const {
   const std::scoped_lock lock(mutex_);
-  return ends_unix_s_;
+  return member_ ? member_->certificate.ends_unix_s() : 0;
 }
 
 std::string Trust::believed() const {
-  const std::scoped_lock lock(mutex_);
-  return believed_;
+  const std::optional<MemberProof> now = member();
+  return now ? PemOf(now->authorities) : std::string();
 }
 
 std::string Trust::renewal_failure() const {

@@ -29,8 +29,13 @@ class TlsContext {
   static Result<std::shared_ptr<const TlsContext>> Of(const MemberProof& member,
                                                       std::shared_ptr<Standing> standing = nullptr);
   /// For a machine that joins: it has no certificate, and believes the authority with this key
-  /// hash alone.
-  static Result<std::shared_ptr<const TlsContext>> Joining(std::string authority_hash);
+  /// hash alone. One that is of a cluster already joins no other: `kept`.
+  struct KeptCluster {
+    Uuid cluster;
+    std::string refusal;  ///< What is said of a coordinator of another one.
+  };
+  static Result<std::shared_ptr<const TlsContext>> Joining(
+      std::string authority_hash, std::optional<KeptCluster> kept = std::nullopt);
 
   /// A new connection's state, owned by the caller; null when there is no memory.
   ssl_st* NewClient() const;
@@ -53,7 +58,8 @@ std::optional<Identity> PeerOf(const ssl_st* connection);
 struct PeerTerms {
   std::int64_t issued_unix_s = 0;
   std::int64_t ends_unix_s = 0;
-  bool late = false;  ///< At a coordinator: it has ended, and may only be renewed.
+  bool late = false;      ///< At a coordinator: it has ended, and may only be renewed.
+  std::string authority;  ///< The key hash of the one that issued it; "" with a pinned authority.
   std::optional<std::vector<std::string>> links;  ///< That a client may read; nothing = all.
 };
 PeerTerms TermsOf(const ssl_st* connection);
@@ -77,6 +83,9 @@ class Trust {
   /// Reads the files again. After an error what was in force stays so. kInvalid when they are of
   /// another cluster or another member.
   Status Reload();
+  /// Another belief and other revocations, in this program alone: what is in force where the files
+  /// cannot be written. kInvalid: not from files. Errors as TlsContext::Of; nothing changes then.
+  Status Believe(std::vector<Certificate> authorities, std::vector<Revocation> revoked);
 
   std::shared_ptr<const TlsContext> Current() const;
   /// Why the certificate was not renewed when it was last tried; "" = it was, or is not due.
@@ -88,13 +97,16 @@ class Trust {
   /// Another number after each Reload.
   std::uint64_t reloads() const { return reloads_.load(std::memory_order_acquire); }
   const Identity& self() const { return self_; }
+  /// What is in force; nothing when it is not from files.
+  std::optional<MemberProof> member() const;
   /// The authorities in force, as PEM.
   std::string believed() const;
   /// When the certificate in force ends; 0 without one.
   std::int64_t ends_unix_s() const;
 
  private:
-  Trust(TrustFolder folder, const MemberProof& member, std::shared_ptr<const TlsContext> context);
+  Trust(TrustFolder folder, MemberProof member, std::shared_ptr<const TlsContext> context);
+  Status BringIntoForce(MemberProof member);
 
   const std::optional<TrustFolder> folder_;
   const Identity self_;
@@ -102,8 +114,7 @@ class Trust {
   std::atomic<std::uint64_t> reloads_{0};
   mutable std::mutex mutex_;
   std::shared_ptr<const TlsContext> context_;  // guarded by mutex_
-  std::int64_t ends_unix_s_ = 0;               // guarded by mutex_
-  std::string believed_;                       // guarded by mutex_
+  std::optional<MemberProof> member_;          // guarded by mutex_
   std::string renewal_failure_;                // guarded by mutex_
 };
 

@@ -186,6 +186,7 @@ FolderLock::~FolderLock() {
 }
 
 Result<FolderLock> TrustFolder::Lock() const { return LockBy(LOCK_EX); }
+Result<FolderLock> TrustFolder::TryLock() const { return LockBy(LOCK_EX | LOCK_NB); }
 
 Result<FolderLock> TrustFolder::LockBy(int way) const {
   const std::string file = At("lock");
@@ -237,6 +238,11 @@ Status TrustFolder::SaveNextAuthority(const Authority& next) const {
 }
 
 Status TrustFolder::SwitchAuthority() const { return CommitFile(At(kNextKey), At(kAuthorityKey)); }
+
+Status TrustFolder::RemoveNextAuthority() const {
+  if (unlink(At(kNextKey).c_str()) == 0 || errno == ENOENT) return {};
+  return Fail(OfErrno(At(kNextKey)));
+}
 
 Result<Authority> TrustFolder::LoadAuthorityOf(const std::string& key_file) const {
   Result<std::vector<Certificate>> authorities = LoadAuthorities();

@@ -70,6 +70,8 @@ class TrustFolder {
   Status Save(const MemberProof& member) const;
   /// Waits for it. kDenied: this user may not write there.
   Result<FolderLock> Lock() const;
+  /// Waits for nobody. kOverloaded: another program has it; kDenied as Lock.
+  Result<FolderLock> TryLock() const;
 
   Result<std::vector<Revocation>> LoadRevoked() const;
   Status SaveRevoked(const std::vector<Revocation>& revoked) const;
@@ -91,6 +93,8 @@ class TrustFolder {
   Status SaveNextAuthority(const Authority& next) const;
   /// It takes the place of the present one, whose key is gone then.
   Status SwitchAuthority() const;
+  /// Its key alone, where it is there.
+  Status RemoveNextAuthority() const;
 
   /// For how long the coordinator here issues certificates; kMemberLifetime unless
   /// SaveMemberLifetime said otherwise.

@@ -81,7 +81,8 @@ constexpr auto kRules = std::to_array<RpcRule>({
     {Method::kRevokeToken, "RevokeToken", kAdmins, kCoordinator},
     {Method::kListMembers, "ListMembers", kAdmins, kCoordinator, kLooks},
     {Method::kRevokeMember, "RevokeMember", kAdmins, kCoordinator},
-    {Method::kRenew, "Renew", kFollowers, kCoordinator, kLooks},
+    // A coordinator that stands by renews its own; it says how that goes.
+    {Method::kRenew, "Renew", kMembers, kCoordinator, kLooks},
     {Method::kJoin, "Join", kStrangers, kCoordinator, Effect::kChangesAndSays},
 });
 

@@ -122,27 +122,36 @@ void ServerConnection::Shutdown() {
   });
 }
 
-/// A revocation ends it at once; the end of the certificate when nothing is under way, so that the
-/// peer comes again with a new one and loses no answer.
+/// A revocation ends it at once; the end of the certificate, or of the authority that issued it,
+/// when nothing is under way, so that the peer comes again with a new one and loses no answer.
 bool ServerConnection::EndIfRefused() {
   const auto& trust = shared_->options.credentials.trust;
   if (!trust || !peer_.proved) return false;
   const PeerTerms& terms = peer_.terms;
-  const std::uint64_t revision = trust->standing().revision();
-  if (std::exchange(looked_, revision) != revision &&
-      trust->standing().IsRevoked(peer_.role, peer_.id, terms.issued_unix_s)) {
-    connection_->Close(Error{Code::kDenied, "its certificate was revoked"});
-    return true;
-  }
   const std::int64_t now = UnixSeconds();
+  const std::uint64_t revision = trust->standing().revision();
+  if (std::exchange(looked_, revision) != revision) {
+    if (trust->standing().IsRevoked(peer_.role, peer_.id, terms.issued_unix_s)) {
+      connection_->Close(Error{Code::kDenied, "its certificate was revoked"});
+      return true;
+    }
+    if (!trust->standing().IsBelieved(terms.authority) && !disbelieved_unix_s_)
+      disbelieved_unix_s_ = now;
+  }
+  if (disbelieved_unix_s_)
+    return EndSoon(now - *disbelieved_unix_s_, "the authority of its certificate is replaced");
   if (now < terms.ends_unix_s || terms.late) return false;
   if (trust->standing().Excuses(terms.ends_unix_s, now)) return false;
+  return EndSoon(now - terms.ends_unix_s, "its certificate has ended");
+}
+
+bool ServerConnection::EndSoon(std::int64_t since_s, const char* why) {
   if (calls_.empty()) {
     End();
     return true;
   }
-  if (now < terms.ends_unix_s + kLastCallsSeconds) return false;
-  connection_->Close(Error{Code::kDenied, "its certificate has ended"});
+  if (since_s < kLastCallsSeconds) return false;
+  connection_->Close(Error{Code::kDenied, why});
   return true;
 }
 

@@ -80,6 +80,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   void OnClosed(const Error& why);
   /// Closes it when the peer is believed no more; answers whether it is so.
   bool EndIfRefused();
+  /// Whether it ends now: when nothing is under way, or what led to it is long ago.
+  bool EndSoon(std::int64_t since_s, const char* why);
   /// The peer is to come again; one that does not go is closed by a later tick.
   void End();
   bool IsStranger() const { return peer_.role == proto::ROLE_STRANGER; }
@@ -94,10 +96,11 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   Room room_;
   const asio::any_io_executor executor_;
   std::shared_ptr<Connection> connection_;
-  bool denied_ = false;             // said so already
-  bool has_renewed_ = false;        // a peer that was late
-  std::optional<TimePoint> ended_;  // when the peer was first told to go
-  std::uint64_t looked_ = 0;        // Standing::revision at which the peer was looked at
+  bool denied_ = false;                             // said so already
+  bool has_renewed_ = false;                        // a peer that was late
+  std::optional<TimePoint> ended_;                  // when the peer was first told to go
+  std::optional<std::int64_t> disbelieved_unix_s_;  // its authority is believed no more since
+  std::uint64_t looked_ = 0;  // Standing::revision at which the peer was looked at
   std::unordered_map<std::uint64_t, std::shared_ptr<ActiveCall>> calls_;
   std::size_t request_bytes_ = 0;  // of calls_
 };

@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import subprocess
 
@@ -343,15 +344,20 @@ class Trust(E2eTest):
         self.join(client, self.folder / "trust", "--id", "m1")
         self.link("data", "", "--no-background-fill", "--refresh", "immutable")
         mount = self.cluster.mount("data", "m")
+        late, _ = self.token("client")
+        self.join(late, self.folder / "late.trust", "--id", "m2")
         # Half a minute must lie between the steps. It passes for the command alone, which nobody else asks for the time,
         # and only when all have heard of the step before. The files of the mount say that of its certificate alone: whom it
         # believes stands in the command's folder, too.
         clock = ShiftedClock(self.folder / "clock")
 
+        def rotate():
+            return subprocess.run([self.cluster.programs / "forebay", "--coordinator", self.cluster.address, "-o", "json", "init",
+                                   "--rotate-ca"], env={**self.cluster.client_env, **clock.env}, capture_output=True, text=True,
+                                  timeout=60, check=False)
+
         def step(word):
-            result = subprocess.run([self.cluster.programs / "forebay", "-o", "json", "init", "--rotate-ca"],
-                                    env={**self.cluster.client_env, **clock.env}, capture_output=True, text=True, timeout=60,
-                                    check=False)
+            result = rotate()
             self.assertTrue(self.reads(mount, files))
             return result.returncode == 0 and json.loads(result.stdout)["rotation"] == word
 
@@ -364,14 +370,22 @@ class Trust(E2eTest):
 
         old, members = believed("trust"), (self.folder / "n1.trust" / "node.pem", self.folder / "trust" / "client.pem")
         issued = [path.read_text() for path in members]
-        self.assertTrue(step("begun"))
+        node = self.cluster.nodes["n1"]
+        node.kill(signal.SIGSTOP)
+        self.addCleanup(node.kill, signal.SIGCONT)
+        self.assertEqual(json.loads(rotate().stdout)["rotation"], "begun")
+        clock.set(HEARD_SECONDS)
+        # However long ago the step before is: who runs and has not heard of it would be shut out.
+        eventually(lambda: "node n1" in rotate().stderr, "the next step waits for the node", HEARD_SECONDS)
+        clock.set(0)
+        node.kill(signal.SIGCONT)
         self.assertFalse(step("switched"), "too early")
         eventually(lambda: believed("n1.trust") == believed("trust") != old, "the node believes both", HEARD_SECONDS)
         for times in ("once", "again, with what it heard in force"):
             before = asked()
             eventually(lambda past=before: asked() != past, f"the mount asks {times}", HEARD_SECONDS)
         clock.set(HEARD_SECONDS)
-        eventually(lambda: step("switched"), "switched", 20)
+        eventually(lambda: step("switched"), "switched", HEARD_SECONDS)
         self.assertIn(old.strip(), believed("trust"))
         self.assertFalse(step("ended"), "too early")
         eventually(lambda: all(path.read_text() != before for path, before in zip(members, issued)),
@@ -390,6 +404,11 @@ class Trust(E2eTest):
             self.assertRegex(line, rf"audit: admin '.*' on the coordinator's machine, .* UTC \(forebay .*\): {word}.*: done$")
         eventually(lambda: believed("n1.trust") == new, "the node believes it alone", 20)
         self.assertTrue(self.reads(mount, files))
+        # Who was away all the time has the old authority alone, of the same cluster, and needs no more than a token.
+        self.join(self.token("client")[0], self.folder / "late.trust", "--id", "m2")
+        self.assertEqual(believed("late.trust"), new)
+        self.run_cli("init", "--advertise", "127.0.0.1:7440", trust=self.folder / "foreign")
+        self.refused(self.token("client")[0], "belongs to another cluster than the token", trust=self.folder / "foreign")
         self.start_node("n2", self.token("node")[0])
         self.admin("nodes")
 
@@ -453,7 +472,7 @@ class Trust(E2eTest):
         self.refused(line.split(" --token ")[1].strip(), "not of the cluster that the token is of")
         self.refused(used[:-1], "no join token", code=2)
         # A machine of this cluster keeps what it has.
-        self.refused(line.split(" --token ")[1].strip(), "another cluster", trust=self.folder / "n1.trust", code=2)
+        self.refused(line.split(" --token ")[1].strip(), "not of the cluster that the token is of", trust=self.folder / "n1.trust")
 
     def test_who_joins_needs_no_configuration_by_hand(self):
         """In the configuration that the package ships."""

@@ -11,7 +11,7 @@ import pathlib
 import re
 import sys
 
-from played_machines import FILES, FromPackages, skip_without
+from played_machines import CLOCKED, FILES, HEARD_SECONDS, FromPackages, skip_without
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 from e2e import drop_page_cache, eventually, main  # noqa: E402
@@ -148,6 +148,23 @@ class DeployPage(FromPackages):
         drop_page_cache()
         finish()
         self.assertEqual(self.fetched(), FILES, "nothing is fetched again")
+        self.on(lost, "systemctl start forebay-coordinator")
+        self.wait_for_coordinator(lost)
+        self.change_authority_of_three()
+
+    def change_authority_of_three(self):
+        """On one of their machines; a step waits until the others have the files of the one before."""
+        authority = self.begin_change_of_authority("cache-1")
+        self.hosts["cache-1"].pass_time(HEARD_SECONDS)
+        refused = self.hosts["cache-1"].run(f"{CLOCKED} forebay init --rotate-ca", check=False)
+        self.assertRegex(refused.stderr, r"coordinator cache-[23]:7440|copy this folder's ca\.pem")
+        copy = lambda: self.replay("Another authority")  # noqa: E731
+        copy()
+        self.end_change_of_authority("cache-1", authority, copy)
+        eventually(lambda: all(self.believed(name) == {authority} for name in self.joined()), "all believe the new one alone", 60)
+        drop_page_cache()
+        self.epoch("under another authority, with three coordinators")()
+        self.assertEqual(self.fetched(), FILES)
 
     def wait_for_coordinator(self, name):
         """The machine's own knows what the one before it did."""

@@ -16,8 +16,17 @@ NAME, NODE = "cache-1", "cache-2"  # with all roles, and with a node alone
 RENEWED_SECONDS = 40  # after a third of a certificate's two minutes
 OF_COORDINATOR = {f"/etc/forebay/trust/{name}.key" for name in ("admin", "ca", "coordinator")}
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "DEPLOY.md"
+
+
+def of_page(beginning):
+    """The first commands after a line that begins like that."""
+    return re.search(rf"\n{beginning}.*?```\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
+
+
+# A mount as a service; what the page adds to its options are lines of its file.
+MOUNT_SERVICE = of_page("## A mount as a service").replace("\nEND\n", "\n" + CLOCKED.replace(" ", "\n") + "\nEND\n")
 # What a release before the node's user has left behind: as the page goes back to it.
-AS_BEFORE = re.search(r"\nBack to that release.*?```\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1] + """
+AS_BEFORE = of_page("Back to that release") + """
 rm -rf /run/forebay-node
 [ ! -d /mnt/disk ] || chown -R forebay: /mnt/disk/forebay
 """
@@ -98,7 +107,7 @@ class Users(FromPackages):
         self.hosts[NAME].pass_time(RENEWED_SECONDS)
         authority = self.begin_change_of_authority(NAME)  # all hear of it while they renew
         self.assert_apart()
-        eventually(lambda: all(new != old for new, old in zip(self.made(), before)), "all three renew")
+        eventually(lambda: all(new != old for new, old in zip(self.made(), before)), "all renew, the mount's service, too")
         self.assert_apart()
         self.assertTrue(self.up(), "who administers has renewed, too")
         self.end_change_of_authority(NAME, authority, self.assert_apart)
@@ -122,13 +131,13 @@ sed 's|^ReadWritePaths=.*|&\\nReadWritePaths=/mnt/disk/forebay|' /usr/lib/system
         self.wait_until_up(NAME)
         self.run_here(f"forebay link s3://{self.bucket}/train/ --as imagenet --wait")
         self.run_here(re.search(r"forebay join .*", self.run_here("forebay token create --role client"))[0])
-        self.mount()
+        self.run_here(MOUNT_SERVICE)
         self.read_all("the first epoch")
 
     def made(self):
-        """The private keys of the three, by their sums."""
+        """The private keys of all four, by their sums."""
         return self.run_here("sha256sum /etc/forebay/trust/coordinator.key /etc/forebay/trust/admin.key "
-                             "/etc/forebay/node-trust/node.key").splitlines()
+                             "/etc/forebay/trust/client.key /etc/forebay/node-trust/node.key").splitlines()
 
     def upgrade_from_one_user(self):
         self.run_here(AS_BEFORE)
@@ -142,7 +151,7 @@ sed 's|^ReadWritePaths=.*|&\\nReadWritePaths=/mnt/disk/forebay|' /usr/lib/system
         self.assertEqual(self.fetched(), FILES, "nothing is fetched again")
 
     def purge(self):
-        self.run_here("umount /mnt/imagenet; systemctl stop forebay-node forebay-coordinator; dpkg -P forebay")
+        self.run_here("systemctl stop forebay-mount@imagenet forebay-node forebay-coordinator; dpkg -P forebay")
         left = self.run_here("find /etc/forebay /var/lib/forebay /var/cache/forebay /run/forebay* "
                              "\\( -user forebay-node -o -name '*.key' -o -path '*/coordinator/*' \\) 2> /dev/null || true")
         self.assertEqual(left.split(), ["/etc/forebay/trust/client.key"], "the mount's own")

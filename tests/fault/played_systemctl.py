@@ -1,9 +1,14 @@
 #!/usr/bin/python3
 """systemctl on a machine without systemd: starts, stops and restarts what a unit says, as the user that it says, with its
-folders, credentials and environment, on a file system that is read-only but for what the unit opens.
+folders, credentials and environment, on a file system that is read-only but for what the unit opens, and with the system
+calls that it allows.
 
 What a unit may say is listed here; a new word fails, so that nobody believes that it is tried. Not tried: IGNORED."""
 
+import contextlib
+import errno
+import json
+import mmap
 import os
 import pathlib
 import re
@@ -21,12 +26,15 @@ READY_SECONDS = 120
 PLAYED = {"Type", "ExecStartPre", "ExecStart", "TimeoutStopSec", "User", "Group", "StateDirectory", "StateDirectoryMode", "CacheDirectory",
           "CacheDirectoryMode", "RuntimeDirectory", "RuntimeDirectoryMode", "Environment", "EnvironmentFile", "LoadCredential",
           "UMask", "LimitNOFILE", "LimitCORE", "CapabilityBoundingSet", "NoNewPrivileges", "ProtectSystem", "ReadWritePaths",
-          "InaccessiblePaths", "ProtectHome", "PrivateTmp"}
+          "InaccessiblePaths", "ProtectHome", "PrivateTmp", "NotifyAccess", "SystemCallFilter", "SystemCallErrorNumber",
+          "RestrictAddressFamilies", "MemoryDenyWriteExecute"}
 IGNORED = {"Description", "Documentation", "Wants", "After", "WantedBy", "Alias", "ExecReload", "Restart", "RestartSec",
            "StartLimitIntervalSec", "WatchdogSec", "RuntimeDirectoryPreserve", "PermissionsStartOnly", "PrivateDevices", "ProtectClock",
            "ProtectControlGroups", "ProtectHostname", "ProtectKernelLogs", "ProtectKernelModules", "ProtectKernelTunables",
-           "ProtectProc", "RemoveIPC", "RestrictAddressFamilies", "RestrictNamespaces", "RestrictRealtime", "RestrictSUIDSGID",
-           "LockPersonality", "MemoryDenyWriteExecute", "SystemCallArchitectures", "SystemCallFilter"}
+           "ProtectProc", "RemoveIPC", "RestrictNamespaces", "RestrictRealtime", "RestrictSUIDSGID", "LockPersonality",
+           "SystemCallArchitectures", "TimeoutStartSec", "WatchdogSignal", "OOMPolicy", "KillMode", "FileDescriptorStoreMax",
+           "RestartKillSignal", "DevicePolicy", "DeviceAllow"}
+WITH_FILTER = "exec-with-filter"  # a verb of ours: with a filter's file, and the command that it is for
 # In a mount namespace of the service's own: "$1" the folders that it may write to, "$2" what it may not see, the rest the
 # command.
 SANDBOX = """
@@ -55,7 +63,8 @@ exec "$@"
 
 def words_of(unit):
     """{key: [value, …]} of a unit; an empty value ends what stood before."""
-    path = next((path for folder in UNITS if (path := pathlib.Path(folder) / f"{unit}.service").exists()), None)
+    file = re.sub("@.*", "@", unit) + ".service"
+    path = next((path for folder in UNITS if (path := pathlib.Path(folder) / file).exists()), None)
     if path is None:
         sys.exit(f"Unit {unit}.service not found.")
     found = {}
@@ -68,8 +77,57 @@ def words_of(unit):
 
 
 def expanded(text, unit):
-    places = {"%t": "/run", "%d": f"/run/credentials/{unit}.service", "%p": unit, "%H": socket.gethostname(), "%%": "%"}
+    places = {"%t": "/run", "%d": f"/run/credentials/{unit}.service", "%p": unit, "%i": unit.partition("@")[2],
+              "%H": socket.gethostname(), "%%": "%"}
     return re.sub(r"%.", lambda match: places[match[0]], text)
+
+
+def system_calls(filters):
+    """The names that a unit's lines SystemCallFilter= allow. systemd always allows what it calls @default."""
+    groups, members = {}, []
+    for line in subprocess.run(["systemd-analyze", "syscall-filter"], capture_output=True, text=True, check=True).stdout.splitlines():
+        if line.startswith("@"):
+            groups[line] = members = []
+        elif line.startswith("    ") and not line.strip().startswith("#"):
+            members.append(line.strip())
+        elif line.startswith("#"):
+            members = []  # what follows is in no group
+
+    def named(word):
+        return set().union(*map(named, groups[word])) if word.startswith("@") else {word}
+
+    allowed = named("@default")
+    assert not filters[0].startswith("~"), "only lists of what is allowed are played"
+    for line in filters:
+        of_line = set().union(*map(named, line.removeprefix("~").split()))
+        allowed = allowed - of_line if line.startswith("~") else allowed | of_line
+    return sorted(allowed)
+
+
+def execute_with_filter(file, command):
+    """Runs the command with what Service.filter wrote, as the user and with the rights that this process has already."""
+    import seccomp  # where a unit is started, and not for each verb
+
+    told = json.loads(pathlib.Path(file).read_text(encoding="utf-8"))
+    refused = seccomp.SyscallFilter(seccomp.ALLOW)
+    families = {int(getattr(socket, family)) for family in told["families"]}
+    others = [seccomp.Arg(0, seccomp.LT, min(families)), seccomp.Arg(0, seccomp.GT, max(families)),
+              *[seccomp.Arg(0, seccomp.EQ, other) for other in range(min(families), max(families)) if other not in families]]
+    for other in others:
+        refused.add_rule(seccomp.ERRNO(errno.EAFNOSUPPORT), "socket", other)
+    if told["write_or_execute"]:
+        both = mmap.PROT_WRITE | mmap.PROT_EXEC
+        refused.add_rule(seccomp.ERRNO(errno.EPERM), "mmap", seccomp.Arg(2, seccomp.MASKED_EQ, both, both))
+        refused.add_rule(seccomp.ERRNO(errno.EPERM), "mprotect",
+                         seccomp.Arg(2, seccomp.MASKED_EQ, mmap.PROT_EXEC, mmap.PROT_EXEC))
+    number = told["error"]
+    allowed = seccomp.SyscallFilter(seccomp.ERRNO(getattr(errno, number)) if number else seccomp.KILL_PROCESS)
+    for name in told["system_calls"]:
+        with contextlib.suppress(RuntimeError, ValueError):  # not of this architecture
+            allowed.add_rule(seccomp.ALLOW, name)
+    refused.load()
+    allowed.load()
+    os.execvp(command[0], command)
 
 
 class Service:
@@ -136,6 +194,16 @@ class Service:
         hard = resource.getrlimit(which)[1]
         return self.one(key) if hard == resource.RLIM_INFINITY else min(int(self.one(key)), hard)
 
+    def filter(self):
+        """A file that says which system calls the service may do."""
+        path = pathlib.Path(f"/run/{self.unit}.played.filter")
+        path.write_text(json.dumps({
+            "system_calls": system_calls(self.words["SystemCallFilter"]), "error": self.one("SystemCallErrorNumber"),
+            "families": self.one("RestrictAddressFamilies").split(),
+            "write_or_execute": self.one("MemoryDenyWriteExecute") == "yes"}), encoding="utf-8")
+        path.chmod(0o444)
+        return path
+
     def command(self, env):
         words = []
         for word in self.one("ExecStart").split():
@@ -143,8 +211,11 @@ class Service:
         run = ["setpriv", "--reuid", self.user, "--regid", self.one("Group", self.user), "--init-groups"]
         if self.one("NoNewPrivileges") == "yes":
             run += ["--no-new-privs"]
-        if self.one("CapabilityBoundingSet") == "":
-            run += ["--bounding-set=-all", "--inh-caps=-all"]
+        if (bounds := self.one("CapabilityBoundingSet")) is not None:
+            kept = [f"+{name.lower().removeprefix('cap_')}" for name in bounds.split()]
+            run += ["--bounding-set=" + ",".join(["-all", *kept]), "--inh-caps=-all"]
+        if "SystemCallFilter" in self.words:
+            run += ["/usr/bin/python3", "-B", os.path.abspath(__file__), WITH_FILTER, str(self.filter())]
         limits = [f"--{name}={self.bounded(key, which)}" for key, name, which in (
             ("LimitNOFILE", "nofile", resource.RLIMIT_NOFILE), ("LimitCORE", "core", resource.RLIMIT_CORE))
             if self.one(key) is not None]
@@ -217,6 +288,8 @@ class Service:
 
 
 def main():
+    if sys.argv[1] == WITH_FILTER:
+        execute_with_filter(sys.argv[2], sys.argv[3:])
     options = [word for word in sys.argv[1:] if word.startswith("--")]
     verb, *units = [word for word in sys.argv[1:] if not word.startswith("--")]
     if set(options) - {"--now", "--no-block"}:

@@ -173,7 +173,8 @@ TEST_F(DrainTest, WaitsForTheListingOfWhatTheNodeHolds) {
     store.HangAfter(0);
   });
   ASSERT_TRUE(store.WaitUntilHanging());
-  while (CachedBytes() == 0) std::this_thread::yield();
+  while (CachedBytes() == 0 || StateOf("n2") != "up" || StateOf("n3") != "up")
+    std::this_thread::yield();
   const std::string id = Drain("n1");
   const Deadline look = Deadline::After(std::chrono::milliseconds(500));
   while (!look.Expired()) ASSERT_EQ(Get(id).state(), kRunning);

@@ -95,7 +95,9 @@ class FillingCluster : public ClusterTest {
     proto::GetTaskRequest request;
     request.set_id(id);
     request.set_with_failures(true);
-    return *admin.Ask<proto::TaskState>(address(), Method::kGetTask, request);
+    const auto task = admin.Ask<proto::TaskState>(address(), Method::kGetTask, request);
+    EXPECT_TRUE(task.has_value()) << task.error().message;
+    return task.value_or(proto::TaskState());
   }
   void OnFill(const FakeNode::Fill& fill) {
     for (const auto& node : nodes_) node->OnFill(fill);

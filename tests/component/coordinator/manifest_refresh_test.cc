@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -346,9 +348,11 @@ class ManifestResumeTest : public ManifestRefreshTest {
     EXPECT_TRUE(linked.has_value()) << linked.error().message;
     return linked ? linked->task_id() : "";
   }
-  /// Ends the coordinator behind so many LISTs; the next one finds what S3 has then.
-  void Interrupt(std::uint64_t lists) {
-    store.HangAfter(lists);
+  /// Does `begin`, and ends the coordinator behind so many LISTs; the next one finds what S3 has
+  /// then.
+  void InterruptAfter(std::uint64_t lists, const std::function<void()>& begin) {
+    store.HangAfter(lists);  // before: all of them may be over in a moment
+    begin();
     EXPECT_TRUE(store.WaitUntilHanging());
     EXPECT_FALSE(GetLink("named")->has_generation()) << "nothing shows before all is there";
     StopCoordinator();
@@ -374,10 +378,9 @@ TEST_F(ManifestResumeTest, WhatWasLookedUpIsNotLookedUpAgain) {
   const std::uint64_t without = Without();
   EXPECT_GE(without, far_.size()) << "far apart";
   const std::uint64_t before = store.lists();
-  const std::string task = Begin();
-  Interrupt(without * 2 / 3);
-  StartCoordinator();
-  Interrupt(without / 10);
+  std::string task;
+  InterruptAfter(without * 2 / 3, [&] { task = Begin(); });
+  InterruptAfter(without / 10, [&] { StartCoordinator(); });
   StartCoordinator();
   const proto::TaskState done = WaitForTask(task);
   ASSERT_EQ(done.state(), kTaskDone) << done.error();
@@ -412,8 +415,8 @@ TEST_F(ManifestResumeTest, NothingIsLookedUpAgainWhereOnlyMetadataWasLeftToAsk) 
 }
 
 TEST_F(ManifestResumeTest, AManifestThatNamesOthersByThenIsLookedUpAnew) {
-  const std::string task = Begin();
-  Interrupt(100);
+  std::string task;
+  InterruptAfter(100, [&] { task = Begin(); });
   far_.erase(far_.begin() + 3, far_.begin() + 60);
   far_.push_back("far/11999");
   PutManifest(far_);

@@ -132,9 +132,7 @@ TEST_F(PreloadTest, WhatANodeThatDiesDidNotAnswerGoesToTheNextOwner) {
 }
 
 TEST_F(PreloadTest, NoNodeAtAllIsAFailureAfterPatienceAndNeverDone) {
-  StopCoordinator();
-  preload_patience = std::chrono::seconds(1);
-  StartCoordinator();
+  RestartCoordinator([&] { preload_patience = std::chrono::seconds(1); });
   for (std::size_t i = 0; i < nodes_.size(); ++i) KillNode(i);
   const proto::TaskState task = Run(Of("data"));
   EXPECT_EQ(task.state(), kFailed);

@@ -66,7 +66,7 @@ constexpr Row kTable[] = {
     {Method::kVerifyBlocks, false, false, false},
     {Method::kPinBlocks, false, false, false},
     {Method::kJoin, false, false, false},
-    {Method::kRenew, true, true, true, false, true},
+    {Method::kRenew, true, true, true, true, true},
     {Method::kChangeNode, false, false, true},
     {Method::kListMembers, false, false, true},
     {Method::kRevokeMember, false, false, true},

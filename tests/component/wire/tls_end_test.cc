@@ -160,6 +160,21 @@ TEST_F(WireEnd, WhatTheLateMayNotAskDoesNotCostThemTheirRenewal) {
   EXPECT_TRUE(Eventually([this] { return server_->counters().connections.load() == 0; }));
 }
 
+// Also of who has stolen the old key: his connections would outlive it.
+TEST_F(WireEnd, WhoseAuthorityIsBelievedNoMoreIsEndedAlsoWhileConnected) {
+  const auto trust = TrustWith(proto::ROLE_NODE, "n1", now_, now_ + kDay);
+  const std::string hash = cluster_.authority().certificate().KeyHash();
+  trust->standing().SetBelieved({"another", hash});
+  ServeWith(trust, {Method::kReadBlock});
+  Connect(With(proto::ROLE_CLIENT, TrustWith(proto::ROLE_CLIENT, "c1", now_, now_ + kDay)));
+  ASSERT_EQ(AnswerOf(Call(1)), 1u);
+  trust->standing().SetBelieved({hash, "another"});
+  ASSERT_EQ(AnswerOf(Call(1)), 1u);
+  EXPECT_EQ(server_->counters().connections.load(), 1u);
+  trust->standing().SetBelieved({"another"});
+  EXPECT_TRUE(Eventually([this] { return server_->counters().connections.load() == 0; }));
+}
+
 TEST_F(WireEnd, ARevokedClientIsCutOffAndNotLetInAgain) {
   const auto trust = TrustWith(proto::ROLE_NODE, "n1", now_ - kDay, now_ + kDay);
   ServeWith(trust, {Method::kReadBlock});

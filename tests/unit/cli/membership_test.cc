@@ -114,10 +114,37 @@ TEST_F(Init, TakesTheStepsToANewAuthority) {
   ASSERT_EQ(begun.exit, 0) << begun.err;
   EXPECT_EQ(boost::json::parse(begun.out).at("rotation"), "begun");
   EXPECT_EQ(folder_.LoadAuthorities()->size(), 2u);
-  const Ran early = RunInit({"--rotate-ca"});
+  const Ran early = RunInit({"--rotate-ca", "--force"});
   EXPECT_EQ(early.exit, 2);
   EXPECT_THAT(early.err, HasSubstr("try again in"));
   EXPECT_EQ(RunInit({"--member-lifetime", "10s"}).exit, 2);
+  EXPECT_EQ(RunInit({"--force"}).exit, 2);
+}
+
+TEST_F(Init, AsksWhoHasFollowedBeforeTheNextStep) {
+  ASSERT_EQ(RunInit().exit, 0);
+  ASSERT_EQ(RunInit({"--rotate-ca"}).exit, 0);
+  EXPECT_EQ(session_.calls(), 0u) << "the first step shuts nobody out";
+  session_.Refuse(Method::kListMembers,
+                  Failure(Error{Code::kUnavailable, "no coordinator answers"}));
+  const Ran unknown = RunInit({"--rotate-ca"});
+  EXPECT_EQ(unknown.exit, 1);
+  EXPECT_THAT(unknown.err, HasSubstr("whether all members have followed is not known"));
+  EXPECT_THAT(unknown.err, HasSubstr("--force"));
+  proto::ListMembersReply reply;
+  for (const Certificate& each : folder_.LoadAuthorities().value())
+    reply.add_authorities(each.KeyHash());
+  reply.set_now_unix_s(1'000);
+  reply.set_since_unix_s(900);
+  proto::MemberState& node = *reply.add_members();
+  node.set_role("node");
+  node.set_id("n1");
+  node.set_seen_unix_s(990);
+  session_.Answer(Method::kListMembers, reply);
+  const Ran refused = RunInit({"--rotate-ca"});
+  EXPECT_EQ(refused.exit, 2);
+  EXPECT_THAT(refused.err, HasSubstr("node n1"));
+  EXPECT_TRUE(folder_.LoadNextAuthority().has_value()) << "the step was not taken";
 }
 
 TEST_F(Init, GivesAClusterThatExistsItsCertificates) {

@@ -272,6 +272,73 @@ TEST_F(TrustBookTest, ARotationReachesMembersAndTheCoordinatorItself) {
   EXPECT_TRUE(folder_.Load(proto::ROLE_COORDINATOR)->certificate.IsIssuedBy(authorities[0]));
 }
 
+TEST_F(TrustBookTest, WhoHasFollowedAChangeOfTheAuthorityIsKnown) {
+  const auto row = [&](const std::string& role, const std::string& id) {
+    for (const proto::MemberState& each : book_->Members()) {
+      if (each.role() == role && each.id() == id) return each;
+    }
+    ADD_FAILURE() << "there is no " << role << " " << id;
+    return proto::MemberState();
+  };
+  PeerIdentity node = Peer(proto::ROLE_NODE, "n1");
+  node.terms.authority = cluster_.authority().certificate().KeyHash();
+  // As one that stands by beside it, with the same files.
+  const TrustBook* const standby = book_.get();
+  proto::RenewRequest asks;
+  const auto ask = [&] {
+    const auto reply = book_->Renew(asks, node, now_);
+    if (reply) asks.set_known(reply->known());
+  };
+  ask();
+  EXPECT_FALSE(row("node", "n1").follows()) << "it has heard, and not yet said so";
+  ask();
+  EXPECT_TRUE(row("node", "n1").follows());
+  EXPECT_TRUE(row("node", "n1").renewed());
+  ASSERT_TRUE(
+      book_->Renew(standby->Report("c2:7440"), Peer(proto::ROLE_COORDINATOR, "coordinator"), now_)
+          .has_value());
+  EXPECT_TRUE(row("coordinator", "c2:7440").follows());
+
+  const proto::RenewRequest behind = standby->Report("c3:7440");
+  ASSERT_EQ(RotateAuthority(folder_, now_), Rotation::kBegun);
+  book_->KeepOwn(now_);
+  EXPECT_THAT(book_->Believed(), SizeIs(2));
+  EXPECT_FALSE(row("node", "n1").follows());
+  EXPECT_FALSE(row("coordinator", "c2:7440").follows());
+  ask();
+  ask();
+  EXPECT_TRUE(row("node", "n1").follows());
+  ASSERT_EQ(RotateAuthority(folder_, now_ + 60), Rotation::kSwitched);
+  book_->KeepOwn(now_ + 60);
+  EXPECT_FALSE(row("node", "n1").renewed());
+  node.terms.authority = book_->Believed().front();
+  ask();
+  EXPECT_TRUE(row("node", "n1").renewed());
+  ASSERT_TRUE(book_->Renew(behind, Peer(proto::ROLE_COORDINATOR, "coordinator"), now_).has_value());
+  EXPECT_FALSE(row("coordinator", "c3:7440").follows());
+}
+
+TEST_F(TrustBookTest, ACoordinatorThatStandsByGetsNoCertificateAndHasItsAlert) {
+  EXPECT_FALSE(book_->Renew(Request(), Peer(proto::ROLE_COORDINATOR, "coordinator"), now_));
+  proto::RenewRequest report = book_->Report("c2:7440");
+  report.set_failure("it does not hold ca.key");
+  ASSERT_TRUE(book_->Renew(report, Peer(proto::ROLE_COORDINATOR, "coordinator"), now_).has_value());
+  const std::vector<proto::Alert> alerts = book_->Alerts(now_);
+  ASSERT_THAT(alerts, SizeIs(1));
+  EXPECT_THAT(alerts.front().message(), HasSubstr("coordinator c2:7440"));
+}
+
+// Its clock was ahead when it renewed: every member would wait for that time.
+TEST_F(TrustBookTest, ACertificateThatHasNotBegunIsRenewed) {
+  ASSERT_TRUE(folder_
+                  .Save(cluster_.Member(proto::ROLE_COORDINATOR, "coordinator",
+                                        Validity::From(now_ + kDay, kMemberLifetime)))
+                  .has_value());
+  book_->KeepOwn(now_);
+  EXPECT_LE(folder_.Load(proto::ROLE_COORDINATOR)->certificate.begins_unix_s(), now_);
+  EXPECT_EQ(own_->ends_unix_s(), now_ + 30 * kDay);
+}
+
 TEST_F(TrustBookTest, WhoRunsTheClusterSaysForHowLong) {
   ASSERT_TRUE(folder_.SaveMemberLifetime(std::chrono::hours(24)).has_value());
   book_->KeepOwn(now_);

@@ -188,6 +188,64 @@ TEST_F(RenewalTest, WhatAnotherProgramHasWrittenComesIntoForceHereToo) {
   }
 }
 
+// A full disk: the coordinator is told of the new authority and the revocation all the same.
+TEST_F(RenewalTest, WhatCannotBeKeptIsInForceAndIsAFailure) {
+  const TestCluster next;
+  proto::RenewReply news;
+  news.set_known("2");
+  news.set_authorities(cluster_.authority().certificate().ToPem() +
+                       next.authority().certificate().ToPem());
+  news.set_revoked("client c1 5\n");
+  Renewal renewal(trust_);
+  ASSERT_TRUE(renewal.Prepare(issued_)->request().empty());
+  // Nobody writes a file where a folder is, not even root.
+  const std::string in_the_way = folder_.path() + "/lock";
+  std::filesystem::create_directory(in_the_way);
+  EXPECT_FALSE(renewal.Take(news, issued_).has_value());
+  EXPECT_EQ(trust_->believed(), news.authorities());
+  EXPECT_TRUE(trust_->standing().IsRevoked(proto::ROLE_CLIENT, "c1", 5));
+  EXPECT_EQ(folder_.LoadAuthorities()->size(), 1u);
+
+  const proto::RenewRequest told = renewal.Prepare(issued_ + 5).value();
+  EXPECT_THAT(told.failure(), HasSubstr("lock"));
+  EXPECT_NE(told.known(), "2") << "after a restart it would not know";
+  const std::uint64_t before = trust_->reloads();
+  EXPECT_FALSE(renewal.Take(news, issued_ + 5).has_value());
+  EXPECT_EQ(trust_->reloads(), before) << "connections are not opened anew each time";
+
+  std::filesystem::remove(in_the_way);
+  ASSERT_TRUE(renewal.Take(news, issued_ + 10).has_value());
+  EXPECT_EQ(folder_.LoadAuthorities()->size(), 2u);
+  EXPECT_EQ(renewal.Prepare(issued_ + 15)->failure(), "");
+  EXPECT_EQ(renewal.Prepare(issued_ + 15)->known(), "2");
+}
+
+TEST_F(RenewalTest, AFolderThatCannotBeReadIsToldOfAndWhatIsSaidIsInForce) {
+  Renewal renewal(trust_);
+  const std::string key = folder_.path() + "/node.key";
+  std::filesystem::rename(key, key + ".away");
+  const proto::RenewRequest told = renewal.Prepare(issued_ + 11 * kDay).value();
+  EXPECT_THAT(told.failure(), HasSubstr("node.key"));
+  EXPECT_EQ(told.ends_unix_s(), issued_ + 30 * kDay);
+  EXPECT_TRUE(told.request().empty());
+  proto::RenewReply news;
+  news.set_known("2");
+  news.set_authorities(cluster_.authority().certificate().ToPem());
+  news.set_revoked("client c1 5\n");
+  EXPECT_FALSE(renewal.Take(news, issued_ + 11 * kDay).has_value());
+  EXPECT_TRUE(trust_->standing().IsRevoked(proto::ROLE_CLIENT, "c1", 5));
+  std::filesystem::rename(key + ".away", key);
+  EXPECT_FALSE(renewal.Prepare(issued_ + 11 * kDay)->request().empty());
+}
+
+TEST_F(RenewalTest, AClockThatWasFarAheadPutsNothingOff) {
+  Renewal renewal(trust_);
+  ASSERT_FALSE(renewal.Prepare(issued_ + 300 * kDay)->request().empty());
+  renewal.Failed(Error{Code::kDenied, "the coordinator's certificate has ended"},
+                 issued_ + 300 * kDay);
+  EXPECT_FALSE(renewal.Prepare(issued_ + 10 * kDay)->request().empty());
+}
+
 TEST_F(RenewalTest, WhatIsKnownAlreadyOpensNoConnectionAnew) {
   Renewal renewal(trust_);
   ASSERT_TRUE(renewal.Prepare(issued_).has_value());

@@ -132,6 +132,16 @@ TEST_F(RotationTest, AKeyOfAnAuthorityThatIsGoneIsRemovedAndTheFirstStepComesAga
   EXPECT_EQ(RotateAuthority(folder_, now_ + 60), Rotation::kBegun);
 }
 
+// Copied here after the first step on another machine, and not with the next two.
+TEST_F(RotationTest, AKeyThatIsThePresentOnesByNowIsNoNextOne) {
+  ASSERT_EQ(NextRotation(folder_), Rotation::kBegun);
+  ASSERT_TRUE(folder_.SaveNextAuthority(cluster_.authority()).has_value());
+  ASSERT_EQ(NextRotation(folder_), Rotation::kBegun);
+  ASSERT_EQ(RotateAuthority(folder_, now_), Rotation::kBegun);
+  EXPECT_EQ(NextRotation(folder_), Rotation::kSwitched);
+  EXPECT_NE(folder_.LoadNextAuthority()->certificate().KeyHash(), old_);
+}
+
 TEST_F(RotationTest, WithoutTheAuthoritysKeyNothingIsDone) {
   std::filesystem::remove(folder_.path() + "/ca.key");
   EXPECT_THAT(RotateAuthority(folder_, now_).error().message, HasSubstr("ca.key"));
