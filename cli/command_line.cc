@@ -88,7 +88,8 @@ std::expected<void, Failure> Parse(std::vector<std::string> words, const Options
   std::optional<Failure> failure;
   try {
     app.parse(std::move(words));
-    const std::vector<std::string> extras = app.remaining();
+    std::vector<std::string> extras = app.remaining();
+    std::erase(extras, "--");  // behind it nothing is a flag
     const auto flag = std::ranges::find_if(extras, IsFlag);
     // A word behind an unknown flag is probably its value.
     if (!extras.empty()) {
@@ -100,7 +101,9 @@ std::expected<void, Failure> Parse(std::vector<std::string> words, const Options
   for (const Collected& collected : all) {
     const Option& option = *collected.option;
     for (const std::string& text : collected.texts) {
-      Status taken = option.take(text);
+      // A variable of a script that is not set, which must not mean the default.
+      const bool is_empty = text.empty() && !option.positional() && !option.value.empty();
+      Status taken = is_empty ? Fail(Code::kInvalid, "needs a value") : option.take(text);
       if (taken || failure) continue;
       failure = Failure(taken.error().Within(option.name), "", Exit::kUsage);
     }

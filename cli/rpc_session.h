@@ -26,6 +26,7 @@ class RpcSession final : public Session {
 
   std::expected<RpcReply, Failure> Call(Method method,
                                         const google::protobuf::MessageLite& request) override;
+  void ShowCertificatesOf(const std::string& folder) override { options_.trust_dir = folder; }
   std::string Address() const override;
   void CatchInterrupts() override;
   bool interrupted() const override { return interrupted_; }
@@ -46,7 +47,7 @@ class RpcSession final : public Session {
   Failure NotReached(const std::string& reasons) const;
   Failure TimedOutFailure() const;
 
-  const Options options_;
+  Options options_;
   const Deadline deadline_;
   asio::io_context context_{1};
   asio::signal_set signals_{context_};

@@ -26,6 +26,9 @@ class Session {
   virtual std::expected<RpcReply, Failure> Call(Method method,
                                                 const google::protobuf::MessageLite& request) = 0;
 
+  /// Before the first Call: as whose certificates are in that folder, not the user's own.
+  virtual void ShowCertificatesOf(const std::string& /*folder*/) {}
+
   /// The coordinator that answered last, or the configured ones before the first answer.
   virtual std::string Address() const = 0;
 

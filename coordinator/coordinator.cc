@@ -248,7 +248,9 @@ Status Coordinator::Serve() {
   Spawn(context, KeepListings());
   keeping_fills_ = true;
   Spawn(context, KeepFills());
-  return server_->Start();
+  Status serving = server_->Start();
+  if (serving) members_->NoteServing();
+  return serving;
 }
 
 /// From whoever has copied it, when its file is not here.

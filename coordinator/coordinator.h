@@ -141,6 +141,7 @@ class Coordinator {
     return !replaced_ && (!options_.leadership || options_.leadership->holds());
   }
   Task<Result<RpcReply>> GetLeader(RpcCall call) const;
+  Result<TrustBook::Expected> ExpectedMembers() const;
   Task<Status> FindGeneration(Uuid link, proto::GenerationInfo generation);
   /// Runs `task` on the event loop and waits for it; kTimeout when it takes longer than `patience`.
   Status RunAndWait(Task<void> task, Duration patience);

@@ -40,8 +40,12 @@ void Coordinator::MakeServices() {
                                                                       .stats = *stats_,
                                                                       .certificates = *members_,
                                                                       .offload = offload_});
-  trust_service_ = std::make_unique<TrustService>(TrustService::Parts{
-      .tokens = *tokens_, .members = *members_, .links = *links_, .offload = offload_});
+  trust_service_ = std::make_unique<TrustService>(
+      TrustService::Parts{.tokens = *tokens_,
+                          .members = *members_,
+                          .links = *links_,
+                          .offload = offload_,
+                          .expected = [this] { return ExpectedMembers(); }});
   policy_service_ = std::make_unique<PolicyService>(PolicyService::Parts{.membership = *membership_,
                                                                          .budget = *budget_,
                                                                          .links = *links_,
@@ -51,6 +55,20 @@ void Coordinator::MakeServices() {
                                                                          .keeper = *pin_keeper_,
                                                                          .stats = *stats_,
                                                                          .offload = offload_});
+}
+
+Result<TrustBook::Expected> Coordinator::ExpectedMembers() const {
+  TrustBook::Expected expected;
+  for (const MemberView& each : membership_->Members()) {
+    // As who asks no more (trust_book.cc), where nobody takes it out of the ring.
+    const bool away = each.silence >= std::chrono::minutes(10);
+    if (each.info.state != NodeState::kOut && !away) expected.nodes.insert(each.info.id);
+  }
+  if (!options_.leadership) return expected;
+  Result<std::vector<std::string>> others = options_.leadership->others();
+  if (!others) return Fail(others.error());
+  expected.standbys = std::move(*others);
+  return expected;
 }
 
 std::vector<MethodEntry> Coordinator::AllMethods() const {

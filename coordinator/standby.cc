@@ -13,7 +13,6 @@
 #include "common/wire/messages.h"
 #include "common/wire/rpc_rules.h"
 #include "coordinator/snapshot_reads.h"
-#include "proto/coordinator.pb.h"
 
 namespace forebay {
 namespace {
@@ -34,6 +33,8 @@ Result<std::unique_ptr<Standby>> Standby::Start(StandbyOptions options) {
   if (!started) return Fail(started.error());
   standby->following_ = true;
   Spawn(standby->io_.At(0), standby->Follow());
+  standby->reporting_ = standby->options_.report != nullptr;
+  if (standby->reporting_) Spawn(standby->io_.At(0), standby->Report());
   return standby;
 }
 
@@ -113,7 +114,6 @@ Task<void> Standby::Follow() {
     Notifier::Ticket ticket = wake_.Enlist(io_.At(0).get_executor());
     const std::string leader = options_.leader();
     Status followed;
-    if (!leader.empty()) co_await Report(leader);
     if (!leader.empty()) followed = co_await FollowOnce(leader);
     const std::string trouble = followed ? "" : followed.error().message;
     if (!trouble.empty() && trouble != said_ && !stop_following_) {
@@ -127,15 +127,23 @@ Task<void> Standby::Follow() {
   wake_.NotifyAll();
 }
 
-/// So that a change of the authority waits for this one, and its own certificate has an alert. One
-/// of an earlier release does not take it, which is no matter.
-Task<void> Standby::Report(std::string leader) {
-  if (!options_.report || Clock::now() < report_at_) co_return;
-  report_at_ = Clock::now() + kReportEvery;
-  const proto::RenewRequest report = options_.report();
-  const Result<RpcReply> reply = co_await pool_->Call(std::move(leader), Method::kRenew, report,
-                                                      Deadline::After(kAskPatience));
-  if (!reply) spdlog::debug("the leader was told nothing: {}", reply.error().message);
+/// So that a change of the authority waits for this one, and its own certificate has an alert; also
+/// while a listing is copied. One of an earlier release does not take it, which is no matter.
+Task<void> Standby::Report() {
+  while (!stop_following_) {
+    Notifier::Ticket ticket = wake_.Enlist(io_.At(0).get_executor());
+    const std::string leader = options_.leader();
+    if (!leader.empty()) {
+      const proto::RenewRequest report = options_.report();
+      const Result<RpcReply> reply =
+          co_await pool_->Call(leader, Method::kRenew, report, Deadline::After(kAskPatience));
+      if (!reply) spdlog::debug("the leader was told nothing: {}", reply.error().message);
+    }
+    if (stop_following_) break;
+    (void)co_await ticket.Wait(Deadline::After(kReportEvery));
+  }
+  reporting_ = false;
+  wake_.NotifyAll();
 }
 
 /// What the leader has published by now is here afterwards.
@@ -202,7 +210,7 @@ void Standby::Stop() {
     const Deadline deadline = Deadline::After(kStopPatience);
     for (;;) {
       Notifier::Ticket ticket = self->wake_.Enlist(self->io_.At(0).get_executor());
-      if (!self->following_) co_return;
+      if (!self->following_ && !self->reporting_) co_return;
       const bool notified = co_await ticket.Wait(deadline);
       if (!notified) co_return;
     }

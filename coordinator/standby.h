@@ -18,6 +18,7 @@
 #include "common/wire/server.h"
 #include "coordinator/generation_copier.h"
 #include "coordinator/namespace_index.h"
+#include "proto/coordinator.pb.h"
 
 namespace forebay {
 
@@ -60,7 +61,7 @@ class Standby {
   Task<Result<RpcReply>> ReadSnapshot(RpcCall call);
   Task<void> Follow();
   Task<Status> FollowOnce(std::string leader);
-  Task<void> Report(std::string leader);
+  Task<void> Report();
   Task<Status> Prune();
   std::string WhoLeads() const;
 
@@ -75,8 +76,8 @@ class Standby {
   // On the event loop: the newest generations of each link that are here, newest last.
   std::map<Uuid, std::vector<std::uint64_t>> kept_;
   std::string said_;  // the trouble that was logged last
-  TimePoint report_at_;
   bool following_ = false;
+  bool reporting_ = false;
   bool stop_following_ = false;
   bool stopped_ = false;
   Notifier wake_;

@@ -52,6 +52,9 @@ Status CheckRequest(const proto::JoinRequest& request, const proto::TokenState& 
                                     ": set the wrong one, then join again");
   }
   if (request.id().empty()) return {};
+  // A command could not name it.
+  if (request.id().starts_with('-'))
+    return Fail(Code::kInvalid, "'" + request.id() + "' is no id: it begins with a hyphen");
   return CheckMemberId(request.id());
 }
 
@@ -60,6 +63,11 @@ Status CheckRequest(const proto::JoinRequest& request, const proto::TokenState& 
 Result<Issuer> TokenBook::CheckedIssuer() const {
   Issuer issuer = issuer_();
   if (issuer.authority) return issuer;
+  if (!issuer.believed.empty()) {
+    return Fail(Code::kInvalid,
+                "this coordinator does not hold the key of the cluster's authority, so nobody can "
+                "join: put ca.key back into its trust folder");
+  }
   return Fail(Code::kInvalid,
               "this coordinator holds no certificate authority, so nobody can join: make a cluster "
               "with 'forebay init' on its machine and restart it");

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <string>
 #include <tuple>
@@ -27,13 +28,31 @@ constexpr const char* kRevokedViewersKey = "trust/revoked_viewers";
 constexpr std::int64_t kRememberedSeconds = std::int64_t{31} * 24 * 60 * 60;
 /// A member that was seen so long ago is gone; what it needs is no alert.
 constexpr std::int64_t kHereSeconds = 600;
+constexpr std::chrono::seconds kHere{kHereSeconds};
+/// A program asks every 5 s, and waits for 5 s where an address of a coordinator hangs.
+constexpr std::chrono::seconds kAllHaveAsked{30};
 constexpr std::size_t kMostAlerts = 100;
+constexpr int kMostLaggards = 100;
 constexpr std::size_t kMostSeen = 65'536;
 
 Error NoAuthority() {
   return Error{Code::kInvalid,
                "this coordinator does not hold the key of the cluster's authority, so no "
                "certificate is renewed: put ca.key back into its trust folder"};
+}
+
+bool IsOfCommand(proto::Role role) {
+  return role == proto::ROLE_ADMIN || role == proto::ROLE_VIEWER;
+}
+
+void NoteLaggard(const std::string& who, bool running, proto::Laggards& laggards) {
+  if (running) {
+    laggards.set_all_running(laggards.all_running() + 1);
+    if (laggards.running_size() < kMostLaggards) laggards.add_running(who);
+  } else {
+    laggards.set_all_away(laggards.all_away() + 1);
+    if (laggards.away_size() < kMostLaggards) laggards.add_away(who);
+  }
 }
 
 bool IsOfViewer(const Revocation& each) { return each.role == proto::ROLE_VIEWER; }
@@ -73,7 +92,6 @@ proto::Alert CertificateAlert(const std::string& who, std::int64_t since, std::i
 
 Status TrustBook::Load(std::int64_t now_unix_s) {
   if (!own_) return {};
-  if (since_unix_s_ == 0) since_unix_s_ = now_unix_s;
   std::vector<Revocation> revoked;
   for (const char* key : {kRevokedKey, kRevokedViewersKey}) {
     Result<std::optional<std::string>> stored = store_.Get(key);
@@ -133,6 +151,11 @@ Status TrustBook::RenewOwn(const Issuer& issuer, proto::Role role, std::int64_t 
   if (!IsDue(*member, now_unix_s) && !is_ahead) return {};
   if (!issuer.authority) return Fail(NoAuthority());
   Result<FolderLock> lock = folder.TryLock();
+  // Who has it for a moment is no failure: the next look is soon.
+  const bool is_held = !lock && lock.error().code == Code::kOverloaded;
+  if (is_held && !IsSoonOver(member->certificate.issued_unix_s(), member->certificate.ends_unix_s(),
+                             now_unix_s))
+    return {};
   if (!lock) return Fail(lock.error());
   // `forebay init` came between: what it has changed counts at the next look.
   const Result<Issuer> still = LoadIssuer();
@@ -171,7 +194,6 @@ void TrustBook::KeepAdmin(const Issuer& issuer, std::int64_t now_unix_s) {
 Status TrustBook::KeepFiles(std::int64_t now_unix_s) {
   Result<Issuer> next = LoadIssuer();
   if (!next) return Fail(next.error());
-  const bool other = next->believed != issuer().believed;
   {
     const std::scoped_lock lock(mutex_);
     issuer_ = *next;
@@ -181,8 +203,9 @@ Status TrustBook::KeepFiles(std::int64_t now_unix_s) {
   KeepAdmin(*next, now_unix_s);
   // Also what `forebay init` has written.
   const Result<MemberProof> own = own_->folder()->Load(proto::ROLE_COORDINATOR);
-  const bool newer = own && own->certificate.ends_unix_s() != own_->ends_unix_s();
-  const Status reloaded = other || newer ? own_->Reload() : Status();
+  const bool newer = own && (own->certificate.ends_unix_s() != own_->ends_unix_s() ||
+                             PemOf(own->authorities) != own_->believed());
+  const Status reloaded = newer ? own_->Reload() : Status();
   return kept ? reloaded : kept;
 }
 
@@ -234,6 +257,12 @@ Result<proto::RenewReply> TrustBook::Renew(const proto::RenewRequest& request,
   }
   Note(request, peer, refusal, now_unix_s);
   const Issuer now = issuer();
+  // Who uses a command asks once, with the certificate before.
+  if (IsOfCommand(peer.role) && now.authority && !reply.certificate().empty()) {
+    const std::scoped_lock lock(mutex_);
+    const auto seen = seen_.find(Name(RoleWord(peer.role), peer.id));
+    if (seen != seen_.end()) seen->second.authority = now.authority->certificate().KeyHash();
+  }
   reply.set_known(Known());
   reply.set_renews(now.authority != nullptr);
   if (request.known() == reply.known()) return reply;
@@ -253,14 +282,25 @@ proto::RenewRequest TrustBook::Report(const std::string& address) const {
   report.set_ends_unix_s(own_->ends_unix_s());
   report.set_failure(own_->renewal_failure());
   report.set_standby(address);
+  for (std::string& each : Believed()) report.add_believes(std::move(each));
   return report;
 }
 
+void TrustBook::NoteServing() {
+  const std::scoped_lock lock(mutex_);
+  since_ = Clock::now();
+}
+
 std::vector<std::string> TrustBook::Believed() const {
-  const Result<std::vector<Certificate>> all = Certificate::AllFromPem(issuer().believed);
+  const std::optional<MemberProof> own = own_ ? own_->member() : std::nullopt;
+  if (!own) return {};
   std::vector<std::string> hashes;
-  if (!all) return hashes;
-  for (const Certificate& each : *all) hashes.push_back(each.KeyHash());
+  for (const Certificate& each : own->authorities) hashes.push_back(each.KeyHash());
+  const Issuer now = issuer();
+  if (now.authority) {
+    const auto first = std::ranges::find(hashes, now.authority->certificate().KeyHash());
+    if (first != hashes.end()) std::rotate(hashes.begin(), first, first + 1);
+  }
   return hashes;
 }
 
@@ -269,9 +309,10 @@ void TrustBook::Note(const proto::RenewRequest& request, const PeerIdentity& pee
   constexpr std::size_t kLongestReason = 500;
   constexpr std::size_t kLongestPlace = 300;
   const std::scoped_lock lock(mutex_);
-  if (seen_.size() >= kMostSeen) {
+  for (const std::int64_t longest : {kRememberedSeconds, kHereSeconds}) {
+    if (seen_.size() < kMostSeen) break;
     std::erase_if(seen_, [&](const auto& each) {
-      return now_unix_s - each.second.state.seen_unix_s() > kRememberedSeconds;
+      return now_unix_s - each.second.state.seen_unix_s() > longest;
     });
   }
   // Coordinators that stand in for one another have one certificate, of which each has a copy.
@@ -281,7 +322,9 @@ void TrustBook::Note(const proto::RenewRequest& request, const PeerIdentity& pee
   if (name.second.empty() || (seen_.size() >= kMostSeen && !seen_.contains(name))) return;
   Seen& seen = seen_[name];
   seen.issued_unix_s = peer.terms.issued_unix_s;
+  seen.asked_at = Clock::now();
   seen.known = request.known();
+  seen.believes = {request.believes().begin(), request.believes().end()};
   seen.authority = peer.terms.authority;
   seen.state.set_role(name.first);
   seen.state.set_id(name.second);
@@ -363,14 +406,10 @@ Result<proto::RevokeMemberReply> TrustBook::Revoke(const proto::RevokeMemberRequ
 std::vector<proto::MemberState> TrustBook::Members() const {
   std::map<Name, proto::MemberState> all;
   std::map<Name, std::int64_t> issued;
-  const std::string known = own_ ? Known() : std::string();
-  const std::vector<std::string> believed = Believed();
   {
     const std::scoped_lock lock(mutex_);
     for (const auto& [name, seen] : seen_) {
-      proto::MemberState& state = all[name] = seen.state;
-      state.set_follows(seen.known == known);
-      state.set_renewed(!believed.empty() && seen.authority == believed.front());
+      all[name] = seen.state;
       issued[name] = seen.issued_unix_s;
     }
   }
@@ -387,6 +426,46 @@ std::vector<proto::MemberState> TrustBook::Members() const {
   members.reserve(all.size());
   for (auto& [name, state] : all) members.push_back(std::move(state));
   return members;
+}
+
+void TrustBook::DescribeRotation(const Expected& expected, TimePoint now,
+                                 proto::ListMembersReply& reply) const {
+  const std::vector<std::string> believed = Believed();
+  if (believed.empty()) return;
+  const std::set<std::string> all(believed.begin(), believed.end());
+  const std::string known = Known();
+  const Seen never;
+  const auto count = [&](const Name& name, const Seen& seen, bool is_expected) {
+    const bool follows = seen.believes.empty() ? seen.known == known : seen.believes == all;
+    const bool of_command = IsOfCommand(RoleOfWord(name.first));
+    const bool asked = seen.asked_at != TimePoint() && now - seen.asked_at < kHere;
+    const bool running = is_expected || (asked && !of_command);
+    if (!follows) NoteLaggard(name.first + " " + name.second, running, *reply.mutable_unaware());
+    if (seen.authority != believed.front())
+      NoteLaggard(name.first + " " + name.second, running, *reply.mutable_unrenewed());
+  };
+  for (const std::string& each : believed) reply.add_authorities(each);
+  const std::string node(RoleWord(proto::ROLE_NODE));
+  const std::string coordinator(RoleWord(proto::ROLE_COORDINATOR));
+  const std::scoped_lock lock(mutex_);
+  const auto settles = std::chrono::ceil<std::chrono::seconds>(since_ + kAllHaveAsked - now);
+  reply.set_settles_in_s(static_cast<std::uint32_t>(std::max<std::int64_t>(settles.count(), 0)));
+  for (const std::string& id : expected.nodes)
+    if (!seen_.contains(Name(node, id))) count(Name(node, id), never, true);
+  for (const std::string& address : expected.standbys)
+    if (!seen_.contains(Name(coordinator, address))) count(Name(coordinator, address), never, true);
+  for (const auto& [name, seen] : seen_) {
+    const Revocation revoked{.role = RoleOfWord(name.first), .id = name.second};
+    if (own_->standing().IsRevoked(revoked.role, revoked.id, seen.issued_unix_s)) continue;
+    const bool is_expected =
+        (name.first == node && expected.nodes.contains(name.second)) ||
+        (name.first == coordinator &&
+         std::ranges::find(expected.standbys, name.second) != expected.standbys.end());
+    count(name, seen, is_expected);
+  }
+  if (seen_.size() < kMostSeen) return;
+  for (proto::Laggards* each : {reply.mutable_unaware(), reply.mutable_unrenewed()})
+    NoteLaggard("whoever came when so many had come before", true, *each);
 }
 
 std::vector<proto::Alert> TrustBook::Alerts(std::int64_t now_unix_s) const {

@@ -1,15 +1,16 @@
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/base/deadline.h"
 #include "common/base/result.h"
 #include "common/trust/authority.h"
 #include "common/trust/standing.h"
@@ -62,8 +63,17 @@ class TrustBook {
   /// Whom this coordinator believes, as key hashes, the one that issues first; none without
   /// certificates.
   std::vector<std::string> Believed() const;
-  /// Since when members ask this coordinator; its own clock.
-  std::int64_t since_unix_s() const { return since_unix_s_; }
+  /// From now on members can ask.
+  void NoteServing();
+  /// Who must have followed a change of the authority, beside those who ask: the ids of the nodes
+  /// in the ring, silent ones, too, and the addresses of the coordinators that stand by.
+  struct Expected {
+    std::set<std::string> nodes;
+    std::vector<std::string> standbys;
+  };
+  /// Says in `reply` how far a change of the authority has come (rotation.h), as of `now`.
+  void DescribeRotation(const Expected& expected, TimePoint now,
+                        proto::ListMembersReply& reply) const;
   /// What a coordinator that stands by at `address` tells the one that leads.
   proto::RenewRequest Report(const std::string& address) const;
   /// Certificates that are not renewed, or end soon.
@@ -75,8 +85,10 @@ class TrustBook {
     proto::MemberState state;
     std::int64_t issued_unix_s = 0;
     std::int64_t failing_since = 0;
-    std::string known;      // what it believes, as RenewReply.known
-    std::string authority;  // that its certificate is of: a key hash
+    TimePoint asked_at;              // the last time; the epoch = not yet
+    std::set<std::string> believes;  // key hashes; none = it does not say
+    std::string known;               // RenewReply.known of its last answer
+    std::string authority;           // that its certificate is of: a key hash
   };
   /// The administrator's certificate beside the coordinator's.
   struct Beside {
@@ -101,12 +113,12 @@ class TrustBook {
   StateStore& store_;
   const std::uint64_t fence_;
   const std::shared_ptr<Trust> own_;
-  std::atomic<std::int64_t> since_unix_s_{0};
   std::mutex changing_;  // one revocation at a time
   mutable std::mutex mutex_;
-  Issuer issuer_;              // guarded by mutex_
-  std::map<Name, Seen> seen_;  // guarded by mutex_
-  Beside admin_;               // guarded by mutex_
+  TimePoint since_ = Clock::now();  // guarded by mutex_; members can ask
+  Issuer issuer_;                   // guarded by mutex_
+  std::map<Name, Seen> seen_;       // guarded by mutex_
+  Beside admin_;                    // guarded by mutex_
 };
 
 }  // namespace forebay

@@ -120,15 +120,20 @@ Task<Result<RpcReply>> TrustService::ListMembers(RpcCall call) {
   proto::ListMembersRequest request;
   Status parsed = ParseMessage(call.message, request);
   if (!parsed) co_return Fail(parsed.error());
-  proto::ListMembersReply reply;
-  for (proto::MemberState& member : members_.Members()) {
-    if (reply.members_size() == kMaxRepeatedFields) break;
-    *reply.add_members() = std::move(member);
-  }
-  for (std::string& each : members_.Believed()) reply.add_authorities(std::move(each));
-  reply.set_since_unix_s(members_.since_unix_s());
-  reply.set_now_unix_s(UnixSeconds());
-  co_return ReplyWith(reply);
+  auto list = [this]() -> Result<proto::ListMembersReply> {
+    proto::ListMembersReply reply;
+    for (proto::MemberState& member : members_.Members()) {
+      if (reply.members_size() == kMaxRepeatedFields) break;
+      *reply.add_members() = std::move(member);
+    }
+    const Result<TrustBook::Expected> expected = expected_();
+    // Who stands by is not known then: nothing is said of how far a change has come.
+    if (expected) members_.DescribeRotation(*expected, Clock::now(), reply);
+    return reply;
+  };
+  const Result<proto::ListMembersReply> reply = co_await offload_.Run(std::move(list));
+  if (!reply) co_return Fail(reply.error());
+  co_return ReplyWith(*reply);
 }
 
 Task<Result<RpcReply>> TrustService::RevokeMember(RpcCall call) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "common/base/offload.h"
@@ -20,12 +22,15 @@ class TrustService {
     TrustBook& members;
     LinkRegistry& links;
     Offload& offload;
+    /// Who must follow a change of the authority. Blocks.
+    std::function<Result<TrustBook::Expected>()> expected;
   };
   explicit TrustService(Parts parts)
       : tokens_(parts.tokens),
         members_(parts.members),
         links_(parts.links),
-        offload_(parts.offload) {}
+        offload_(parts.offload),
+        expected_(std::move(parts.expected)) {}
 
   std::vector<MethodEntry> Methods();
 
@@ -44,6 +49,7 @@ class TrustService {
   TrustBook& members_;
   LinkRegistry& links_;
   Offload& offload_;
+  const std::function<Result<TrustBook::Expected>()> expected_;
   JoinBrake brake_{Clock::now()};  // on the event loop
 };
 

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <chrono>
 #include <cstdint>
@@ -64,6 +63,8 @@ class InitVerb final : public Verb {
     Result<bool> exists = folder.Exists();
     if (!exists) return std::unexpected(Failure(exists.error()));
     if (force_ && !rotate_) return UsageError("--force goes with --rotate-ca");
+    if (rotate_ && (lifetime_ || !cluster_text_.empty()))
+      return UsageError("--rotate-ca changes nothing else: leave the other options out");
     if (*exists && rotate_) return Rotate(context, folder);
     if (rotate_) return UsageError(trust_dir_ + " holds no cluster whose authority could change");
     if (*exists) return ShowExisting(context.console, folder);
@@ -105,7 +106,10 @@ class InitVerb final : public Verb {
     if (advertise_.empty())
       advertise_ = (HostAsId().empty() ? std::string("localhost") : HostAsId()) + ":7440";
     const Result<HostPort> place = HostPort::Parse(advertise_);
-    return place ? Status() : Fail(place.error().Within("--advertise"));
+    if (!place) return Fail(place.error().Within("--advertise"));
+    if (place->host != "0.0.0.0" && place->host != "::" && place->port != 0) return {};
+    return Fail(Code::kInvalid, "--advertise: \"" + advertise_ +
+                                    "\" is no address that others can use; name this machine's");
   }
 
   Outcome ShowExisting(const Console& console, const TrustFolder& folder) {
@@ -173,28 +177,28 @@ class InitVerb final : public Verb {
   }
 
   /// Who is away and has not followed so far. An error: who runs has not, or that is not known.
-  static std::expected<std::vector<std::string>, Failure> AskWhoFollows(Session& session,
-                                                                        const TrustFolder& folder,
-                                                                        Rotation step) {
-    const std::string hint =
-        "start the coordinator; --force takes the step all the same, and who has not followed has "
-        "to join again";
+  static std::expected<std::string, Failure> AskWhoFollows(Session& session,
+                                                           const TrustFolder& folder,
+                                                           Rotation step) {
+    const std::string force =
+        "--force takes the step all the same: who has not followed has to join again";
+    if (folder.LoadCertificate(proto::ROLE_ADMIN)) session.ShowCertificatesOf(folder.path());
     auto reply =
         Ask<proto::ListMembersReply>(session, Method::kListMembers, proto::ListMembersRequest());
     if (!reply) {
-      Failure& why = reply.error();
+      Failure why = std::move(reply.error());
+      const Exit exit = why.ExitCode();
+      const std::string hint = why.hint.empty() ? force : why.hint + ". " + force;
       return std::unexpected(
-          Failure(why.error.Within("whether all members have followed is not known"), hint,
-                  why.ExitCode()));
+          Failure(why.error.Within("whether all members have followed is not known"), hint, exit));
     }
     Result<std::vector<Certificate>> believed = folder.LoadAuthorities();
     if (!believed) return std::unexpected(Failure(believed.error()));
-    Result<std::vector<std::string>> away = CheckFollowers(*reply, step, *believed);
-    if (!away) {
-      return std::unexpected(Failure(away.error(),
-                                     "--force takes the step all the same, and who has not "
-                                     "followed has to join again"));
-    }
+    Result<Authority> present = folder.LoadAuthority();
+    if (!present) return std::unexpected(Failure(present.error()));
+    Result<std::string> away = CheckFollowers(*reply, step, *believed, present->certificate());
+    // The command is right, and comes too early.
+    if (!away) return std::unexpected(Failure(away.error(), force, Exit::kFailed));
     return std::move(*away);
   }
 
@@ -202,7 +206,7 @@ class InitVerb final : public Verb {
     const Console& console = context.console;
     const Result<Rotation> next = NextRotation(folder);
     if (!next) return std::unexpected(Failure(next.error()));
-    std::vector<std::string> away;
+    std::string away;
     // Without the lock, which a renewal of the certificate that this is asked with needs.
     if (*next != Rotation::kBegun && !force_) {
       auto followed = AskWhoFollows(context.session, folder, *next);
@@ -219,8 +223,8 @@ class InitVerb final : public Verb {
     if (!step) return std::unexpected(Failure(step.error()));
     if (!away.empty()) {
       console.err << fmt::format(
-          "these were not there, and have to join again when they come back: {}\n",
-          Escaped(fmt::format("{}", fmt::join(away, ", "))));
+          "these were not there, and may have to join again when they come back: {}\n",
+          Escaped(away));
     }
     const auto [word, text] = [&]() -> std::pair<std::string, std::string> {
       if (*step == Rotation::kBegun) {
@@ -234,7 +238,7 @@ class InitVerb final : public Verb {
                 "minute. Run this again to believe the old one no more: who has not "
                 "renewed by then, being off, has to join again"};
       }
-      return {"ended", "the old authority is believed no more"};
+      return {"ended", "the old authority is believed no more: the change is complete"};
     }();
     const Status noted = folder.NoteAction(ActionLine("init rotate-ca=" + word));
     if (!noted) {

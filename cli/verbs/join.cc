@@ -51,6 +51,8 @@ class JoinVerb final : public Verb {
     if (!member) return std::unexpected(Failure(member.error().Within("joining " + address_)));
     const proto::Role role = member->self.role;
     const std::string trust_dir = TrustDirOf(role, named_dir_);
+    const Result<Certificate> before = TrustFolder(trust_dir).LoadCertificate(role);
+    const Result<Identity> was = before ? before->Member() : Result<Identity>(Fail(before.error()));
     Status saved = TrustFolder(trust_dir).Save(*member);
     if (saved) saved = GiveToServices(role, trust_dir);
     if (!saved) return std::unexpected(Failure(saved.error()));
@@ -58,6 +60,10 @@ class JoinVerb final : public Verb {
         Configure(context.console, named_dir_.empty() ? kDefaultTrustDir : named_dir_,
                   Wanted(context.console, role, trust_dir), "forebay join");
     Print(context.console, *member, trust_dir, config);
+    if (was && was->id != member->self.id) {
+      context.console.err << fmt::format("{} was {} until now: restart the program that uses it\n",
+                                         Escaped(trust_dir), NameOf(*was));
+    }
     return Exit::kDone;
   }
 
@@ -65,6 +71,10 @@ class JoinVerb final : public Verb {
   Status Check(const Console& console) {
     if (token_.empty()) return Fail(Code::kInvalid, "--token is missing");
     if (token_ == "-") std::getline(console.in, token_);
+    // Also the whole line that has it.
+    if (const std::size_t flag = token_.rfind("--token "); flag != std::string::npos)
+      token_.erase(0, flag + std::string_view("--token ").size());
+    while (!token_.empty() && token_.back() == ' ') token_.pop_back();
     const Secret text(std::exchange(token_, {}));
     if (!named_dir_.empty() && !named_dir_.starts_with('/'))
       return Fail(Code::kInvalid, "--trust-dir needs an absolute path");
@@ -148,7 +158,15 @@ class JoinVerb final : public Verb {
     std::string refusal = folder.path() + " belongs to another cluster than the token: remove it " +
                           "to leave that, or name another --trust-dir; nothing was changed";
     const std::optional<Uuid> cluster = ClusterOf(folder);
-    if (!cluster) return Fail(Code::kInvalid, std::move(refusal));
+    const bool is_other = !cluster || (kept_ && kept_->cluster != *cluster);
+    if (is_other) return Fail(Code::kInvalid, std::move(refusal));
+    if (folder.HoldsAuthority()) {
+      return Fail(Code::kInvalid, folder.path() +
+                                      " holds the key of another authority than the "
+                                      "token's (ca.key): copy the files of the machine "
+                                      "where that is now, or name another "
+                                      "--trust-dir; nothing was changed");
+    }
     kept_ = {.cluster = *cluster, .refusal = std::move(refusal)};
     return {};
   }

@@ -12,6 +12,7 @@
 #include "cli/text.h"
 #include "cli/verb_table.h"
 #include "common/base/units.h"
+#include "common/base/wall_clock.h"
 #include "common/trust/token_record.h"
 
 namespace forebay {
@@ -74,6 +75,8 @@ class TokenVerb final : public Verb {
  private:
   Outcome Create(VerbContext& context) const {
     if (role_.empty()) return UsageError("--role is missing: client, node, admin or viewer");
+    if (!links_.empty() && role_ != "client")
+      return UsageError("--links is for --role client: whoever is anything else sees all links");
     proto::CreateTokenRequest request;
     request.set_role(role_);
     request.set_uses(uses_);
@@ -86,7 +89,7 @@ class TokenVerb final : public Verb {
     auto reply = Ask<proto::CreateTokenReply>(context.session, Method::kCreateToken, request);
     if (!reply && role_ == "viewer" && reply.error().error.message == kNoViewers)
       reply.error().hint = kUpgrade;
-    if (!reply) return OrAmong(reply.error(), "token list");
+    if (!reply) return OrAmong(reply.error(), "links");
     const std::string line = fmt::format("forebay join {} --token {}",
                                          AsOthersReach(context.session.Address()), reply->text());
     const Console& console = context.console;
@@ -133,10 +136,17 @@ class TokenVerb final : public Verb {
            Cell(fmt::format("{} of {}", token.uses_left(), token.uses())),
            Cell(Rfc3339(token.ends_unix_s())),
            Cell(token.links().empty() ? "all" : fmt::format("{}", fmt::join(token.links(), ","))),
-           Cell(token.revoked() ? "revoked" : "")});
+           Cell(StateOf(token))});
     }
     table.Print(console);
     return Exit::kDone;
+  }
+
+  /// Why nobody can join with it; "" = somebody can.
+  static std::string StateOf(const proto::TokenState& token) {
+    if (token.revoked()) return "revoked";
+    if (token.uses_left() == 0) return "used up";
+    return token.ends_unix_s() <= UnixSeconds() ? "ended" : "";
   }
 
   Outcome Revoke(VerbContext& context) const {

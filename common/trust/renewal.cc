@@ -33,11 +33,16 @@ bool IsSoonOver(std::int64_t issued_unix_s, std::int64_t ends_unix_s, std::int64
 }
 
 /// What is in the files, and in force then.
-Result<MemberProof> Renewal::TakeUpFiles() const {
+Result<MemberProof> Renewal::TakeUpFiles() {
   Result<MemberProof> member = trust_->folder()->Load(trust_->self().role);
-  if (!member || member->certificate.ends_unix_s() == trust_->ends_unix_s()) return member;
+  if (!member) return member;
+  // What could not be kept is in force, and what is in the files is older.
+  const bool other = !unkept_ && PemOf(member->authorities) != trust_->believed();
+  if (!other && member->certificate.ends_unix_s() == trust_->ends_unix_s()) return member;
   Status taken = trust_->Reload();
   if (!taken) return Fail(taken.error());
+  // They may be older than what the coordinator has said.
+  if (other) known_.clear();
   return member;
 }
 
@@ -52,6 +57,10 @@ Result<proto::RenewRequest> Renewal::Prepare(std::int64_t now_unix_s) {
   request.set_known(known_);
   request.set_ends_unix_s(trust_->ends_unix_s());
   request.set_failure(trust_->renewal_failure());
+  const std::optional<MemberProof> in_force = unkept_ ? std::nullopt : trust_->member();
+  if (in_force) {
+    for (const Certificate& each : in_force->authorities) request.add_believes(each.KeyHash());
+  }
   // A clock that was far ahead when the time was noted does not count.
   const bool waits =
       now_unix_s < not_before_unix_s_ && now_unix_s >= not_before_unix_s_ - kTryAgainSeconds;
@@ -148,7 +157,8 @@ Status Renewal::Take(const proto::RenewReply& reply, std::int64_t now_unix_s) {
     unkept_ = true;
     // What does not fit is in force nowhere; a folder that cannot be written is no reason.
     if (!reply.authorities().empty()) std::ignore = Believe(reply, now_unix_s);
-    NoteFailure(kept.error().message);
+    const char* const what = key_ ? "" : "whom to believe, and who was revoked, cannot be kept: ";
+    NoteFailure(what + kept.error().message);
     Failed(kept.error(), now_unix_s);
     return kept;
   }
@@ -177,7 +187,7 @@ void Renewal::NoteFailure(const std::string& why) {
     spdlog::error("the certificate of {} is not renewed, and ends at {}: {}",
                   NameOf(trust_->self()), DescribeTime(trust_->ends_unix_s()), why);
   } else {
-    spdlog::error("the trust folder of {} is of no use: {}", NameOf(trust_->self()), why);
+    spdlog::warn("the trust folder of {} is not kept: {}", NameOf(trust_->self()), why);
   }
 }
 

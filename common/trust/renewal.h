@@ -46,7 +46,7 @@ class Renewal {
   Result<MemberProof> Renewed(const proto::RenewReply& reply, MemberProof member,
                               std::int64_t now_unix_s) const;
   Status Believe(const proto::RenewReply& reply, std::int64_t now_unix_s) const;
-  Result<MemberProof> TakeUpFiles() const;
+  Result<MemberProof> TakeUpFiles();
   void NoteFailure(const std::string& why);
 
   const std::shared_ptr<Trust> trust_;

@@ -21,6 +21,10 @@ inline constexpr std::chrono::hours kTimeToRenew{1};
 /// The coordinator is asked every few seconds: with a longer gap it was away.
 inline constexpr std::chrono::minutes kCoordinatorGone{2};
 
+/// What is under way on a connection whose certificate has ended, or whose authority is replaced,
+/// has so long to end.
+inline constexpr std::chrono::minutes kLastCalls{10};
+
 /// What of a member was issued until then is believed no more: a machine that joins again is.
 struct Revocation {
   proto::Role role = proto::ROLE_UNKNOWN;

@@ -347,13 +347,11 @@ Status Trust::BringIntoForce(MemberProof member) {
   Result<std::shared_ptr<const TlsContext>> context = TlsContext::Of(member, standing_);
   if (!context) return Fail(context.error());
   std::vector<std::string> believed = HashesOf(member.authorities);
-  {
-    const std::scoped_lock lock(mutex_);
-    context_ = std::move(*context);
-    member_ = std::move(member);
-    reloads_.fetch_add(1, std::memory_order_release);
-  }
+  const std::scoped_lock lock(mutex_);
+  context_ = std::move(*context);
+  member_ = std::move(member);
   standing_->SetBelieved(std::move(believed));
+  reloads_.fetch_add(1, std::memory_order_release);
   return {};
 }
 

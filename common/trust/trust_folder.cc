@@ -193,7 +193,7 @@ Result<FolderLock> TrustFolder::LockBy(int way) const {
   const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) {
     const Error why = OfErrno(file);
-    return Fail(why.code, why.message + ": the trust folder must belong to this program's user");
+    return Fail(why.code, why.message + ": this program's user must be able to write there");
   }
   FolderLock lock(fd);
   struct stat folder{};

@@ -182,7 +182,8 @@ Status PeerLink::CheckAnswerer(Method method) const {
                                  peer_.id + ", which does not answer this");
 }
 
-/// Once certificates or revocations are new: a peer that was revoked is not talked to any more, and
+/// Once certificates or revocations are new: a peer that was revoked is not talked to any more, nor
+/// for long one whose authority is replaced, and
 /// what this program proved itself with is replaced before it ends, as soon as nobody waits.
 void PeerLink::EndIfOld() {
   const auto& trust = options_->client.credentials.trust;
@@ -191,8 +192,11 @@ void PeerLink::EndIfOld() {
   const bool look = std::exchange(looked_at_, revision) != revision;
   const bool refused =
       look && trust->standing().IsRevoked(peer_.role, peer_.id, peer_.terms.issued_unix_s);
+  if (look && !trust->standing().IsBelieved(peer_.terms.authority) && !disbelieved_)
+    disbelieved_ = Clock::now();
+  const bool late = disbelieved_ && Clock::now() - *disbelieved_ >= kLastCalls;
   const bool old = trust->reloads() != opened_at_ && waiting_.empty();
-  if (refused || old) End("certificates are new");
+  if (refused || late || old) End("certificates are new");
 }
 
 /// No call is lost by it: one that begins registers itself before anything else has its turn, or
@@ -213,6 +217,7 @@ void PeerLink::End(const std::string& why) {
 
 void PeerLink::Adopt(std::unique_ptr<WireStream> stream) {
   used_ = Clock::now();
+  disbelieved_.reset();
   connection_ = std::make_shared<Connection>(std::move(stream), Side::kClient);
   if (takes_files_) connection_->TakeFiles();
   Connection::Events events;

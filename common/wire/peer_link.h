@@ -73,10 +73,11 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   const std::shared_ptr<const PeerLinkOptions> options_;
   const bool takes_files_;
   std::shared_ptr<Connection> connection_;
-  PeerIdentity peer_;            // of the connection that was opened last
-  std::uint64_t opened_at_ = 0;  // Trust::reloads then
-  std::uint64_t looked_at_ = 0;  // Standing::revision at which the peer was looked at
-  TimePoint used_;               // when a call began, or waited last
+  PeerIdentity peer_;                     // of the connection that was opened last
+  std::uint64_t opened_at_ = 0;           // Trust::reloads then
+  std::optional<TimePoint> disbelieved_;  // since then the peer's authority is replaced
+  std::uint64_t looked_at_ = 0;           // Standing::revision at which the peer was looked at
+  TimePoint used_;                        // when a call began, or waited last
   bool connecting_ = false;
   bool closed_ = false;
   asio::steady_timer connect_done_;  // cancelled when an attempt to connect has ended

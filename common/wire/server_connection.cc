@@ -31,9 +31,6 @@ constexpr std::size_t kFewUnsent = std::size_t{64} << 10;
 /// What a frame in a queue takes beside its message.
 constexpr std::size_t kFrameBytes = 256;
 
-/// For calls that are under way when the peer's certificate ends.
-constexpr std::int64_t kLastCallsSeconds = 600;
-
 Error Escaped(const std::exception_ptr& escaped) {
   try {
     std::rethrow_exception(escaped);
@@ -150,7 +147,7 @@ bool ServerConnection::EndSoon(std::int64_t since_s, const char* why) {
     End();
     return true;
   }
-  if (since_s < kLastCallsSeconds) return false;
+  if (since_s < std::chrono::seconds(kLastCalls).count()) return false;
   connection_->Close(Error{Code::kDenied, why});
   return true;
 }

@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::int64_t kDay = 24 * 60 * 60;
+constexpr std::int64_t kDay = std::int64_t{24} * 60 * 60;
 
 Task<Result<RpcReply>> Answer(RpcCall) { co_return Echo(1); }
 
@@ -41,6 +41,7 @@ class WireEnd : public WireFixture {
     options.listen = {"127.0.0.1:0"};
     options.credentials = With(trust->self().role, trust);
     std::vector<MethodEntry> entries;
+    entries.reserve(methods.size());
     for (const Method method : methods) entries.push_back({method, Answer});
     server_ = std::make_unique<RpcServer>(
         server_io_, options, std::move(entries), [] { return std::uint64_t{1}; },

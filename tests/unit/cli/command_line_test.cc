@@ -20,6 +20,13 @@ std::expected<CommandLine, Failure> Read(const std::vector<std::string>& words,
   return ReadCommandLine(words, environment, output);
 }
 
+TEST(CommandLine, BehindTwoHyphensNothingIsAFlag) {
+  ScriptedSession session;
+  session.Answer(Method::kRevokeMember, proto::RevokeMemberReply());
+  EXPECT_EQ(RunForebay(session, {"member", "revoke", "node", "--", "-n2"}).exit, 0);
+  EXPECT_EQ(session.Asked<proto::RevokeMemberRequest>(0).id(), "-n2");
+}
+
 TEST(CommandLine, CoordinatorsComeFromTheFlagThenTheEnvironmentThenTheDefault) {
   using Addresses = std::vector<std::string>;
   EXPECT_EQ(Read({"links"})->coordinators, Addresses{"127.0.0.1:7440"});

@@ -119,6 +119,9 @@ TEST_F(Init, TakesTheStepsToANewAuthority) {
   EXPECT_THAT(early.err, HasSubstr("try again in"));
   EXPECT_EQ(RunInit({"--member-lifetime", "10s"}).exit, 2);
   EXPECT_EQ(RunInit({"--force"}).exit, 2);
+  EXPECT_EQ(RunInit({"--rotate-ca", "--member-lifetime", "5m"}).exit, 2);
+  EXPECT_EQ(folder_.MemberLifetime().value(), std::chrono::hours(48));
+  EXPECT_EQ(RunInit({"--advertise", ""}).exit, 2) << "a variable that is not set";
 }
 
 TEST_F(Init, AsksWhoHasFollowedBeforeTheNextStep) {
@@ -134,15 +137,11 @@ TEST_F(Init, AsksWhoHasFollowedBeforeTheNextStep) {
   proto::ListMembersReply reply;
   for (const Certificate& each : folder_.LoadAuthorities().value())
     reply.add_authorities(each.KeyHash());
-  reply.set_now_unix_s(1'000);
-  reply.set_since_unix_s(900);
-  proto::MemberState& node = *reply.add_members();
-  node.set_role("node");
-  node.set_id("n1");
-  node.set_seen_unix_s(990);
+  reply.mutable_unaware()->add_running("node n1");
+  reply.mutable_unaware()->set_all_running(1);
   session_.Answer(Method::kListMembers, reply);
   const Ran refused = RunInit({"--rotate-ca"});
-  EXPECT_EQ(refused.exit, 2);
+  EXPECT_EQ(refused.exit, 1);
   EXPECT_THAT(refused.err, HasSubstr("node n1"));
   EXPECT_TRUE(folder_.LoadNextAuthority().has_value()) << "the step was not taken";
 }
@@ -188,6 +187,8 @@ TEST(JoinVerb, WhatIsNoTokenIsRefusedBeforeAnybodyIsAsked) {
   EXPECT_EQ(exit({"127.0.0.1:1", "--token", "abc"}), 2);
   const std::string good(JoinToken::New(std::string(32, 'h')).ToText().Reveal());
   EXPECT_EQ(exit({"127.0.0.1", "--token", good}), 2) << "no port";
+  EXPECT_EQ(exit({"127.0.0.1:1", "--token", "forebay join c1:7440 --token " + good + " "}), 1)
+      << "the whole line is taken for the token in it";
   EXPECT_EQ(exit({"127.0.0.1:1", "--token", good, "--role", "root"}), 2);
   EXPECT_FALSE(std::filesystem::exists(temp / "trust"));
 }
@@ -288,6 +289,16 @@ TEST(Token, IsMadeForARole) {
   EXPECT_EQ(asked.role(), "client");
   EXPECT_EQ(asked.uses(), 4u);
   EXPECT_EQ(asked.valid_s(), 7200u);
+}
+
+TEST(Token, LinksAreForClientsAndAVariableThatIsNotSetGrantsNothing) {
+  ScriptedSession session;
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"token", "create", "--role", "viewer", "--links", "a"},
+           {"token", "create", "--role", "client", "--links", ""}}) {
+    EXPECT_EQ(RunForebay(session, words).exit, 2);
+  }
+  EXPECT_EQ(session.calls(), 0u);
 }
 
 TEST(Token, ACoordinatorOfBeforeThereWereViewersIsToBeUpgraded) {

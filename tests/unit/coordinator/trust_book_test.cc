@@ -15,9 +15,11 @@
 namespace forebay {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
+using testing::UnorderedElementsAre;
 
 constexpr std::int64_t kDay = std::int64_t{24} * 60 * 60;
 
@@ -273,49 +275,86 @@ TEST_F(TrustBookTest, ARotationReachesMembersAndTheCoordinatorItself) {
 }
 
 TEST_F(TrustBookTest, WhoHasFollowedAChangeOfTheAuthorityIsKnown) {
-  const auto row = [&](const std::string& role, const std::string& id) {
-    for (const proto::MemberState& each : book_->Members()) {
-      if (each.role() == role && each.id() == id) return each;
-    }
-    ADD_FAILURE() << "there is no " << role << " " << id;
-    return proto::MemberState();
+  const auto describe = [&](Duration later = {}, TrustBook::Expected expected = {}) {
+    proto::ListMembersReply reply;
+    book_->DescribeRotation(expected, Clock::now() + later, reply);
+    return reply;
+  };
+  const auto unaware = [&](Duration later = {}) {
+    const proto::ListMembersReply reply = describe(later);
+    return std::vector<std::string>(reply.unaware().running().begin(),
+                                    reply.unaware().running().end());
   };
   PeerIdentity node = Peer(proto::ROLE_NODE, "n1");
   node.terms.authority = cluster_.authority().certificate().KeyHash();
-  // As one that stands by beside it, with the same files.
-  const TrustBook* const standby = book_.get();
+  PeerIdentity standby = Peer(proto::ROLE_COORDINATOR, "coordinator");
+  standby.terms.authority = node.terms.authority;
   proto::RenewRequest asks;
   const auto ask = [&] {
-    const auto reply = book_->Renew(asks, node, now_);
-    if (reply) asks.set_known(reply->known());
+    asks.clear_believes();
+    for (const std::string& each : book_->Believed()) asks.add_believes(each);
+    ASSERT_TRUE(book_->Renew(asks, node, now_).has_value());
   };
   ask();
-  EXPECT_FALSE(row("node", "n1").follows()) << "it has heard, and not yet said so";
-  ask();
-  EXPECT_TRUE(row("node", "n1").follows());
-  EXPECT_TRUE(row("node", "n1").renewed());
-  ASSERT_TRUE(
-      book_->Renew(standby->Report("c2:7440"), Peer(proto::ROLE_COORDINATOR, "coordinator"), now_)
-          .has_value());
-  EXPECT_TRUE(row("coordinator", "c2:7440").follows());
+  const proto::RenewRequest behind = book_->Report("c2:7440");
+  ASSERT_TRUE(book_->Renew(behind, standby, now_).has_value());
+  EXPECT_THAT(unaware(), IsEmpty());
+  EXPECT_GT(describe().settles_in_s(), 0U);
+  EXPECT_EQ(describe(std::chrono::seconds(30)).settles_in_s(), 0U);
 
-  const proto::RenewRequest behind = standby->Report("c3:7440");
   ASSERT_EQ(RotateAuthority(folder_, now_), Rotation::kBegun);
   book_->KeepOwn(now_);
-  EXPECT_THAT(book_->Believed(), SizeIs(2));
-  EXPECT_FALSE(row("node", "n1").follows());
-  EXPECT_FALSE(row("coordinator", "c2:7440").follows());
+  EXPECT_EQ(describe().authorities_size(), 2);
+  EXPECT_THAT(unaware(), UnorderedElementsAre("node n1", "coordinator c2:7440"));
+  EXPECT_THAT(unaware(std::chrono::minutes(10)), IsEmpty()) << "they are away";
+  EXPECT_EQ(describe(std::chrono::minutes(10)).unaware().all_away(), 2U);
   ask();
-  ask();
-  EXPECT_TRUE(row("node", "n1").follows());
+  EXPECT_THAT(unaware(), ElementsAre("coordinator c2:7440"));
+  ASSERT_TRUE(book_->Renew(book_->Report("c2:7440"), standby, now_).has_value());
+  EXPECT_THAT(unaware(), IsEmpty());
+  EXPECT_EQ(describe().unrenewed().all_running(), 0U);
+
   ASSERT_EQ(RotateAuthority(folder_, now_ + 60), Rotation::kSwitched);
   book_->KeepOwn(now_ + 60);
-  EXPECT_FALSE(row("node", "n1").renewed());
+  EXPECT_THAT(unaware(), IsEmpty()) << "the order is no matter";
+  EXPECT_EQ(describe().unrenewed().all_running(), 2U);
   node.terms.authority = book_->Believed().front();
   ask();
-  EXPECT_TRUE(row("node", "n1").renewed());
-  ASSERT_TRUE(book_->Renew(behind, Peer(proto::ROLE_COORDINATOR, "coordinator"), now_).has_value());
-  EXPECT_FALSE(row("coordinator", "c3:7440").follows());
+  EXPECT_EQ(describe().unrenewed().all_running(), 1U);
+}
+
+// A revocation is no part of what is believed; of an earlier release it is.
+TEST_F(TrustBookTest, WhoSaysWhatItBelievesFollowsThroughARevocation) {
+  proto::RenewRequest says;
+  says.add_believes(book_->Believed().front());
+  ASSERT_TRUE(book_->Renew(says, Peer(proto::ROLE_NODE, "n1"), now_).has_value());
+  proto::RenewRequest before;
+  before.set_known(
+      book_->Renew(proto::RenewRequest(), Peer(proto::ROLE_NODE, "n2"), now_)->known());
+  ASSERT_TRUE(book_->Renew(before, Peer(proto::ROLE_NODE, "n2"), now_).has_value());
+  proto::ListMembersReply reply;
+  book_->DescribeRotation({}, Clock::now(), reply);
+  EXPECT_EQ(reply.unaware().all_running(), 0U);
+  ASSERT_TRUE(book_->Revoke(Whom("client", "c1"), Peer(proto::ROLE_ADMIN, "a"), now_).has_value());
+  reply.Clear();
+  book_->DescribeRotation({}, Clock::now(), reply);
+  EXPECT_THAT(reply.unaware().running(), ElementsAre("node n2"));
+}
+
+// After a restart nobody has asked yet: what is known from elsewhere is waited for.
+TEST_F(TrustBookTest, NodesOfTheRingAndCoordinatorsThatStandByAreExpected) {
+  ASSERT_TRUE(book_->Renew(proto::RenewRequest(), Peer(proto::ROLE_NODE, "n1"), now_).has_value());
+  ASSERT_TRUE(book_->Renew(proto::RenewRequest(), Peer(proto::ROLE_ADMIN, "a"), now_).has_value());
+  proto::ListMembersReply reply;
+  book_->DescribeRotation({.nodes = {"n1", "n2"}, .standbys = {"c2:7440"}},
+                          Clock::now() + std::chrono::hours(1), reply);
+  EXPECT_THAT(reply.unaware().running(),
+              UnorderedElementsAre("node n1", "node n2", "coordinator c2:7440"));
+  EXPECT_THAT(reply.unaware().away(), ElementsAre("admin a"));
+  ASSERT_TRUE(book_->Revoke(Whom("node", "n1"), Peer(proto::ROLE_ADMIN, "a"), now_).has_value());
+  reply.Clear();
+  book_->DescribeRotation({}, Clock::now(), reply);
+  EXPECT_EQ(reply.unaware().all_running(), 0U) << "who is revoked is not waited for";
 }
 
 TEST_F(TrustBookTest, ACoordinatorThatStandsByGetsNoCertificateAndHasItsAlert) {

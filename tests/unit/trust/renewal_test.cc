@@ -209,6 +209,7 @@ TEST_F(RenewalTest, WhatCannotBeKeptIsInForceAndIsAFailure) {
   const proto::RenewRequest told = renewal.Prepare(issued_ + 5).value();
   EXPECT_THAT(told.failure(), HasSubstr("lock"));
   EXPECT_NE(told.known(), "2") << "after a restart it would not know";
+  EXPECT_EQ(told.believes_size(), 0);
   const std::uint64_t before = trust_->reloads();
   EXPECT_FALSE(renewal.Take(news, issued_ + 5).has_value());
   EXPECT_EQ(trust_->reloads(), before) << "connections are not opened anew each time";
@@ -218,6 +219,33 @@ TEST_F(RenewalTest, WhatCannotBeKeptIsInForceAndIsAFailure) {
   EXPECT_EQ(folder_.LoadAuthorities()->size(), 2u);
   EXPECT_EQ(renewal.Prepare(issued_ + 15)->failure(), "");
   EXPECT_EQ(renewal.Prepare(issued_ + 15)->known(), "2");
+  EXPECT_EQ(renewal.Prepare(issued_ + 15)->believes_size(), 2);
+}
+
+TEST_F(RenewalTest, WhatIsCopiedIntoTheFolderIsInForceWithTheNextLook) {
+  Renewal renewal(trust_);
+  EXPECT_EQ(renewal.Prepare(issued_)->believes_size(), 1);
+  const TestCluster next;
+  ASSERT_TRUE(
+      folder_.SaveAuthorities({cluster_.authority().certificate(), next.authority().certificate()})
+          .has_value());
+  EXPECT_EQ(renewal.Prepare(issued_ + 5)->believes_size(), 2);
+}
+
+TEST_F(RenewalTest, OlderFilesThatComeBackAreNotTheLastWord) {
+  const TestCluster next;
+  proto::RenewReply news;
+  news.set_known("2");
+  news.set_authorities(cluster_.authority().certificate().ToPem() +
+                       next.authority().certificate().ToPem());
+  Renewal renewal(trust_);
+  ASSERT_TRUE(renewal.Prepare(issued_).has_value());
+  ASSERT_TRUE(renewal.Take(news, issued_).has_value());
+  EXPECT_EQ(renewal.Prepare(issued_ + 5)->known(), "2");
+  ASSERT_TRUE(folder_.SaveAuthorities({cluster_.authority().certificate()}).has_value());
+  EXPECT_EQ(renewal.Prepare(issued_ + 10)->known(), "") << "it is told again";
+  ASSERT_TRUE(renewal.Take(news, issued_ + 10).has_value());
+  EXPECT_EQ(renewal.Prepare(issued_ + 15)->believes_size(), 2);
 }
 
 TEST_F(RenewalTest, AFolderThatCannotBeReadIsToldOfAndWhatIsSaidIsInForce) {
