@@ -219,7 +219,8 @@ class InitVerb final : public Verb {
     if (!still) return std::unexpected(Failure(still.error()));
     if (*still != *next)
       return UsageError("somebody else has just taken this step", "run it again for the next one");
-    const Result<Rotation> step = RotateAuthority(folder, UnixSeconds());
+    const Result<Rotation> step =
+        RotateAuthority(folder, UnixSeconds(), force_ ? HeardBy::kTime : HeardBy::kCoordinator);
     if (!step) return std::unexpected(Failure(step.error()));
     if (!away.empty()) {
       console.err << fmt::format(

@@ -162,10 +162,10 @@ class JoinVerb final : public Verb {
     if (is_other) return Fail(Code::kInvalid, std::move(refusal));
     if (folder.HoldsAuthority()) {
       return Fail(Code::kInvalid, folder.path() +
-                                      " holds the key of another authority than the "
-                                      "token's (ca.key): copy the files of the machine "
-                                      "where that is now, or name another "
-                                      "--trust-dir; nothing was changed");
+                                      " belongs to another cluster than the token, or holds the "
+                                      "key (ca.key) of an authority that is replaced: remove it to "
+                                      "leave that, or name another --trust-dir; nothing was "
+                                      "changed");
     }
     kept_ = {.cluster = *cluster, .refusal = std::move(refusal)};
     return {};

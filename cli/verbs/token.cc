@@ -76,7 +76,7 @@ class TokenVerb final : public Verb {
   Outcome Create(VerbContext& context) const {
     if (role_.empty()) return UsageError("--role is missing: client, node, admin or viewer");
     if (!links_.empty() && role_ != "client")
-      return UsageError("--links is for --role client: whoever is anything else sees all links");
+      return UsageError("--links is for tokens of clients: anybody else sees all links");
     proto::CreateTokenRequest request;
     request.set_role(role_);
     request.set_uses(uses_);

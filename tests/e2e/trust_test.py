@@ -408,7 +408,7 @@ class Trust(E2eTest):
         self.join(self.token("client")[0], self.folder / "late.trust", "--id", "m2")
         self.assertEqual(believed("late.trust"), new)
         self.run_cli("init", "--advertise", "127.0.0.1:7440", trust=self.folder / "foreign")
-        self.refused(self.token("client")[0], "belongs to another cluster than the token", trust=self.folder / "foreign")
+        self.refused(self.token("client")[0], "belongs to another cluster than the token", trust=self.folder / "foreign", code=2)
         self.start_node("n2", self.token("node")[0])
         self.admin("nodes")
 

@@ -224,9 +224,16 @@ class FromPackages(VerifiedTest):
         after_each()
 
     def rotate(self, name, text):
+        refused = []
+
         def taken():
-            return self.on(name, f"{CLOCKED} forebay init --rotate-ca || true")
-        self.assertIn(text, eventually(taken, f"the step of --rotate-ca: {text}", HEARD_SECONDS))
+            said = self.hosts[name].run(f"{CLOCKED} forebay init --rotate-ca", check=False)
+            refused.append(said.stderr)
+            return said.stdout
+        try:
+            self.assertIn(text, eventually(taken, f"the step of --rotate-ca: {text}", HEARD_SECONDS))
+        except AssertionError as error:
+            raise AssertionError(f"{error}; {refused[-1]}") from None
 
     def joined(self):
         """The machines that have certificates."""

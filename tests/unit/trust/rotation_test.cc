@@ -71,6 +71,8 @@ TEST_F(RotationTest, AStepThatComesTooEarlyChangesNothing) {
   CoordinatorRenews(now_ + 180);
   EXPECT_FALSE(RotateAuthority(folder_, now_ + 200).has_value());
   EXPECT_EQ(Believed().size(), 2u);
+  EXPECT_EQ(RotateAuthority(folder_, now_ + 200, HeardBy::kCoordinator), Rotation::kEnded)
+      << "it may just have renewed once more";
 }
 
 // A verb right behind a step: the coordinator has not looked at its files since, and says what was.
