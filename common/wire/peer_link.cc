@@ -183,8 +183,8 @@ Status PeerLink::CheckAnswerer(Method method) const {
 }
 
 /// Once certificates or revocations are new: a peer that was revoked is not talked to any more, nor
-/// for long one whose authority is replaced, and
-/// what this program proved itself with is replaced before it ends, as soon as nobody waits.
+/// for long one whose authority is replaced; and what this program proved itself with is replaced
+/// before it ends, as soon as nobody waits.
 void PeerLink::EndIfOld() {
   const auto& trust = options_->client.credentials.trust;
   if (!connection_ || !trust || !peer_.proved) return;
