@@ -246,6 +246,14 @@ Result<std::string> HostForOthers(const std::string& coordinator) {
   return Fail(Code::kUnavailable, "this machine has no address towards " + coordinator);
 }
 
+Status CheckAdvertised(const std::string& advertise) {
+  const Result<HostPort> place = HostPort::Parse(advertise);
+  if (!place) return Fail(place.error().Within("--advertise"));
+  if (place->host != "0.0.0.0" && place->host != "::" && place->port != 0) return {};
+  return Fail(Code::kInvalid, "--advertise: \"" + advertise +
+                                  "\" is no address that others can use; name this machine's");
+}
+
 std::string AllAddresses(const HostPort& advertised) {
   if (advertised.IsLoopback()) return advertised.ToString();
   const bool is_v6 = advertised.host.find(':') != std::string::npos;

@@ -63,6 +63,10 @@ Status GiveToServices(proto::Role role, const std::string& trust_dir);
 /// "" when that is loopback: nobody else does. kUnavailable: there is no such way.
 Result<std::string> HostForOthers(const std::string& coordinator);
 
+/// Whether `advertise`, what was given for --advertise, is an address that others can use.
+/// kInvalid.
+Status CheckAdvertised(const std::string& advertise);
+
 /// All addresses of this machine, with the port of the one that others use; a loopback address is
 /// that alone.
 std::string AllAddresses(const HostPort& advertised);

@@ -60,8 +60,8 @@ void Coordinator::MakeServices() {
 Result<TrustBook::Expected> Coordinator::ExpectedMembers() const {
   TrustBook::Expected expected;
   for (const MemberView& each : membership_->Members()) {
-    // As who asks no more (trust_book.cc), where nobody takes it out of the ring.
-    const bool away = each.silence >= std::chrono::minutes(10);
+    // Where nobody takes it out of the ring.
+    const bool away = each.silence >= TrustBook::kAwayAfter;
     if (each.info.state != NodeState::kOut && !away) expected.nodes.insert(each.info.id);
   }
   if (!options_.leadership) return expected;

@@ -27,8 +27,7 @@ constexpr const char* kRevokedKey = "trust/revoked";
 constexpr const char* kRevokedViewersKey = "trust/revoked_viewers";
 constexpr std::int64_t kRememberedSeconds = std::int64_t{31} * 24 * 60 * 60;
 /// A member that was seen so long ago is gone; what it needs is no alert.
-constexpr std::int64_t kHereSeconds = 600;
-constexpr std::chrono::seconds kHere{kHereSeconds};
+constexpr std::int64_t kHereSeconds = std::chrono::seconds(TrustBook::kAwayAfter).count();
 /// A program asks every 5 s, and waits for 5 s where an address of a coordinator hangs.
 constexpr std::chrono::seconds kAllHaveAsked{30};
 constexpr std::size_t kMostAlerts = 100;
@@ -146,9 +145,7 @@ Status TrustBook::RenewOwn(const Issuer& issuer, proto::Role role, std::int64_t 
   Result<std::vector<Certificate>> believed = Certificate::AllFromPem(issuer.believed);
   if (!believed) return Fail(believed.error());
   member->authorities = std::move(*believed);
-  // Made while this clock was ahead, nobody believes it.
-  const bool is_ahead = now_unix_s < member->certificate.begins_unix_s();
-  if (!IsDue(*member, now_unix_s) && !is_ahead) return {};
+  if (!IsOwnDue(*member, now_unix_s)) return {};
   if (!issuer.authority) return Fail(NoAuthority());
   Result<FolderLock> lock = folder.TryLock();
   // Who has it for a moment is no failure: the next look is soon.
@@ -438,7 +435,7 @@ void TrustBook::DescribeRotation(const Expected& expected, TimePoint now,
   const auto count = [&](const Name& name, const Seen& seen, bool is_expected) {
     const bool follows = seen.believes.empty() ? seen.known == known : seen.believes == all;
     const bool of_command = IsOfCommand(RoleOfWord(name.first));
-    const bool asked = seen.asked_at != TimePoint() && now - seen.asked_at < kHere;
+    const bool asked = seen.asked_at != TimePoint() && now - seen.asked_at < kAwayAfter;
     const bool running = is_expected || (asked && !of_command);
     if (!follows) NoteLaggard(name.first + " " + name.second, running, *reply.mutable_unaware());
     if (seen.authority != believed.front())

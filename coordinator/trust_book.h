@@ -65,6 +65,8 @@ class TrustBook {
   std::vector<std::string> Believed() const;
   /// From now on members can ask.
   void NoteServing();
+  /// Who has not asked for so long is away: what it needs is no alert, and nobody waits for it.
+  static constexpr std::chrono::minutes kAwayAfter{10};
   /// Who must have followed a change of the authority, beside those who ask: the ids of the nodes
   /// in the ring, silent ones, too, and the addresses of the coordinators that stand by.
   struct Expected {

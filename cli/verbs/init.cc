@@ -105,11 +105,7 @@ class InitVerb final : public Verb {
       return Fail(Code::kInvalid, "\"" + cluster_text_ + "\" is no cluster's uuid");
     if (advertise_.empty())
       advertise_ = (HostAsId().empty() ? std::string("localhost") : HostAsId()) + ":7440";
-    const Result<HostPort> place = HostPort::Parse(advertise_);
-    if (!place) return Fail(place.error().Within("--advertise"));
-    if (place->host != "0.0.0.0" && place->host != "::" && place->port != 0) return {};
-    return Fail(Code::kInvalid, "--advertise: \"" + advertise_ +
-                                    "\" is no address that others can use; name this machine's");
+    return CheckAdvertised(advertise_);
   }
 
   Outcome ShowExisting(const Console& console, const TrustFolder& folder) {
@@ -262,9 +258,7 @@ class InitVerb final : public Verb {
                      proto::Role role) const {
     Result<MemberProof> member = folder.Load(role);
     if (!member) return Fail(member.error());
-    const std::int64_t now = UnixSeconds();
-    // Made while this clock was ahead, nobody believes it.
-    if (!IsDue(*member, now) && now >= member->certificate.begins_unix_s()) return false;
+    if (!IsOwnDue(*member, UnixSeconds())) return false;
     Status issued = Issue(authority, folder, role, member->self.id);
     if (!issued) return Fail(issued.error());
     return true;

@@ -117,11 +117,8 @@ class JoinVerb final : public Verb {
 
   Status CheckAdvertise() const {
     if (advertise_.empty()) return {};
-    const Result<HostPort> place = HostPort::Parse(advertise_);
-    if (!place) return Fail(place.error().Within("--advertise"));
-    if (place->host == "0.0.0.0" || place->host == "::" || place->port == 0)
-      return Fail(Code::kInvalid, "--advertise: \"" + advertise_ +
-                                      "\" is no address that others can use; name this machine's");
+    const Status usable = CheckAdvertised(advertise_);
+    if (!usable) return usable;
     if (role_.empty() || role_ == "node") return {};
     return Fail(Code::kInvalid, "--advertise is for a node, and not for " + role_);
   }

@@ -27,6 +27,10 @@ bool IsDue(const MemberProof& member, std::int64_t now_unix_s) {
   return now_unix_s >= issued + third || !member.certificate.IsIssuedBy(member.authorities.front());
 }
 
+bool IsOwnDue(const MemberProof& member, std::int64_t now_unix_s) {
+  return IsDue(member, now_unix_s) || now_unix_s < member.certificate.begins_unix_s();
+}
+
 bool IsSoonOver(std::int64_t issued_unix_s, std::int64_t ends_unix_s, std::int64_t now_unix_s) {
   const std::int64_t sixth = (ends_unix_s - issued_unix_s) / 6;
   return ends_unix_s - now_unix_s < std::min(std::chrono::seconds(kSoonOver).count(), sixth);

@@ -17,6 +17,9 @@ inline constexpr std::chrono::hours kSoonOver{5 * 24};
 
 /// Whether it is time to renew: a third of its time is over, or another authority issues now.
 bool IsDue(const MemberProof& member, std::int64_t now_unix_s);
+/// The same, where the authority is at hand: there also one is due that has not begun, made while
+/// this clock was ahead, which nobody believes.
+bool IsOwnDue(const MemberProof& member, std::int64_t now_unix_s);
 /// Whether so little is left that somebody must look.
 bool IsSoonOver(std::int64_t issued_unix_s, std::int64_t ends_unix_s, std::int64_t now_unix_s);
 
