@@ -37,10 +37,12 @@ using Newcomer = std::shared_ptr<const NewBlock>;
 
 /// A block on its way to one disk.
 struct Arrival {
-  explicit Arrival(Newcomer newcomer, std::shared_ptr<RoomClaim> claimed = nullptr)
-      : block(std::move(newcomer)), claim(std::move(claimed)) {}
+  explicit Arrival(Newcomer newcomer, std::shared_ptr<QuotaHold> held = nullptr,
+                   std::shared_ptr<RoomClaim> claimed = nullptr)
+      : block(std::move(newcomer)), hold(std::move(held)), claim(std::move(claimed)) {}
 
   const Newcomer block;
+  const std::shared_ptr<QuotaHold> hold;   ///< Null: nothing of the quota is held.
   const std::shared_ptr<RoomClaim> claim;  ///< Null: it takes what is free.
   /// Whoever waited goes on by now, and may have stored the block elsewhere.
   std::atomic<bool> given_up{false};

@@ -148,9 +148,7 @@ Status Disk::Show(const Landing& landing) {
     ++place.segment->live_blocks;
     place.segment->live_bytes += place.bytes;
   }
-  link.blocks.fetch_add(1, std::memory_order_relaxed);
-  link.bytes.fetch_add(block.length, std::memory_order_relaxed);
-  if (record.pinned) link.pinned_bytes.fetch_add(block.length, std::memory_order_relaxed);
+  link.Count(block.length, record.pinned, landing.arrival.hold.get());
   const BlockPlace at{number_, place.segment->number, record.unit};
   const auto handle = parts_.index.Insert(block, at, parts_.hour(), record.pinned);
   if (handle) {

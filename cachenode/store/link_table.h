@@ -18,6 +18,8 @@
 
 namespace forebay {
 
+class QuotaHold;
+
 /// What the store counts about one link, over all disks.
 struct LinkState {
   LinkState(const Uuid& link, TimePoint now) : id(link), last_use(now.time_since_epoch()) {}
@@ -31,27 +33,16 @@ struct LinkState {
     return PinsCover(path_pins, path);
   }
 
-  /// Holds room for a block within the quota until ReturnRoom, after which the block counts by
-  /// itself. False: there is none.
-  bool HoldRoom(std::uint64_t length) {
-    const std::scoped_lock lock(mutex);
-    const std::uint64_t most = max_bytes.load(std::memory_order_relaxed);
-    const std::uint64_t taken = bytes.load(std::memory_order_relaxed) + held;
-    if (taken > most || length > most - taken) return false;
-    held += length;
-    return true;
-  }
-  /// What has to go before HoldRoom succeeds. Nothing: the quota never has room for the block.
+  /// Counts a block from now on; `hold`: what was held of the quota for it, which ends in the same
+  /// moment, so that nobody finds both and makes room for what is there already. Null: nothing was.
+  void Count(std::uint64_t length, bool block_is_pinned, QuotaHold* hold);
+  /// What has to go before there is room to hold. Nothing: the quota never has room for the block.
   std::optional<std::uint64_t> Lacks(std::uint64_t length) const {
     const std::scoped_lock lock(mutex);
     const std::uint64_t most = max_bytes.load(std::memory_order_relaxed);
     if (length > most) return std::nullopt;
     const std::uint64_t taken = bytes.load(std::memory_order_relaxed) + held;
     return taken > most - length ? taken - (most - length) : 0;
-  }
-  void ReturnRoom(std::uint64_t length) {
-    const std::scoped_lock lock(mutex);
-    held -= length;
   }
   std::uint64_t RoomLeft() const {
     const std::scoped_lock lock(mutex);
@@ -82,6 +73,43 @@ struct LinkState {
   std::uint64_t held = 0;              ///< Of admissions under way.
   std::uint64_t pin_sync = 0;          ///< The mark and sweep under way; 0 = none.
 };
+
+/// Room within a link's quota, for one block that is on its way. Ends with its last holder, or when
+/// the block counts by itself. Thread-safe.
+class QuotaHold {
+ public:
+  /// Null: the quota has no room for it.
+  static std::shared_ptr<QuotaHold> Take(std::shared_ptr<LinkState> link, std::uint64_t length) {
+    const std::scoped_lock lock(link->mutex);
+    const std::uint64_t most = link->max_bytes.load(std::memory_order_relaxed);
+    const std::uint64_t taken = link->bytes.load(std::memory_order_relaxed) + link->held;
+    if (taken > most || length > most - taken) return nullptr;
+    link->held += length;
+    return std::shared_ptr<QuotaHold>(new QuotaHold(std::move(link), length));
+  }
+  ~QuotaHold() {
+    const std::scoped_lock lock(link_->mutex);
+    link_->held -= bytes_;
+  }
+  QuotaHold(const QuotaHold&) = delete;
+  QuotaHold& operator=(const QuotaHold&) = delete;
+
+ private:
+  friend struct LinkState;
+  QuotaHold(std::shared_ptr<LinkState> link, std::uint64_t bytes)
+      : link_(std::move(link)), bytes_(bytes) {}
+
+  const std::shared_ptr<LinkState> link_;
+  std::uint64_t bytes_;  ///< 0 when it has ended. Guarded by the link's mutex.
+};
+
+inline void LinkState::Count(std::uint64_t length, bool block_is_pinned, QuotaHold* hold) {
+  const std::scoped_lock lock(mutex);
+  if (hold != nullptr) held -= std::exchange(hold->bytes_, 0);
+  blocks.fetch_add(1, std::memory_order_relaxed);
+  bytes.fetch_add(length, std::memory_order_relaxed);
+  if (block_is_pinned) pinned_bytes.fetch_add(length, std::memory_order_relaxed);
+}
 
 /// The links that the store has seen; a state lives as long as somebody holds it. Thread-safe.
 class LinkTable {

@@ -100,9 +100,10 @@ class SegmentStore final : public BlockStore {
   // Admitting. What is no Task blocks, on a lane of its disk.
   Task<Status> AdmitNow(Newcomer block);
   Task<Status> AdmitWithinQuota(Newcomer block);
-  Task<bool> HoldRoom(Newcomer block, bool pinned);
+  using Hold = std::shared_ptr<QuotaHold>;   // null: the quota has no room
   using Claim = std::shared_ptr<RoomClaim>;  // null: there is no room
-  Task<Status> AdmitWithoutEvicting(Newcomer block, Claim claim);
+  Task<Hold> MakeRoomToHold(Newcomer block, bool pinned);
+  Task<Status> AdmitWithoutEvicting(Newcomer block, Hold hold, Claim claim);
   Task<Claim> MakeRoom(LinkUse newcomer, Newcomer block);
   /// Which links may make room on a disk: those of lower priority than the newcomer's, or all.
   enum class Ranks : std::uint8_t { kLower, kAll };
@@ -111,6 +112,7 @@ class SegmentStore final : public BlockStore {
   Task<Claim> MakeRoomByWorth(Newcomer block);
   Result<LeavingBlocks> ChooseByWorth(const LinkState& link, const BlockId& block);
   Task<bool> MakeRoomInQuota(Newcomer block);
+  Task<bool> TrimForPinned(Newcomer block);
   Result<std::vector<LeavingBlocks>> ChooseInQuota(const LinkState& link, const BlockId& block);
   std::optional<BlockIndex::Found> TakeVictim(const Uuid& link, const BlockId& block,
                                               const VictimChoice::Draw& draw);

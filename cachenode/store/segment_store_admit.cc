@@ -15,20 +15,6 @@ using std::chrono::seconds;
 
 constexpr seconds kAdmissionPatience{60};  ///< For another admission of the same block.
 
-/// Of a link's quota; given back when the admission has ended, however it does.
-class HeldRoom {
- public:
-  HeldRoom(std::shared_ptr<LinkState> link, std::uint32_t length)
-      : link_(std::move(link)), length_(length) {}
-  HeldRoom(const HeldRoom&) = delete;
-  HeldRoom& operator=(const HeldRoom&) = delete;
-  ~HeldRoom() { link_->ReturnRoom(length_); }
-
- private:
-  const std::shared_ptr<LinkState> link_;
-  const std::uint32_t length_;
-};
-
 }  // namespace
 
 Task<Status> SegmentStore::Admit(Uuid link, BlockId block, Slice data,
@@ -108,21 +94,15 @@ Task<Status> SegmentStore::AdmitNow(Newcomer block) {
 
 Task<Status> SegmentStore::AdmitWithinQuota(Newcomer block) {
   LinkState& link = *block->link;
-  const std::uint32_t length = block->block.length;
   const bool pinned = block->path_pinned || link.pinned.load(std::memory_order_relaxed);
-  bool held = false;
-  if (block->room == Room::kMayEvict) {
-    held = co_await HoldRoom(block, pinned);
-  } else {
-    held = link.HoldRoom(length);
-  }
-  if (!held)
+  Hold hold = QuotaHold::Take(block->link, block->block.length);
+  if (!hold && block->room == Room::kMayEvict) hold = co_await MakeRoomToHold(block, pinned);
+  if (!hold)
     co_return Fail(Code::kOverloaded, "link " + link.id.ToString() + " is at its quota here");
-  const HeldRoom held_room(block->link, length);
   Status status;
   Claim claim;
   for (int attempt = 0; attempt < kRoomAttempts; ++attempt) {
-    status = co_await AdmitWithoutEvicting(block, std::move(claim));
+    status = co_await AdmitWithoutEvicting(block, hold, std::move(claim));
     if (status || status.error().code != Code::kOverloaded) break;
     if (block->room == Room::kFreeOnly) break;
     // That a pin drives others out holds for the first copy.
@@ -148,7 +128,7 @@ std::vector<Disk*> SegmentStore::WritableDisks() const {
   return disks;
 }
 
-Task<Status> SegmentStore::AdmitWithoutEvicting(Newcomer block, Claim claim) {
+Task<Status> SegmentStore::AdmitWithoutEvicting(Newcomer block, Hold hold, Claim claim) {
   Status refused = Fail(Code::kInternal, "no cache directory takes blocks any more");
   std::vector<Disk*> disks = WritableDisks();
   const auto is_claimed = [&claim](const Disk* disk) {
@@ -157,7 +137,7 @@ Task<Status> SegmentStore::AdmitWithoutEvicting(Newcomer block, Claim claim) {
   const auto first = std::ranges::find_if(disks, is_claimed);
   if (first != disks.end()) std::rotate(disks.begin(), first, first + 1);
   for (Disk* disk : disks) {
-    const auto arrival = std::make_shared<Arrival>(block, is_claimed(disk) ? claim : nullptr);
+    const auto arrival = std::make_shared<Arrival>(block, hold, is_claimed(disk) ? claim : nullptr);
     disk->arrivals().Enter(arrival);
     auto work = [disk, arrival] { return disk->Admit(arrival); };
     Status stored = co_await disk->work().Run(std::move(work));

@@ -152,32 +152,34 @@ Result<LeavingBlocks> SegmentStore::ChooseByWorth(const LinkState& link, const B
 
 /// Within the quota of its link. There the link is a cache of that size: only its own blocks go,
 /// for a pinned block the oldest, for any other those that its jobs want less.
-Task<bool> SegmentStore::HoldRoom(Newcomer block, bool pinned) {
-  const std::shared_ptr<LinkState> link = block->link;
-  const std::uint32_t length = block->block.length;
+Task<SegmentStore::Hold> SegmentStore::MakeRoomToHold(Newcomer block, bool pinned) {
   for (int attempt = 0; attempt < kRoomAttempts; ++attempt) {
-    if (link->HoldRoom(length)) co_return true;
-    if (link->pinned.load(std::memory_order_relaxed)) co_return false;
-    bool freed = false;
-    if (!pinned) {
-      freed = co_await MakeRoomInQuota(block);
-      if (!freed) co_return false;
-      continue;
-    }
-    for (const auto& each : disks_) {
-      auto trim = [this, disk = each.get(), link, length]() -> Result<std::uint64_t> {
-        Evicted sum;
-        return TrimOn(*disk, *link, length, sum);
-      };
-      const Result<std::uint64_t> gone = co_await each->work().Run(std::move(trim));
-      freed = freed || (gone && *gone > 0);
-      if (gone && *gone >= length) break;
-    }
-    if (!freed) co_return false;
+    if (block->link->pinned.load(std::memory_order_relaxed)) break;
+    const bool made = pinned ? co_await TrimForPinned(block) : co_await MakeRoomInQuota(block);
+    // Also what the last attempt has made is taken, or it would have gone for nothing.
+    if (Hold hold = QuotaHold::Take(block->link, block->block.length)) co_return hold;
+    if (!made) break;
   }
-  co_return false;
+  co_return nullptr;
 }
 
+/// True: something went.
+Task<bool> SegmentStore::TrimForPinned(Newcomer block) {
+  const std::uint64_t length = block->block.length;
+  bool made = false;
+  for (const auto& each : disks_) {
+    auto trim = [this, disk = each.get(), link = block->link, length]() -> Result<std::uint64_t> {
+      Evicted sum;
+      return TrimOn(*disk, *link, length, sum);
+    };
+    const Result<std::uint64_t> gone = co_await each->work().Run(std::move(trim));
+    made = made || (gone && *gone > 0);
+    if (gone && *gone >= length) break;
+  }
+  co_return made;
+}
+
+/// True: what the block lacked when it was looked at has gone.
 Task<bool> SegmentStore::MakeRoomInQuota(Newcomer block) {
   auto choose = [this, block] { return ChooseInQuota(*block->link, block->block); };
   Result<std::vector<LeavingBlocks>> chosen = co_await offload_.Run(std::move(choose));

@@ -103,8 +103,7 @@ TEST_F(StorePriorityTest, ManyWhoComeToALoweredQuotaTakeNoMoreThanIsBeyondIt) {
   for (int epoch = 0; epoch < 5; ++epoch)
     for (const BlockId& block : blocks) (*store_)->NoteRead(a_, block, "now");
   EXPECT_GT(store_->AdmitTogether(a_, blocks), 0u);
-  EXPECT_LE(Blocks(a_), kLeft);
-  EXPECT_GE(Blocks(a_) + 2, kLeft) << "no more goes than is beyond the quota";
+  EXPECT_EQ(Blocks(a_), kLeft) << "what is beyond the quota goes, and no more";
 }
 
 TEST_F(StorePriorityTest, LinkOfHigherPriorityMakesWayForNoneHoweverIdle) {

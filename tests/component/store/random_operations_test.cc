@@ -8,7 +8,8 @@
 namespace forebay {
 namespace {
 
-constexpr std::uint64_t kCapacity = 24ULL << 20;
+// A third of what may come, so that it is full most of the time, whatever the seed.
+constexpr std::uint64_t kCapacity = 16ULL << 20;
 
 /// What the store must hold at most: blocks that were admitted and not evicted by us. The evictor
 /// may have removed any of them.
