@@ -87,6 +87,8 @@ class Filler {
   /// Of further copies, since the start.
   std::uint64_t copied_bytes() const { return copied_bytes_.load(std::memory_order_relaxed); }
 
+  /// The links that S3 does not serve this node, for reports.
+  const UnservedLinks& unserved() const { return unserved_; }
   /// S3 does not serve this node what the link has, or has just refused it.
   bool IsUnserved(const Uuid& link) const;
   /// A block that this node should fetch is left to another one that has a reader for it. If that

@@ -62,9 +62,9 @@ Task<bool> Filler::InsteadOfPause(Pause pause, RetryReason why) {
   if (!IsSilence(why)) unserved_.NoteAnswered(cold.link->id);
   if (!has_others || !IsSilence(why)) co_return false;
   // Of further ones it is not known how much of the time they were paused.
-  const bool late =
-      why == RetryReason::kTimeout || (is_first && Clock::now() - pause.began >= kLate);
-  const bool unserved = unserved_.NoteUnanswered(cold.link->id, late);
+  const TimePoint now = Clock::now();
+  const bool late = why == RetryReason::kTimeout || (is_first && now - pause.began >= kLate);
+  const bool unserved = unserved_.NoteUnanswered(cold.link->id, why, late, now);
   if (unserved) WatchS3(cold);
   // Whoever asked tells the next one.
   if (is_for_others || !unserved) co_return unserved;

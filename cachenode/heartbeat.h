@@ -18,6 +18,7 @@
 #include "cachenode/node_counters.h"
 #include "cachenode/s3_brakes.h"
 #include "cachenode/store/block_store.h"
+#include "cachenode/unserved_links.h"
 #include "common/base/executors.h"
 #include "common/base/notifier.h"
 #include "common/base/offload.h"
@@ -41,7 +42,8 @@ struct HeartbeatOptions {
 struct NodeFacts {
   std::vector<std::string> missing_dirs;  ///< Configured cache directories that it does not use.
   RunEnd last_end = RunEnd::kStopped;
-  const ObjectStore* s3 = nullptr;  ///< Whose calls may wait. Null: nobody's.
+  const ObjectStore* s3 = nullptr;          ///< Whose calls may wait. Null: nobody's.
+  const UnservedLinks* unserved = nullptr;  ///< Null: there are none.
 };
 
 /// A node's side of its membership: learns the cluster, registers, reports once a second, and takes

@@ -1,9 +1,11 @@
 // What a heartbeat says of the node.
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <memory>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "cachenode/heartbeat.h"
 #include "common/base/wall_clock.h"
@@ -19,8 +21,27 @@ constexpr std::size_t kMostRefusals = 16;
 /// What to do about it stands at its end.
 constexpr std::size_t kMostOfAReason = 1024;
 
-void ComposeWaits(const ObjectStore& s3, proto::HeartbeatRequest& request) {
-  for (UnansweredPlace& wait : s3.Waits(kMostWaits)) {
+/// By place: what calls wait for now, and where others are asked instead, since when that is so.
+std::vector<UnansweredPlace> AllWaits(const NodeFacts& facts) {
+  std::vector<UnansweredPlace> waits;
+  if (facts.s3 != nullptr) waits = facts.s3->Waits(kMostWaits);
+  if (facts.unserved == nullptr) return waits;
+  for (UnansweredPlace& lost : facts.unserved->Waits(Clock::now())) {
+    const auto same = std::ranges::find_if(waits, [&](const UnansweredPlace& wait) {
+      return wait.endpoint == lost.endpoint && wait.bucket == lost.bucket &&
+             wait.prefix == lost.prefix;
+    });
+    if (same != waits.end()) {
+      same->longest = std::max(same->longest, lost.longest);
+    } else if (waits.size() < kMostWaits) {
+      waits.push_back(std::move(lost));
+    }
+  }
+  return waits;
+}
+
+void ComposeWaits(const NodeFacts& facts, proto::HeartbeatRequest& request) {
+  for (UnansweredPlace& wait : AllWaits(facts)) {
     proto::S3Wait& message = *request.add_s3_waits();
     message.set_endpoint(std::move(wait.endpoint));
     message.set_bucket(std::move(wait.bucket));
@@ -60,7 +81,7 @@ proto::HeartbeatRequest Heartbeat::Compose() const {
     message.set_throttled(use.throttled);
     message.set_waiting(use.waiting);
   }
-  if (facts_.s3 != nullptr) ComposeWaits(*facts_.s3, request);
+  ComposeWaits(facts_, request);
   ComposeRefusals(request);
   for (const std::string& path : facts_.missing_dirs) {
     proto::DiskReport& report = *request.add_disks();

@@ -364,6 +364,7 @@ Status Node::Join(bool restarted, std::stop_token stopping) {
   facts.missing_dirs = missing_;
   facts.last_end = last_end_;
   facts.s3 = &origin_options_.store;
+  facts.unserved = &filler_->unserved();
   heartbeat_->Start(std::move(self), *store_, filler_->brakes(), std::move(facts));
   // A node that knows its cluster serves at once, coordinator or not.
   if (restarted) return {};

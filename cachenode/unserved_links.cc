@@ -1,15 +1,37 @@
 #include "cachenode/unserved_links.h"
 
+#include <string>
 #include <utility>
 
 namespace forebay {
+namespace {
 
-bool UnservedLinks::NoteUnanswered(const Uuid& link, bool late) {
+std::string Describe(RetryReason why) {
+  switch (why) {
+    case RetryReason::kDns:
+      return "the name of the endpoint is not found";
+    case RetryReason::kNetwork:
+      return "connections to it break";
+    case RetryReason::kCredentials:
+      return "no keys can be had";
+    default:
+      return "what it is asked for does not come, or not to its end; where it answers a HEAD, look "
+             "for a firewall or an MTU that loses large packets";
+  }
+}
+
+}  // namespace
+
+bool UnservedLinks::NoteUnanswered(const Uuid& link, RetryReason why, bool late, TimePoint now) {
   const std::scoped_lock lock(mutex_);
   any_.store(true, std::memory_order_relaxed);
   State& state = links_[link];
   ++state.unanswered;
   if (late || state.unanswered > 1 || state.is_on_trial) Lose(state);
+  // A trial that nobody was there for says nothing of the time between.
+  const bool begins = state.unanswered_since == TimePoint() || now - state.wanted_at > kKept;
+  if (state.unserved && begins) state.unanswered_since = now;
+  state.why = why;
   return state.unserved;
 }
 
@@ -22,7 +44,9 @@ void UnservedLinks::Lose(State& state) {
 void UnservedLinks::NoteRefused(const Uuid& link) {
   const std::scoped_lock lock(mutex_);
   any_.store(true, std::memory_order_relaxed);
-  Lose(links_[link]);
+  State& state = links_[link];
+  Lose(state);
+  state.unanswered_since = TimePoint();
 }
 
 void UnservedLinks::NoteAnswered(const Uuid& link) {
@@ -78,6 +102,26 @@ bool UnservedLinks::Want(Wanted wanted, TimePoint now) {
   state.wanted = std::move(wanted);
   state.wanted_at = now;
   return !std::exchange(state.is_watched, true);
+}
+
+std::vector<UnansweredPlace> UnservedLinks::Waits(TimePoint now) const {
+  std::vector<UnansweredPlace> waits;
+  if (!any_.load(std::memory_order_relaxed)) return waits;
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [link, state] : links_) {
+    // One look that was right ends it, until a fill has shown that looks are wrong.
+    const bool stands = state.unserved || (state.is_on_trial && state.wrong_looks > 0);
+    const bool is_wanted = state.wanted.link && now - state.wanted_at <= kKept;
+    if (!stands || !is_wanted || state.unanswered_since == TimePoint()) continue;
+    const LinkOrigin& origin = state.wanted.link->origin;
+    waits.push_back({.endpoint = origin.endpoint,
+                     .bucket = origin.bucket,
+                     .prefix = origin.prefix,
+                     .longest = now - state.unanswered_since,
+                     .calls = 1,
+                     .why = Describe(state.why)});
+  }
+  return waits;
 }
 
 std::optional<UnservedLinks::Wanted> UnservedLinks::NextLook(const Uuid& link, TimePoint now) {

@@ -5,10 +5,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "common/base/deadline.h"
 #include "common/model/block_source.h"
 #include "common/model/link.h"
+#include "common/s3/retry.h"
+#include "common/s3/s3_waits.h"
 
 namespace forebay {
 
@@ -28,9 +31,10 @@ class UnservedLinks {
     ObjectRef object;
   };
 
-  /// A request has had no answer; `late`: that took long. True, and the link is unserved from now
-  /// on: it was late, or the one before had none either. One connection that broke says nothing.
-  bool NoteUnanswered(const Uuid& link, bool late);
+  /// A request has had no answer, since `why`; `late`: that took long. True, and the link is
+  /// unserved from now on: it was late, or the one before had none either. One connection that
+  /// broke says nothing.
+  bool NoteUnanswered(const Uuid& link, RetryReason why, bool late, TimePoint now);
   /// Requests were refused, and hardly for their objects' sake (S3Refusals::kOften).
   void NoteRefused(const Uuid& link);
   /// A request has had an answer, if not the one that was wanted.
@@ -50,6 +54,11 @@ class UnservedLinks {
   /// How long to wait before it: twice as long after each look that was wrong.
   Duration PauseBefore(const Uuid& link, Duration shortest) const;
 
+  /// The links of which fills have had no answer, whatever looks say, while somebody wants
+  /// something of them; `calls` is 1. Where S3 answers what is small, as behind a route that loses
+  /// large packets, nobody waits for it long enough to be seen.
+  std::vector<UnansweredPlace> Waits(TimePoint now) const;
+
   static constexpr Duration kKept = std::chrono::minutes(1);
   static constexpr int kMostDoublings = 4;
 
@@ -60,6 +69,8 @@ class UnservedLinks {
     bool is_watched = false;
     bool is_on_trial = false;  // a look was answered, and no fill since
     int wrong_looks = 0;
+    TimePoint unanswered_since = {};  // the epoch = S3 answers, or refuses
+    RetryReason why = RetryReason::kTimeout;
     Wanted wanted;
     TimePoint wanted_at;
   };

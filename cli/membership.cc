@@ -109,17 +109,21 @@ std::vector<SettingGroup> TrustSettings(proto::Role role, const std::string& tru
   return {{{.section = "trust", .key = "dir", .value = TomlString(trust_dir)}}};
 }
 
+/// It is written into configurations, which services read from anywhere.
+std::string Absolute(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::path whole = std::filesystem::absolute(folder, error).lexically_normal();
+  if (!whole.has_filename()) whole = whole.parent_path();  // a slash at its end
+  return error ? folder : whole.string();
+}
+
 /// "" where it names no folder.
 std::string NamedByEnvironment() {
   const char* folder = ::secure_getenv("FOREBAY_TRUST_DIR");
-  return folder == nullptr ? "" : folder;
+  return folder == nullptr || *folder == '\0' ? "" : Absolute(folder);
 }
 
 }  // namespace
-
-bool IsOfCommand(proto::Role role) {
-  return role == proto::ROLE_ADMIN || role == proto::ROLE_VIEWER;
-}
 
 proto::Role RoleOfCommand(const TrustFolder& folder) {
   const Result<Certificate> admin = folder.LoadCertificate(proto::ROLE_ADMIN);
@@ -135,11 +139,14 @@ std::string TrustDirOfEnvironment() {
 
 void DeclareTrustDir(Options& options, std::string& out) {
   out = NamedByEnvironment();
-  options.Text("--trust-dir", "DIR",
+  options.Flag("--trust-dir", "DIR",
                "where the certificates of this machine are (default FOREBAY_TRUST_DIR, or " +
                    std::string(kDefaultTrustDir) + ", or for a node of the packages " +
                    kNodeTrustDir + ")",
-               out);
+               [&out](const std::string& folder) -> Status {
+                 out = Absolute(folder);
+                 return {};
+               });
 }
 
 std::string HostAsId() {

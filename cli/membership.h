@@ -20,10 +20,6 @@ namespace forebay {
 /// FOREBAY_TRUST_DIR, else where the daemons look.
 std::string TrustDirOfEnvironment();
 
-/// Whether a certificate of that role is what `forebay` itself shows, which reads no configuration:
-/// an administrator's or a viewer's.
-bool IsOfCommand(proto::Role role);
-
 /// As whom `forebay` asks, by the certificates in that folder: as an administrator, unless there is
 /// a viewer's and no administrator's.
 proto::Role RoleOfCommand(const TrustFolder& folder);

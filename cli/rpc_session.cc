@@ -169,7 +169,12 @@ std::expected<void, Failure> RpcSession::Connect() {
     if (refused) ++refusals;
     // It was asked and denies it, or none of them lets itself be asked: the reason must not drown.
     if ((found.error().code == Code::kDenied && !refused) || refusals == places.size()) {
-      return std::unexpected(Failure(Error{Code::kDenied, reasons}, "", Exit::kFailed));
+      const bool needs_one = !trust_ && reasons.find("certificate") != std::string::npos;
+      const std::string hint =
+          needs_one ? fmt::format("{} holds none; FOREBAY_TRUST_DIR names another folder",
+                                  options_.trust_dir)
+                    : "";
+      return std::unexpected(Failure(Error{Code::kDenied, reasons}, hint, Exit::kFailed));
     }
     if (!refused && Clock::now() - asked < kStandbyPatience) standbys.push_back(address);
     if (i + 1 < places.size()) continue;

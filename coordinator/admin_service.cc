@@ -373,7 +373,9 @@ Task<Result<RpcReply>> AdminService::Stats(RpcCall call) {
   proto::StatsReply reply;
   reply.set_cluster(BytesOf(parts_.cluster));
   reply.set_ring_epoch(parts_.membership.epoch());
-  const std::vector<MemberView> members = parts_.membership.Members();
+  std::vector<MemberView> members = parts_.membership.Members();
+  const std::set<std::string> revoked = parts_.certificates.RevokedNodes();
+  for (MemberView& member : members) member.revoked = revoked.contains(member.info.id);
   const std::vector<Link> links = parts_.links.All();
   parts_.stats.Describe(links, members, window, reply);
   for (proto::LinkStats& row : *reply.mutable_links()) {

@@ -30,6 +30,52 @@ proto::Alert MakeAlert(AlertKind kind, std::int64_t since, std::string message,
   return alert;
 }
 
+/// "n1, n2, n3 and 5 more".
+std::string Named(const std::vector<std::string>& nodes) {
+  constexpr std::size_t kNamed = 3;
+  const std::size_t named = std::min(nodes.size(), kNamed);
+  std::string text = fmt::format(
+      "{}", fmt::join(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(named), ", "));
+  if (nodes.size() > named) text += fmt::format(" and {} more", nodes.size() - named);
+  return text;
+}
+
+/// Two processes that live take turns at it, or both are asked at the one that is there.
+void AddSharedAddresses(const std::vector<MemberView>& members, std::vector<proto::Alert>& alerts) {
+  std::map<std::string, std::vector<std::string>> ids;
+  for (const MemberView& member : members) {
+    const NodeState state = member.info.state;
+    if (state == NodeState::kUp || state == NodeState::kDraining)
+      ids[member.info.address].push_back(member.info.id);
+  }
+  for (const auto& [address, nodes] : ids) {
+    if (nodes.size() < 2) continue;
+    alerts.push_back(MakeAlert(
+        AlertKind::kAddressShared, 0,
+        fmt::format("nodes {} all say that {} is their address: readers ask there for what each of "
+                    "them owns",
+                    Named(nodes), Printable(address)),
+        "start each with its own --advertise HOST:PORT, at which other machines reach it"));
+  }
+}
+
+/// Of a node that is silent: nothing that is done on its machine helps one that is not believed.
+proto::Alert SilentAlert(const MemberView& member, AlertKind kind, std::int64_t since,
+                         const std::string& state, std::string action) {
+  const NodeInfo& node = member.info;
+  std::string message = fmt::format("node {} at {} {}", node.id, node.address, state);
+  if (member.revoked) {
+    message = fmt::format("node {} at {} was revoked (`forebay member revoke`) and {}", node.id,
+                          node.address, state);
+    action = fmt::format(
+        "`forebay node remove {0}` if it is not to come back; else join its "
+        "machine again with a new token (`forebay token create --role node`) and "
+        "--id {0}, and restart forebay-node there",
+        node.id);
+  }
+  return MakeAlert(kind, since, std::move(message), std::move(action));
+}
+
 void AddNodeAlerts(const std::vector<MemberView>& members, std::int64_t now,
                    std::vector<proto::Alert>& alerts) {
   for (const MemberView& member : members) {
@@ -46,17 +92,15 @@ void AddNodeAlerts(const std::vector<MemberView>& members, std::int64_t now,
     // One that was removed or drained is gone because somebody wanted it.
     if (node.state == NodeState::kOut && member.dismissal == Dismissal::kNone) {
       alerts.push_back(
-          MakeAlert(AlertKind::kNodeOut, member.out_unix_s,
-                    fmt::format("node {} at {} is out of the ring; the others hold its share",
-                                node.id, node.address),
-                    fmt::format("start forebay-node on it again to bring {} back", node.id)));
+          SilentAlert(member, AlertKind::kNodeOut, member.out_unix_s,
+                      "is out of the ring; the others hold its share",
+                      fmt::format("start forebay-node on it again to bring {} back", node.id)));
     }
     if (node.state == NodeState::kSuspect) {
       const auto silent = std::chrono::duration_cast<std::chrono::seconds>(member.silence);
-      alerts.push_back(MakeAlert(
-          AlertKind::kNodeSuspect, now - silent.count(),
-          fmt::format("node {} at {} has been silent for {} s; readers pass it over", node.id,
-                      node.address, silent.count()),
+      alerts.push_back(SilentAlert(
+          member, AlertKind::kNodeSuspect, now - silent.count(),
+          fmt::format("has been silent for {} s; readers pass it over", silent.count()),
           fmt::format("look whether forebay-node runs on it and reaches the coordinator; after 10 "
                       "minutes of silence {} goes out of the ring",
                       node.id)));
@@ -189,16 +233,6 @@ void AddUnanswered(const proto::StatsReply& reply, std::int64_t now,
   }
 }
 
-/// "n1, n2, n3 and 5 more".
-std::string Named(const std::vector<std::string>& nodes) {
-  constexpr std::size_t kNamed = 3;
-  const std::size_t named = std::min(nodes.size(), kNamed);
-  std::string text = fmt::format(
-      "{}", fmt::join(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(named), ", "));
-  if (nodes.size() > named) text += fmt::format(" and {} more", nodes.size() - named);
-  return text;
-}
-
 /// An alert for each link, whichever nodes are refused. Where all are, readers are told, too.
 void AddRefused(const proto::StatsReply& reply, std::int64_t now,
                 std::vector<proto::Alert>& alerts) {
@@ -241,6 +275,7 @@ std::vector<proto::Alert> ClusterAlerts(const proto::StatsReply& reply,
                                         std::int64_t now_unix_s) {
   std::vector<proto::Alert> alerts;
   AddNodeAlerts(members, now_unix_s, alerts);
+  AddSharedAddresses(members, alerts);
   AddDiskAlerts(reply, now_unix_s, alerts);
   if (reply.fill_limits().paused_since_unix_s() != 0) {
     alerts.push_back(MakeAlert(AlertKind::kFillsPaused, reply.fill_limits().paused_since_unix_s(),

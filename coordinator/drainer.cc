@@ -104,6 +104,22 @@ Task<void> Drainer::KeepStart(std::string node, StartPromise promise) {
   promise->Keep(std::move(started));
 }
 
+/// Who drains what is drained has what was asked for.
+std::optional<Drainer::Started> Drainer::DoneBefore(const std::string& node) const {
+  const std::vector<MemberView> members = parts_.membership.Members();
+  const bool is_drained = std::ranges::any_of(members, [&](const MemberView& member) {
+    return member.info.id == node && member.dismissal == Dismissal::kDrained;
+  });
+  if (!is_drained) return std::nullopt;
+  std::optional<Started> last;
+  for (const proto::TaskState& task : parts_.tasks.All()) {
+    const bool is_done = task.state() == static_cast<std::uint32_t>(TaskPhase::kDone);
+    if (is_done && task.kind() == kDrainKind && task.target() == node)
+      last = Started{.task_id = task.id(), .joined = true};
+  }
+  return last;
+}
+
 Task<Result<Drainer::Started>> Drainer::StartNow(std::string node) {
   if (stopping_) co_return Fail(Code::kUnavailable, "the coordinator is stopping");
   const auto same = running_.find(node);
@@ -113,6 +129,7 @@ Task<Result<Drainer::Started>> Drainer::StartNow(std::string node) {
     joined.joined = true;
     co_return joined;
   }
+  if (std::optional<Started> before = DoneBefore(node)) co_return *std::move(before);
   const JobPtr job = NewJob(TaskBook::Begin(kDrainKind, node));
   running_[node] = job;
   StateBatch batch;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,7 +57,7 @@ class Drainer {
 
   struct Started {
     std::string task_id;
-    bool joined = false;  ///< It ran already.
+    bool joined = false;  ///< It ran already, or is done and the node still out.
   };
   /// Begins to drain the node; MemberTable::PlanDrain says what stands against it.
   Task<Result<Started>> Start(std::string node);
@@ -84,6 +85,7 @@ class Drainer {
 
   Task<void> KeepStart(std::string node, StartPromise promise);
   Task<Result<Started>> StartNow(std::string node);
+  std::optional<Started> DoneBefore(const std::string& node) const;
   Task<void> KeepChange(std::string node, ClusterMembers::Plan plan, std::string reason,
                         ChangePromise promise);
   Task<Result<bool>> ChangeNow(std::string node, ClusterMembers::Plan plan, std::string reason);

@@ -27,7 +27,8 @@ struct MemberView {
   Duration silence{};           ///< Since its last heartbeat (or the coordinator's start).
   std::int64_t out_unix_s = 0;  ///< When it went out; 0 = in the ring.
   Dismissal dismissal = Dismissal::kNone;
-  bool drains = false;  ///< It owns nothing and is to go, silent or not.
+  bool drains = false;   ///< It owns nothing and is to go, silent or not.
+  bool revoked = false;  ///< Its certificate is; ClusterMembers knows nothing of that.
 };
 
 /// Whom to ask what is cached, and who cannot be asked.

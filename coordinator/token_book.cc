@@ -96,6 +96,15 @@ Status TokenBook::Keep(const proto::TokenRecord& record) {
   return store_.Write(batch, fence_);
 }
 
+/// Who joins believes only a coordinator whose own certificate is of the authority that it pins.
+proto::TokenState TokenBook::Shown(const proto::TokenRecord& record) const {
+  proto::TokenState token = record.token();
+  const std::shared_ptr<const Authority> authority = issuer_().authority;
+  token.set_outdated(authority && !record.authority().empty() &&
+                     record.authority() != authority->certificate().KeyHash());
+  return token;
+}
+
 Status TokenBook::TakeFirst(const std::string& file) {
   Result<std::string> bytes = ReadWholeFile(file);
   if (!bytes && bytes.error().code == Code::kNotFound) return {};
@@ -147,7 +156,7 @@ Result<std::vector<proto::TokenState>> TokenBook::All(std::int64_t now_unix_s) {
     if (old) {
       forgotten.Delete(key);
     } else {
-      all.push_back(record.token());
+      all.push_back(Shown(record));
     }
   }
   if (!forgotten.empty()) {
@@ -166,7 +175,7 @@ Result<proto::RevokeTokenReply> TokenBook::Revoke(const std::string& id) {
   record->mutable_token()->set_revoked(true);
   Status kept = reply.changed() ? Keep(*record) : Status();
   if (!kept) return Fail(kept.error());
-  *reply.mutable_token() = record->token();
+  *reply.mutable_token() = Shown(*record);
   return reply;
 }
 
@@ -180,7 +189,9 @@ Result<proto::JoinReply> TokenBook::Redeem(const proto::JoinRequest& request,
   if (!record) return Fail(Code::kDenied, record.error().message);
   const Secret secret(record->secret());
   if (!SameProof(JoinProof(secret, channel, request.request()), request.proof()))
-    return Fail(Code::kDenied, "the secret of token " + request.token_id() + " was not proved");
+    return Fail(Code::kDenied, "the secret of token " + request.token_id() +
+                                   " was not proved: copy the " +
+                                   "whole token, or ask for a new one ('forebay token create')");
   proto::TokenState& token = *record->mutable_token();
   Status good = CheckToken(token, now_unix_s);
   if (good) good = CheckRequest(request, token, now_unix_s);

@@ -43,6 +43,7 @@ class TokenBook {
   Result<Issuer> CheckedIssuer() const;
   Result<proto::TokenRecord> Find(const std::string& id);
   Status Keep(const proto::TokenRecord& record);
+  proto::TokenState Shown(const proto::TokenRecord& record) const;
 
   StateStore& store_;
   const std::uint64_t fence_;

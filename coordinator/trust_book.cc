@@ -40,10 +40,6 @@ Error NoAuthority() {
                "certificate is renewed: put ca.key back into its trust folder"};
 }
 
-bool IsOfCommand(proto::Role role) {
-  return role == proto::ROLE_ADMIN || role == proto::ROLE_VIEWER;
-}
-
 void NoteLaggard(const std::string& who, bool running, proto::Laggards& laggards) {
   if (running) {
     laggards.set_all_running(laggards.all_running() + 1);
@@ -423,6 +419,15 @@ std::vector<proto::MemberState> TrustBook::Members() const {
   members.reserve(all.size());
   for (auto& [name, state] : all) members.push_back(std::move(state));
   return members;
+}
+
+std::set<std::string> TrustBook::RevokedNodes() const {
+  std::set<std::string> ids;
+  for (const proto::MemberState& member : Members()) {
+    const bool is_node = RoleOfWord(member.role()) == proto::ROLE_NODE;
+    if (is_node && member.revoked_unix_s() != 0) ids.insert(member.id());
+  }
+  return ids;
 }
 
 void TrustBook::DescribeRotation(const Expected& expected, TimePoint now,

@@ -60,6 +60,8 @@ class TrustBook {
   /// Who joined here or asked within the last month, and who is revoked and has no certificate that
   /// was issued later; by role and id.
   std::vector<proto::MemberState> Members() const;
+  /// Ids of the nodes that are revoked and have no certificate that was issued later.
+  std::set<std::string> RevokedNodes() const;
   /// Whom this coordinator believes, as key hashes, the one that issues first; none without
   /// certificates.
   std::vector<std::string> Believed() const;

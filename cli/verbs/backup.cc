@@ -31,6 +31,7 @@ class BackupVerb final : public Verb {
   }
 
   Outcome Run(VerbContext& context) override {
+    if (file_.empty()) return UsageError("which file is the backup to be written to?");
     std::string bytes;
     proto::BackupRequest request;
     for (;;) {
@@ -88,7 +89,10 @@ class RestoreVerb final : public Verb {
     proto::RestoreRequest request;
     request.set_upload(*upload);
     auto reply = Ask<proto::RestoreReply>(context.session, Method::kRestore, request);
-    if (!reply) return std::unexpected(reply.error());
+    if (!reply) {
+      reply.error().error = reply.error().error.Within("restoring " + Escaped(file_));
+      return std::unexpected(reply.error());
+    }
     const bool answers = WaitUntilItAnswers(context.session, *reply);
     Print(context.console, *reply, answers);
     return answers ? Exit::kDone : Exit::kPartly;

@@ -98,8 +98,6 @@ class InitVerb final : public Verb {
  private:
   Status Check() {
     if (trust_dir_.empty()) trust_dir_ = kDefaultTrustDir;
-    if (!trust_dir_.starts_with('/'))
-      return Fail(Code::kInvalid, "--trust-dir needs an absolute path");
     cluster_ = cluster_text_.empty() ? Uuid::Random() : Uuid::Parse(cluster_text_);
     if (cluster_.IsZero())
       return Fail(Code::kInvalid, "\"" + cluster_text_ + "\" is no cluster's uuid");

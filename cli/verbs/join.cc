@@ -76,8 +76,6 @@ class JoinVerb final : public Verb {
       token_.erase(0, flag + std::string_view("--token ").size());
     while (!token_.empty() && token_.back() == ' ') token_.pop_back();
     const Secret text(std::exchange(token_, {}));
-    if (!named_dir_.empty() && !named_dir_.starts_with('/'))
-      return Fail(Code::kInvalid, "--trust-dir needs an absolute path");
     if (!role_.empty() && RoleOfWord(role_) == proto::ROLE_UNKNOWN)
       return Fail(Code::kInvalid, "\"" + role_ + "\" is no role: client, node, admin or viewer");
     const Result<HostPort> place = HostPort::Parse(address_);

@@ -69,7 +69,7 @@ class NodeVerb final : public Verb {
 
   Outcome Follow(VerbContext& context, const proto::ChangeNodeReply& reply) const {
     if (!reply.changed() && !context.console.json()) {
-      context.console.err << fmt::format("node {} is draining already: joined task {}\n",
+      context.console.err << fmt::format("node {} has a drain already: joined task {}\n",
                                          Escaped(id_), reply.task_id())
                           << std::flush;
     }

@@ -31,6 +31,7 @@ boost::json::object TokenJson(const proto::TokenState& token) {
           {"uses_left", token.uses_left()},
           {"ends", Rfc3339(token.ends_unix_s())},
           {"revoked", token.revoked()},
+          {"outdated", token.outdated()},
           {"links", token.links().empty() ? boost::json::value() : boost::json::value(links)}};
 }
 
@@ -146,7 +147,8 @@ class TokenVerb final : public Verb {
   static std::string StateOf(const proto::TokenState& token) {
     if (token.revoked()) return "revoked";
     if (token.uses_left() == 0) return "used up";
-    return token.ends_unix_s() <= UnixSeconds() ? "ended" : "";
+    if (token.ends_unix_s() <= UnixSeconds()) return "ended";
+    return token.outdated() ? "of a replaced authority" : "";
   }
 
   Outcome Revoke(VerbContext& context) const {

@@ -82,7 +82,8 @@ Status CommitFile(const std::string& temporary, const std::string& path) {
   }
   Status renamed = RenameFile(temporary, path);
   if (!renamed) return renamed;
-  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const std::filesystem::path above = std::filesystem::path(path).parent_path();
+  const std::string folder = above.empty() ? "." : above.string();
   const Descriptor parent(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (parent.get() < 0 || ::fsync(parent.get()) != 0) return SystemError("syncing", folder, errno);
   return {};

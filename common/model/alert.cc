@@ -63,6 +63,12 @@ constexpr std::array kAlerts = {
                      .to_do = "stop one of the two, or give it an id of its own "
                               "([NODES.md](NODES.md#two-nodes-with-one-id))",
                      .fault = "two nodes with one id"},
+    AlertDescription{.kind = AlertKind::kAddressShared,
+                     .name = "address_shared",
+                     .when = "two or more nodes that are up name one address as theirs, until one "
+                             "alone does",
+                     .to_do = "give each the address at which others reach it, with `--advertise`",
+                     .fault = "two nodes at one address"},
     AlertDescription{.kind = AlertKind::kFrozenListingLost,
                      .name = "frozen_listing_lost",
                      .when = "the listing of a frozen link is lost and S3 does not give the same "

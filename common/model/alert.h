@@ -20,6 +20,7 @@ enum class AlertKind : std::uint8_t {
   kS3Unanswered,
   kS3Refused,
   kNodeDoubled,
+  kAddressShared,
   kFrozenListingLost,
   kListingLost,
   kCoordinatorOutdated,

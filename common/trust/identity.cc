@@ -34,6 +34,10 @@ proto::Role RoleOfWord(std::string_view word) {
   return proto::ROLE_UNKNOWN;
 }
 
+bool IsOfCommand(proto::Role role) {
+  return role == proto::ROLE_ADMIN || role == proto::ROLE_VIEWER;
+}
+
 Status CheckMemberId(std::string_view id) {
   const bool good = !id.empty() && id.size() <= kLongestId && std::ranges::all_of(id, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||

@@ -25,6 +25,9 @@ std::string_view RoleWord(proto::Role role);
 /// ROLE_UNKNOWN for any other word.
 proto::Role RoleOfWord(std::string_view word);
 
+/// Whether a user of the command is that, and no program that runs on.
+bool IsOfCommand(proto::Role role);
+
 /// kInvalid unless it is 1 to 63 letters, digits, '.', '_' or '-'.
 Status CheckMemberId(std::string_view id);
 

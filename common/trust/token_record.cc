@@ -53,6 +53,7 @@ Result<NewToken> MakeJoinToken(const proto::CreateTokenRequest& request,
   state.set_uses_left(request.uses());
   *state.mutable_links() = request.links();
   state.set_ends_unix_s(now_unix_s + request.valid_s());
+  made.record.set_authority(authority_hash);
   made.record.set_secret(std::string(token.secret.Reveal()));
   return made;
 }

@@ -100,8 +100,9 @@ Result<MemberProof> TrustFolder::Load(proto::Role role) const {
   const std::string file = At(word + ".pem");
   Result<Certificate> certificate = LoadCertificate(role);
   if (!certificate && certificate.error().code == Code::kNotFound) {
-    return Fail(Code::kInvalid, "this machine belongs to a cluster, and has no certificate of a " +
-                                    word + " (" + file +
+    const std::string article = role == proto::ROLE_ADMIN ? "an " : "a ";
+    return Fail(Code::kInvalid, "this machine belongs to a cluster, and has no certificate of " +
+                                    article + word + " (" + file +
                                     "): get one with 'forebay join HOST:PORT --token T' and a "
                                     "token for that role");
   }
@@ -129,7 +130,8 @@ Result<MemberProof> TrustFolder::Load(proto::Role role) const {
 }
 
 Status TrustFolder::CheckWritable() const {
-  std::filesystem::path nearest(path_);
+  std::error_code error;
+  std::filesystem::path nearest = std::filesystem::absolute(path_, error);
   while (access(nearest.c_str(), F_OK) != 0 && errno == ENOENT && nearest.has_relative_path())
     nearest = nearest.parent_path();
   struct stat info{};

@@ -249,6 +249,13 @@ class Trust(E2eTest):
             self.assertIn('RevokeMember role="client" id="m1": done', log.read())
         again, _ = self.token("client")
         self.join(again, self.folder / "trust", "--id", "m1")
+        # Of a node, too: who looks for it sees why it is silent.
+        self.admin("member", "revoke", "node", "n1")
+        alert = lambda: next((row for row in self.stats()["alerts"] if row["name"] == "node_suspect"), None)  # noqa: E731
+        eventually(alert, "the node is silent", 30)
+        self.assertIn("node n1 at ", alert()["message"])
+        self.assertIn("was revoked", alert()["message"])
+        self.assertIn("token create --role node", alert()["action"])
 
     def test_a_client_sees_and_reads_its_links_alone(self):
         self.put({"a/x": b"a" * 5000, **{f"b/{i:03d}": b"b" * 5000 for i in range(200)}})
@@ -404,6 +411,9 @@ class Trust(E2eTest):
             self.assertRegex(line, rf"audit: admin '.*' on the coordinator's machine, .* UTC \(forebay .*\): {word}.*: done$")
         eventually(lambda: believed("n1.trust") == new, "the node believes it alone", 20)
         self.assertTrue(self.reads(mount, files))
+        states = {row["outdated"] for row in json.loads(self.admin("-o", "json", "token", "list").stdout)["tokens"]}
+        self.assertEqual(states, {True}, "the tokens of before are good no more")
+        self.assertIn("of a replaced authority", self.admin("token", "list").stdout)
         # Who was away all the time has the old authority alone, of the same cluster, and needs no more than a token.
         self.join(self.token("client")[0], self.folder / "late.trust", "--id", "m2")
         self.assertEqual(believed("late.trust"), new)
@@ -418,7 +428,8 @@ class Trust(E2eTest):
         node = self.cluster.nodes["n1"].addresses["listen"]
         # Without a certificate, and with another cluster's.
         result = self.run_cli("--coordinator", self.cluster.address, "nodes", trust=self.folder / "none", code=1)
-        self.assertIn("certificate", result.stderr)
+        self.assertIn("lets in who has a certificate alone", result.stderr)
+        self.assertIn(f"{self.folder / 'none'} holds none", result.stderr)
         foreign = self.folder / "foreign"
         self.run_cli("init", "--advertise", "127.0.0.1:7440", trust=foreign)
         result = self.run_cli("--coordinator", self.cluster.address, "nodes", trust=foreign, code=1)
@@ -513,6 +524,17 @@ class Trust(E2eTest):
         self.assertEqual(config.read_text(), "[node\n")
         self.refused(first, "--advertise is for a node", "--role", "client", "--advertise", "m1:1", code=2)
         self.refused(first, "is no address that others can use", "--advertise", "0.0.0.0:7441", code=2)
+
+    def test_a_folder_is_named_from_where_one_stands(self):
+        """What services read later, from anywhere, has the whole name."""
+        self.begin()
+        token, _ = self.token("node")
+        for words in (("join", self.cluster.address, "--token", token, "--trust-dir", "n1/"), ("backup", "state"),
+                      ("restore", "state")):
+            subprocess.run([self.cluster.programs / "forebay", "--coordinator", self.cluster.address, *words], cwd=self.folder,
+                           env={**self.cluster.client_env, "FOREBAY_TRUST_DIR": "trust"}, capture_output=True, timeout=60,
+                           check=True)
+        self.assertIn(f'dir = "{self.folder / "n1"}"', (self.folder / "forebay.toml").read_text())
 
     def test_a_coordinator_beyond_loopback_needs_certificates_or_the_word_insecure(self):
         command = [self.cluster.programs / "forebay-coordinator", "--state-dir", self.folder / "state", "--listen",

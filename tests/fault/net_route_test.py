@@ -28,6 +28,7 @@ class LostRoute(NetFaultTest):
         self.link("cold", "", "--no-background-fill")
         self.path = self.cluster.mount("cold", "m2")
         self.packets_vanish()
+        self.large_packets_vanish()
         self.connections_are_refused_while_all_is_preloaded()
         self.all_nodes_have_lost_it()
 
@@ -45,6 +46,23 @@ class LostRoute(NetFaultTest):
         self.network.heal()
         eventually(lambda: not self.alerts("s3_unanswered"), "the alert ends with its cause", 60)
         self.read_again("the same, with a way to S3 again", fetched + self.FILES)
+
+    def large_packets_vanish(self):
+        """As where no router says what the MTU is: a HEAD is answered, and no block comes. Looks are wrong again and again."""
+        self.evict()
+        fetched, held_before = self.fetched(), self.held("n3")
+        self.network["n3"].iptables("-A", "INPUT", "-i", "lo", "-p", "tcp", "--sport", self.cluster.tunnel.port, "-m", "length",
+                                    "--length", "1400:", "-j", "DROP")
+        self.finish_cold("large packets from S3 vanish at one node of three")
+        self.check_dropped("n3")
+        self.check_fetched_for("n3", held_before)
+        alert = eventually(lambda: self.alerts("s3_unanswered"), "status names the node", 60)[0]
+        self.assertRegex(alert, r"\bn3\b")
+        self.assertIn("MTU", alert)
+        print(f"\n    {alert}", file=sys.stderr)
+        self.network.heal()
+        self.read_again("the same, with large packets again", self.fetched())
+        self.assertGreaterEqual(self.fetched() - fetched, self.FILES)
 
     def connections_are_refused_while_all_is_preloaded(self):
         self.evict()
@@ -64,7 +82,7 @@ class LostRoute(NetFaultTest):
         for name in NODES:
             self.lose(name, "DROP")
         begun = time.monotonic()
-        load = self.load(self.path, passes=1, readers=4)
+        load = self.load(self.path, passes=1, readers=12)  # each node is asked
         while time.monotonic() < begun + OUTAGE_SECONDS:
             self.assertEqual({reader.poll() for reader in load.readers}, {None}, "readers wait")
             time.sleep(0.2)

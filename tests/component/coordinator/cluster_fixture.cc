@@ -214,7 +214,7 @@ Result<proto::RegisterNodeReply> FakeNode::Register(const std::string& coordinat
   proto::RegisterNodeRequest request;
   proto::NodeInfo& info = *request.mutable_node();
   info.set_id(id);
-  info.set_address(address());
+  info.set_address(advertised.empty() ? address() : advertised);
   info.set_capacity_bytes(capacity);
   request.set_incarnation(incarnation);
   Result<proto::RegisterNodeReply> reply =

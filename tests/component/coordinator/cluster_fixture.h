@@ -101,6 +101,7 @@ class FakeNode {
 
   const std::string id;
   std::uint64_t incarnation = 1;
+  std::string advertised;  ///< What it says its address is; "" = what it is.
   std::uint64_t capacity = 1 << 30;
   /// Of its two disks, of which each holds half of `capacity`, how many are in service; nothing =
   /// its heartbeats say nothing of disks.

@@ -121,6 +121,14 @@ TEST_F(DrainTest, WhatTheNodeHoldsComesToItsNewOwnersWithoutAGet) {
   EXPECT_EQ(StateOf("n1"), "out 2");
   EXPECT_EQ(Ring().Find("n1"), nullptr);
   EXPECT_TRUE(Alerts().empty()) << "somebody wanted it";
+  // A script that says it once more has what it wanted.
+  const auto again = Decide("n1", NodeChange::kDrain);
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  EXPECT_FALSE(again->changed());
+  EXPECT_EQ(again->task_id(), task.id());
+  nodes_[0]->Restart();
+  ASSERT_TRUE(nodes_[0]->Register(address()).has_value());
+  EXPECT_NE(Drain("n1"), task.id()) << "it is a member again";
 }
 
 TEST_F(DrainTest, WhatJobsWantIsCopiedFirst) {

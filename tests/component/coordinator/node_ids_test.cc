@@ -12,12 +12,13 @@ namespace {
 
 class NodeIdsTest : public ClusterTest {
  protected:
+  std::string Doubled() { return Message("node_doubled"); }
   /// What the alert says; "" = there is none.
-  std::string Doubled() {
+  std::string Message(std::string_view name) {
     const proto::StatsReply stats =
         *admin.Ask<proto::StatsReply>(address(), Method::kStats, proto::StatsRequest());
     for (const proto::Alert& alert : stats.alerts())
-      if (alert.name() == "node_doubled") return alert.message();
+      if (alert.name() == name) return alert.message();
     return "";
   }
 };
@@ -64,6 +65,21 @@ TEST_F(NodeIdsTest, ASecondNodeOfAnIdIsAnAlertUntilItIsTheMember) {
   // The first one has ended.
   EXPECT_TRUE(second.Register(address()).has_value());
   EXPECT_EQ(Doubled(), "");
+}
+
+TEST_F(NodeIdsTest, TwoNodesAtOneAddressAreAnAlertUntilOneHasItsOwn) {
+  times.suspect_after = std::chrono::seconds(2);
+  StartCoordinator();
+  FakeNode first("n1", secret), second("n2", secret);
+  second.advertised = first.address();
+  ASSERT_TRUE(first.Register(address()).has_value());
+  ASSERT_TRUE(second.Register(address()).has_value());
+  EXPECT_NE(Message("address_shared").find("nodes n1, n2 all say that " + first.address()),
+            std::string::npos);
+  second.advertised.clear();
+  second.Restart();
+  ASSERT_TRUE(second.Register(address()).has_value());
+  EXPECT_EQ(Message("address_shared"), "");
 }
 
 TEST_F(NodeIdsTest, ANodeThatDiedAndCameBackElsewhereWaitsForTheOldOnesSilence) {

@@ -10,6 +10,12 @@
 namespace forebay {
 namespace {
 
+mode_t ModeOf(const std::string& path) {
+  struct stat attributes{};
+  EXPECT_EQ(::stat(path.c_str(), &attributes), 0) << path;
+  return attributes.st_mode & 07777;
+}
+
 TEST(Files, AWrittenFileReadsBackAndNothingElseIsLeft) {
   const fakes::TempDir dir;
   const std::string bytes(100'000, 'x');
@@ -19,6 +25,21 @@ TEST(Files, AWrittenFileReadsBackAndNothingElseIsLeft) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 1);
 }
 
+TEST(Files, ANameWithoutAFolderIsInTheWorkingDirectory) {
+  const fakes::TempDir dir;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(dir.path());
+  const Status written = WriteFileAtomically("a", "x");
+  const Status made = MakeFoldersAbove("b");
+  const Status folder = MakePrivateFolder("c");
+  std::filesystem::current_path(before);
+  EXPECT_TRUE(written) << written.error().message;
+  EXPECT_EQ(ReadWholeFile(dir / "a").value(), "x");
+  EXPECT_TRUE(made) << made.error().message;
+  ASSERT_TRUE(folder) << folder.error().message;
+  EXPECT_EQ(ModeOf(dir / "c"), 0700u);
+}
+
 TEST(Files, AMissingFileIsNotFoundAndAMissingFolderAFailure) {
   const fakes::TempDir dir;
   EXPECT_EQ(ReadWholeFile(dir / "none").error().code, Code::kNotFound);
@@ -26,12 +47,6 @@ TEST(Files, AMissingFileIsNotFoundAndAMissingFolderAFailure) {
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().code, Code::kInternal);
   EXPECT_NE(written.error().message.find("no/such/file"), std::string::npos);
-}
-
-mode_t ModeOf(const std::string& path) {
-  struct stat attributes{};
-  EXPECT_EQ(::stat(path.c_str(), &attributes), 0) << path;
-  return attributes.st_mode & 07777;
 }
 
 TEST(Files, FoldersAreForTheirOwnerAloneAndThoseAboveThemForAllToPass) {

@@ -14,24 +14,28 @@ class UnservedLinksTest : public ::testing::Test {
     return {.link = link_, .object = {.key = std::move(key), .etag = "e", .size = 1}};
   }
 
+  bool Unanswered(const Uuid& link, bool late) {
+    return links_.NoteUnanswered(link, RetryReason::kTimeout, late, now_);
+  }
+
   const std::shared_ptr<LinkSpec> link_ = std::make_shared<LinkSpec>();
   const Uuid& id_ = link_->id;
-  const TimePoint now_ = Clock::now();
+  TimePoint now_ = Clock::now();
   UnservedLinks links_;
 };
 
 TEST_F(UnservedLinksTest, TwoRequestsWithoutAnAnswerBetweenSayItOrOneThatTookLong) {
-  EXPECT_FALSE(links_.NoteUnanswered(id_, false));
+  EXPECT_FALSE(Unanswered(id_, false));
   EXPECT_FALSE(links_.Holds(id_));
   links_.NoteServed(id_);
-  EXPECT_FALSE(links_.NoteUnanswered(id_, false)) << "there was an answer between";
+  EXPECT_FALSE(Unanswered(id_, false)) << "there was an answer between";
   links_.NoteAnswered(id_);
-  EXPECT_FALSE(links_.NoteUnanswered(id_, false)) << "and here";
-  EXPECT_TRUE(links_.NoteUnanswered(id_, false));
+  EXPECT_FALSE(Unanswered(id_, false)) << "and here";
+  EXPECT_TRUE(Unanswered(id_, false));
   EXPECT_TRUE(links_.Holds(id_));
   const Uuid other = Uuid::Random();
   EXPECT_FALSE(links_.Holds(other));
-  EXPECT_TRUE(links_.NoteUnanswered(other, true));
+  EXPECT_TRUE(Unanswered(other, true));
   links_.NoteServed(id_);
   EXPECT_FALSE(links_.Holds(id_));
   EXPECT_TRUE(links_.Holds(other));
@@ -66,7 +70,7 @@ TEST_F(UnservedLinksTest, AfterALookTheNextFillDecidesAndTheNextLooksComeLater) 
     links_.NoteSeen(id_);
     EXPECT_FALSE(links_.Holds(id_));
     EXPECT_FALSE(links_.NextLook(id_, now_));
-    EXPECT_TRUE(links_.NoteUnanswered(id_, false)) << "one is enough now";
+    EXPECT_TRUE(Unanswered(id_, false)) << "one is enough now";
     EXPECT_TRUE(links_.Want(Wish("a"), now_)) << "that look is over";
     EXPECT_EQ(links_.PauseBefore(id_, seconds(5)),
               seconds(5) * (1 << std::min(wrong, UnservedLinks::kMostDoublings)));
@@ -74,7 +78,7 @@ TEST_F(UnservedLinksTest, AfterALookTheNextFillDecidesAndTheNextLooksComeLater) 
   links_.NoteSeen(id_);
   EXPECT_FALSE(links_.NextLook(id_, now_));
   links_.NoteServed(id_);
-  EXPECT_FALSE(links_.NoteUnanswered(id_, false));
+  EXPECT_FALSE(Unanswered(id_, false));
   EXPECT_EQ(links_.PauseBefore(id_, seconds(5)), seconds(5));
 }
 
@@ -84,6 +88,39 @@ TEST_F(UnservedLinksTest, WhatNobodyWantsIsForgottenAndTheNextFillFindsOut) {
   EXPECT_TRUE(links_.NextLook(id_, now_ + UnservedLinks::kKept));
   EXPECT_FALSE(links_.NextLook(id_, now_ + UnservedLinks::kKept + std::chrono::seconds(1)));
   EXPECT_FALSE(links_.Holds(id_));
+}
+
+// As behind a route that loses large packets.
+TEST_F(UnservedLinksTest, WhereLooksAreWrongItIsSaidThroughThemSinceWhenFillsHaveNoAnswer) {
+  using std::chrono::seconds;
+  link_->origin.bucket = "b";
+  EXPECT_TRUE(Unanswered(id_, true));
+  EXPECT_TRUE(links_.Waits(now_).empty()) << "nobody wants anything of it";
+  links_.Want(Wish("a"), now_);
+  now_ += seconds(3);
+  ASSERT_EQ(links_.Waits(now_).size(), 1u);
+  EXPECT_EQ(links_.Waits(now_)[0].bucket, "b");
+  EXPECT_EQ(links_.Waits(now_)[0].longest, seconds(3));
+  EXPECT_NE(links_.Waits(now_)[0].why.find("large packets"), std::string::npos);
+  links_.NoteSeen(id_);
+  EXPECT_TRUE(links_.Waits(now_).empty()) << "an outage ends with the first look that is answered";
+  EXPECT_FALSE(links_.NextLook(id_, now_));
+  now_ += seconds(5);
+  EXPECT_TRUE(Unanswered(id_, true));
+  links_.Want(Wish("a"), now_);
+  EXPECT_EQ(links_.Waits(now_)[0].longest, seconds(8));
+  links_.NoteSeen(id_);
+  EXPECT_EQ(links_.Waits(now_)[0].longest, seconds(8)) << "a look says nothing any more";
+  now_ += UnservedLinks::kKept + seconds(1);
+  EXPECT_TRUE(links_.Waits(now_).empty()) << "nobody wants anything of it";
+  EXPECT_TRUE(Unanswered(id_, true));
+  links_.Want(Wish("a"), now_);
+  EXPECT_EQ(links_.Waits(now_)[0].longest, seconds(0)) << "what was between is not known";
+  links_.NoteServed(id_);
+  EXPECT_TRUE(links_.Waits(now_).empty());
+  links_.NoteRefused(id_);
+  links_.Want(Wish("a"), now_);
+  EXPECT_TRUE(links_.Waits(now_).empty()) << "that is an answer";
 }
 
 }  // namespace

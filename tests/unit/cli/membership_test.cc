@@ -154,7 +154,6 @@ TEST_F(Init, GivesAClusterThatExistsItsCertificates) {
 
 TEST_F(Init, WhatIsWrongChangesNothing) {
   EXPECT_EQ(RunInit({"--cluster", "mine"}).exit, 2);
-  EXPECT_EQ(RunForebay(session_, {"init", "--trust-dir", "relative"}).exit, 2);
   EXPECT_EQ(RunInit({"--advertise", "nowhere"}).exit, 2);
   EXPECT_TRUE(std::filesystem::is_empty(temp_.path()));
   std::filesystem::create_directories(folder_.path() + "/something");

@@ -90,7 +90,7 @@ TEST(Node, ADrainThatRunsAlreadyIsJoined) {
   session.Answer(Method::kGetTask, Drained(0));
   const Ran ran = RunForebay(session, {"node", "drain", "n2"});
   EXPECT_EQ(ran.exit, 0);
-  EXPECT_THAT(ran.err, HasSubstr("node n2 is draining already: joined task t-1\n"));
+  EXPECT_THAT(ran.err, HasSubstr("node n2 has a drain already: joined task t-1\n"));
 }
 
 TEST(Node, ADrainGoesOnAfterTheTimeout) {

@@ -17,10 +17,18 @@ class AlertsTest : public ::testing::Test {
   AlertsTest() { reply_.add_nodes()->mutable_info()->set_id("n1"); }
 
   proto::NodeStats& node() { return *reply_.mutable_nodes(0); }
-  std::vector<proto::Alert> Alerts() const { return ClusterAlerts(reply_, {}, {}, kNow); }
+  std::vector<proto::Alert> Alerts() const { return ClusterAlerts(reply_, members_, {}, kNow); }
+  MemberView& Member(const std::string& id, NodeState state = NodeState::kUp) {
+    MemberView& member = members_.emplace_back();
+    member.info.id = id;
+    member.info.address = "10.0.0." + id.substr(1) + ":7441";
+    member.info.state = state;
+    return member;
+  }
 
   static constexpr std::int64_t kNow = 1'767'323'000;
   proto::StatsReply reply_;
+  std::vector<MemberView> members_;
 };
 
 TEST_F(AlertsTest, AHealthyNodeHasNone) {
@@ -37,6 +45,37 @@ TEST_F(AlertsTest, ADiskThatTheNodeRunsWithoutComesWithBothWaysOut) {
   EXPECT_THAT(alerts[0].message(), HasSubstr("node n1 runs without its disk /mnt/a"));
   EXPECT_THAT(alerts[0].action(), HasSubstr("mount the disk and restart forebay-node"));
   EXPECT_THAT(alerts[0].action(), HasSubstr("--accept-new-disk /mnt/a"));
+}
+
+TEST_F(AlertsTest, OfARevokedNodeItIsSaidAndWhatBringsItBack) {
+  MemberView& member = Member("n1", NodeState::kSuspect);
+  member.silence = std::chrono::seconds(7);
+  ASSERT_THAT(Alerts(), ElementsAre(Property(&proto::Alert::name, "node_suspect")));
+  EXPECT_THAT(Alerts()[0].action(), HasSubstr("look whether forebay-node runs"));
+  member.revoked = true;
+  EXPECT_THAT(Alerts()[0].message(), HasSubstr("was revoked (`forebay member revoke`) and has been "
+                                               "silent for 7 s"));
+  EXPECT_THAT(Alerts()[0].action(), HasSubstr("forebay token create --role node"));
+  member.info.state = NodeState::kOut;
+  ASSERT_THAT(Alerts(), ElementsAre(Property(&proto::Alert::name, "node_out")));
+  EXPECT_THAT(Alerts()[0].message(), HasSubstr("was revoked"));
+  EXPECT_THAT(Alerts()[0].action(), HasSubstr("`forebay node remove n1`"));
+}
+
+TEST_F(AlertsTest, NodesThatNameOneAddressAreNamedWhileTheyAreUp) {
+  Member("n1");
+  Member("n2");
+  EXPECT_THAT(Alerts(), IsEmpty());
+  for (const char* id : {"n3", "n4", "n5", "n6"}) Member(id).info.address = "10.0.0.2:7441";
+  const std::vector<proto::Alert> alerts = Alerts();
+  ASSERT_THAT(alerts, ElementsAre(Property(&proto::Alert::name, "address_shared")));
+  EXPECT_THAT(alerts[0].message(),
+              HasSubstr("n2, n3, n4 and 2 more all say that 10.0.0.2:7441 is their address"));
+  for (std::size_t i = 2; i < members_.size(); ++i) {
+    members_[i].info.state = NodeState::kOut;
+    members_[i].dismissal = Dismissal::kRemoved;
+  }
+  EXPECT_THAT(Alerts(), IsEmpty()) << "its machine has another name now";
 }
 
 TEST_F(AlertsTest, AKillForWantOfMemoryIsToldForAnHour) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -235,6 +236,24 @@ TEST_F(TokenBookTest, WithoutAnAuthorityNobodyJoins) {
   proto::CreateTokenRequest request;
   EXPECT_THAT(none.Create(request, now_).error().message, HasSubstr("forebay init"));
   ExpectRefused(none.Redeem({}, kChannel, now_), "forebay init");
+}
+
+TEST_F(TokenBookTest, WhatAReplacedAuthorityHasMadeIsSaidToBeOfNoUse) {
+  const TestCluster next;
+  bool replaced = false;
+  TokenBook book(store_, store_.Claim().value(), cluster_.id,
+                 [&] { return IssuerOf(replaced ? next : cluster_); });
+  proto::CreateTokenRequest request;
+  request.set_role("node");
+  request.set_uses(1);
+  request.set_valid_s(kHour);
+  const proto::CreateTokenReply created = book.Create(request, now_).value();
+  EXPECT_FALSE(book.All(now_).value().at(0).outdated());
+  replaced = true;
+  EXPECT_TRUE(book.All(now_).value().at(0).outdated());
+  ASSERT_TRUE(book.Create(request, now_).has_value());
+  EXPECT_EQ(std::ranges::count_if(book.All(now_).value(), &proto::TokenState::outdated), 1);
+  EXPECT_TRUE(book.Revoke(created.token().id())->token().outdated());
 }
 
 }  // namespace
