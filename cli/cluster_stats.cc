@@ -103,6 +103,15 @@ std::string_view OutBecause(const proto::NodeStats& node) {
   return "unknown";
 }
 
+std::uint64_t CopiesOf(const proto::LinkStats& link) {
+  return std::max<std::uint64_t>(link.replicas(), 1);
+}
+
+double CachedRatio(const proto::LinkStats& link) {
+  if (!link.has_generation()) return 0;
+  return Ratio(link.total().cached_bytes(), link.generation().bytes() * CopiesOf(link));
+}
+
 Tone LinkTone(std::uint32_t state) {
   if (state == 1) return Tone::kGood;
   return state == 0 ? Tone::kWarning : Tone::kBad;

@@ -26,6 +26,10 @@ std::string_view LinkStateName(std::uint32_t state);
 std::string_view NodeStateName(std::uint32_t state);
 /// "silent", "removed", "drained", "fenced"; "" = it is not out.
 std::string_view OutBecause(const proto::NodeStats& node);
+/// Of its bytes in as many copies as it is to have; 0 before it is listed.
+double CachedRatio(const proto::LinkStats& link);
+/// Copies of each block; of a coordinator that does not say: one.
+std::uint64_t CopiesOf(const proto::LinkStats& link);
 Tone LinkTone(std::uint32_t state);
 Tone NodeTone(std::uint32_t state);
 

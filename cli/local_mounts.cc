@@ -1,9 +1,11 @@
 #include "cli/local_mounts.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
+#include <cerrno>
 #include <fstream>
 #include <sstream>
 #include <utility>
@@ -80,6 +82,12 @@ std::expected<boost::json::object, Failure> ConfigOfMount(const std::string& pla
   const boost::json::object* fields = failed ? nullptr : config.if_object();
   const bool says =
       fields != nullptr && !(TextIn(*fields, "link") + TextIn(*fields, "set")).empty();
+  if (!file && ::access((place + "/.forebay").c_str(), F_OK) != 0 && errno == ENOENT) {
+    return std::unexpected(
+        Failure(Error{Code::kInvalid,
+                      fmt::format("{} is a mount of all links, and that is none of them", place)},
+                fmt::format("name one of the directories in {}, or a link", place)));
+  }
   if (!file || !says) {
     return std::unexpected(
         Failure(Error{Code::kUnavailable, fmt::format("the mount at {} does not say what it shows: "

@@ -38,6 +38,7 @@ TerminalSize SizeOfTerminal() {
 }  // namespace
 
 int RunCli(int argc, char** argv) {
+  HoldStandardStreams();
   // init makes the authority's key, and each verb may hold the administrator's.
   ForbidDumps();
   // What the transport has to say beside the verbs: never between their lines.
@@ -62,6 +63,12 @@ int RunCli(int argc, char** argv) {
                          options.trust_dir = TrustDirOfEnvironment();
                          return std::make_unique<RpcSession>(std::move(options));
                        }});
+  // A full disk, or standard output is closed: a script must not take for whole what it got.
+  if (!std::cout.flush()) {
+    std::cerr << "forebay: what there is to print could not be written: is the disk full, or "
+                 "standard output closed? What the command did stands\n";
+    return static_cast<int>(exit == Exit::kDone || exit == Exit::kPartly ? Exit::kFailed : exit);
+  }
   return static_cast<int>(exit);
 }
 

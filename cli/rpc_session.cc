@@ -209,6 +209,13 @@ std::expected<RpcReply, Failure> RpcSession::Call(Method method,
   Result<RpcReply> reply = CallAt(address_, method, request, deadline_, &call);
   if (reply) return std::move(*reply);
   if (TimedOut()) return std::unexpected(TimedOutFailure());
+  if (reply.error().message.starts_with("forebay-node ")) {
+    return std::unexpected(
+        Failure(Error{Code::kInvalid, address_ + " is a node, and no coordinator"},
+                "name the coordinator with --coordinator HOST:PORT or "
+                "FOREBAY_COORDINATOR",
+                Exit::kFailed));
+  }
   if (reply.error().code != Code::kUnavailable) return std::unexpected(Failure(reply.error()));
   // It may have gone away; the next call looks for one that answers. Every verb can be repeated.
   address_.clear();

@@ -273,13 +273,8 @@ Result<std::optional<Member>> MemberTable::PlanReturn(const std::string& id) con
     member.info.state = NodeState::kUp;
     return std::optional<Member>(std::move(member));
   }
-  if (member.in_ring()) return std::optional<Member>();
-  if (member.dismissal == Dismissal::kNone) {
-    return Fail(Code::kInvalid,
-                fmt::format("node {} is out because it has not been heard: start forebay-node on "
-                            "it, and it joins by itself; {}",
-                            id, kNothingChanged));
-  }
+  // Nobody keeps it out: it joins by itself, and may be about to.
+  if (member.in_ring() || member.dismissal == Dismissal::kNone) return std::optional<Member>();
   member.dismissal = Dismissal::kNone;
   return std::optional<Member>(std::move(member));
 }

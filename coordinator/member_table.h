@@ -102,8 +102,8 @@ class MemberTable {
                                               std::int64_t now_unix_s) const;
   /// Still a member, and owner of nothing. Not of a node that is silent or out, nor of the last.
   Result<std::optional<Member>> PlanDrain(const std::string& id, TimePoint now) const;
-  /// Ends a drain, lifts a fence, lets the process of a removed node come back. Not of a node that
-  /// is out because it is silent: it comes back by itself.
+  /// Ends a drain, lifts a fence, lets the process of a removed node come back. Nothing for a node
+  /// that is out because it is silent: it comes back by itself.
   Result<std::optional<Member>> PlanReturn(const std::string& id) const;
 
   /// Members that have been silent for out_after, with state kOut. Empty while nobody at all is up:

@@ -95,6 +95,7 @@ class Preloader {
     bool left = false;  // a background fill that no job needs any more
     /// Set once the objects have been compared with what was uploaded.
     std::optional<PreloadCounts> verified_counts;
+    std::optional<CacheTally> counted_at_end;  ///< With --until.
   };
   using JobPtr = std::shared_ptr<Job>;
   using PlanPtr = std::shared_ptr<const PreloadPlan>;
@@ -124,6 +125,7 @@ class Preloader {
   Task<Status> Work(JobPtr job, PlanPtr plan);
   Task<Status> CheckUploads(JobPtr job, PlanPtr plan);
   Task<void> MakeCopies(JobPtr job, PlanPtr plan);
+  Task<void> CountAtEnd(JobPtr job, PlanPtr plan);
   Result<PreloadPlan> PlanOf(const proto::PreloadRecord& record);
   Task<Result<PlanPtr>> PlanAgain(JobPtr job);
   Task<PreloadOrder> OrderFor(JobPtr job, PlanPtr plan);

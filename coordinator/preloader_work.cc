@@ -51,9 +51,18 @@ Task<Status> Preloader::Work(JobPtr job, PlanPtr plan) {
     co_return Fail(Code::kUnavailable, "the preload was stopped");
   job->run = std::make_shared<PreloadRun>(RunParts(job, plan), std::move(order));
   Status done = co_await job->run->Run();
+  if (done && job->record.until_ratio() > 0) co_await CountAtEnd(job, plan);
   if (done) co_await MakeCopies(job, plan);
   if (done && job->record.verify()) done = co_await CheckUploads(job, plan);
   co_return done;
+}
+
+/// With --until a run ends before it has come to what was cached already.
+Task<void> Preloader::CountAtEnd(JobPtr job, PlanPtr plan) {
+  const Result<CacheTally> cached =
+      co_await CountCached(job->record, plan, Deadline::After(kCountPatience));
+  if (!cached) co_return;
+  job->counted_at_end = *cached;
 }
 
 /// Of a link with replicas. What cannot be copied is said, and no reason to fail: all is cached.
@@ -209,6 +218,10 @@ Task<void> Preloader::End(JobPtr job, Status done) {
   if (job->run) {
     const PreloadProgress progress = job->run->progress();
     PutCounts(job->task, job->verified_counts.value_or(progress.counts));
+    if (job->counted_at_end) {
+      job->task.set_done(job->counted_at_end->cached_objects);
+      job->task.set_bytes(job->counted_at_end->cached_bytes);
+    }
     job->task.set_quota_bound(job->task.quota_bound() || progress.quota_bound);
   }
   job->task.set_bytes_per_second(0);

@@ -202,6 +202,7 @@ def arguments():
 def wait_for_the_end(trial, programs):
     say(f"\nThe files are at {trial.folder / 'mnt'}. In another terminal, try:\n"
         f"  export FOREBAY_RUNTIME_DIR={trial.folder / 'run'} FOREBAY_COORDINATOR={trial.cluster.address} "
+        f"FOREBAY_MOUNT_COORDINATOR={trial.cluster.address} "
         f"PATH=$PATH:{programs}\n"
         f"  ls {trial.folder / 'mnt'};  forebay status;  forebay check {LINK};  forebay stats --nodes\n"
         f"Ctrl-C ends everything and leaves nothing behind.")

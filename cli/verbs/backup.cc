@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <filesystem>
 #include <ostream>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "cli/json.h"
@@ -26,12 +28,14 @@ class BackupVerb final : public Verb {
   void Declare(Options& options) override {
     options.Argument("FILE",
                      "where to: readable by you alone, for it holds the secrets of join tokens; a "
-                     "file of that name is replaced when the new one is whole",
+                     "file of that name is replaced when the new one is whole; - is standard "
+                     "output",
                      file_);
   }
 
   Outcome Run(VerbContext& context) override {
-    if (file_.empty()) return UsageError("which file is the backup to be written to?");
+    const Status good = CheckFile(context.console);
+    if (!good) return std::unexpected(Failure(good.error()));
     std::string bytes;
     proto::BackupRequest request;
     for (;;) {
@@ -50,7 +54,11 @@ class BackupVerb final : public Verb {
       }
       request.set_number(reply.number());
     }
-    Status written = WriteFileAtomically(file_, bytes);
+    if (file_ == "-") {
+      context.console.out << bytes << std::flush;
+      return Exit::kDone;
+    }
+    const Status written = WriteFileAtomically(place_, bytes);
     if (!written) {
       return std::unexpected(
           Failure(written.error(), "name a file in a folder that you may write", Exit::kFailed));
@@ -60,6 +68,25 @@ class BackupVerb final : public Verb {
   }
 
  private:
+  /// What is replaced is a file: a device or a pipe would be one afterwards, and a link its own.
+  Status CheckFile(const Console& console) {
+    if (file_.empty()) return Fail(Code::kInvalid, "which file is the backup to be written to?");
+    if (file_ == "-" && console.out_is_terminal)
+      return Fail(Code::kInvalid, "a backup is no text for a terminal: name a file");
+    std::error_code error;
+    const std::filesystem::file_status there = std::filesystem::status(file_, error);
+    if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
+      return Fail(Code::kInvalid, Escaped(file_) +
+                                      " is no file, and is not replaced by one: name "
+                                      "another, or - for standard output");
+    }
+    place_ = file_;
+    if (std::filesystem::is_symlink(file_, error))
+      place_ = std::filesystem::weakly_canonical(file_, error).string();
+    if (error && place_.empty()) place_ = file_;
+    return {};
+  }
+
   void Print(const Console& console, std::size_t bytes) const {
     if (console.json()) {
       boost::json::object document = NewDocument();
@@ -74,6 +101,7 @@ class BackupVerb final : public Verb {
   }
 
   std::string file_;
+  std::string place_;  // behind a symbolic link
 };
 
 class RestoreVerb final : public Verb {

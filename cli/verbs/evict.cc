@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
+#include <cctype>
 #include <chrono>
 #include <istream>
 #include <ostream>
@@ -93,7 +95,10 @@ class EvictVerb final : public Verb {
                 << std::flush;
     std::string answer;
     std::getline(console.in, answer);
-    return answer == "y" || answer == "Y" || answer == "yes";
+    std::erase_if(answer, [](unsigned char c) { return std::isspace(c) != 0; });
+    std::ranges::transform(answer, answer.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return answer == "y" || answer == "yes";
   }
 
   static void PrintDryRun(const Console& console, const std::string& target,

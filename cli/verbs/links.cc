@@ -64,7 +64,7 @@ class LinksVerb final : public Verb {
       row["quota_bytes"] =
           link.quota_bytes() == 0 ? boost::json::value() : boost::json::value(link.quota_bytes());
       row["priority"] = LinkPriorityName(LinkPriorityOf(link.priority()));
-      row["replicas"] = Copies(link);
+      row["replicas"] = CopiesOf(link);
       row["copies_missing"] = link.copies_looked_unix_s() == 0
                                   ? boost::json::value()
                                   : boost::json::value(link.copies_missing());
@@ -154,20 +154,10 @@ class LinksVerb final : public Verb {
     return array;
   }
 
-  /// Of a coordinator that does not say: one.
-  static std::uint64_t Copies(const proto::LinkStats& link) {
-    return std::max<std::uint64_t>(link.replicas(), 1);
-  }
-
   /// What is there of copies that are missing, beside their number.
   static std::string CopiesText(const proto::LinkStats& link) {
-    if (link.copies_missing() == 0) return std::to_string(Copies(link));
-    return std::to_string(Copies(link)) + ", " + HumanCount(link.copies_missing()) + " missing";
-  }
-
-  static double CachedRatio(const proto::LinkStats& link) {
-    if (!link.has_generation()) return 0;
-    return Ratio(link.total().cached_bytes(), link.generation().bytes() * Copies(link));
+    if (link.copies_missing() == 0) return std::to_string(CopiesOf(link));
+    return std::to_string(CopiesOf(link)) + ", " + HumanCount(link.copies_missing()) + " missing";
   }
 
   static void PrintTable(const Console& console, const proto::StatsReply& stats) {

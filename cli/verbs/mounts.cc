@@ -61,9 +61,13 @@ class MountsVerb final : public Verb {
     if (!all->mounts.empty()) {
       PrintTable(console, all->mounts);
     } else if (link_.empty()) {
-      console.out << "no mounts: `forebay-mount LINK MOUNTPOINT` makes one\n" << std::flush;
+      console.out << "no mounts: `forebay-mount LINK MOUNTPOINT` makes one, which is here within "
+                     "seconds\n"
+                  << std::flush;
     } else {
-      console.out << fmt::format("no mount shows '{}'\n", Escaped(link_)) << std::flush;
+      console.out << fmt::format("no mount shows '{}'; a new one is here within seconds\n",
+                                 Escaped(link_))
+                  << std::flush;
     }
     const std::chrono::milliseconds listening(all->listening_ms);
     if (listening < kAllHaveAsked) {

@@ -46,7 +46,8 @@ class NodeVerb final : public Verb {
   std::string Text(bool changed) const {
     if (action_ == "undrain") {
       return changed ? "is taken back: it serves its share again as soon as it is heard"
-                     : "is neither draining nor kept out: nothing was changed";
+                     : "is neither draining nor kept out: nothing was changed; where it is out, it "
+                       "joins by itself as soon as forebay-node runs on it";
     }
     if (!changed) return "was out already: nothing was changed";
     return action_ == "fence"

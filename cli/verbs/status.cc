@@ -167,10 +167,8 @@ class StatusVerb final : public Verb {
       const proto::LinkStats& link = stats.links(i);
       const std::string cached =
           link.has_generation()
-              ? fmt::format(
-                    "{}, {}, {} cached", Counted(link.generation().objects(), "object"),
-                    HumanBytes(link.generation().bytes()),
-                    HumanPercent(Ratio(link.total().cached_bytes(), link.generation().bytes())))
+              ? fmt::format("{}, {}, {} cached", Counted(link.generation().objects(), "object"),
+                            HumanBytes(link.generation().bytes()), HumanPercent(CachedRatio(link)))
               : std::string(LinkStateName(link.state()));
       console.out << fmt::format("{}{}: {}\n", i == 0 ? "links        " : "             ",
                                  Escaped(link.name()), cached);

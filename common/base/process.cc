@@ -118,7 +118,16 @@ Status Send(const Environment& environment, std::string_view state, int fd, int 
 // It cannot fail with these arguments.
 void ForbidDumps() { ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); }
 
+void HoldStandardStreams() {
+  for (;;) {
+    const int fd = ::open("/dev/null", O_RDONLY);
+    if (fd > STDERR_FILENO) ::close(fd);
+    if (fd < 0 || fd > STDERR_FILENO) return;
+  }
+}
+
 void PrepareProcess() {
+  HoldStandardStreams();
   // None of these can fail with these arguments but the descriptor limit, which is a wish.
   std::signal(SIGPIPE, SIG_IGN);
   ::umask(077);

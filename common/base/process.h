@@ -14,8 +14,14 @@ namespace forebay {
 /// No core dump and no debugger of another user may see secrets.
 void ForbidDumps();
 
-/// Of a daemon, before anything else: writing to a closed socket is an error and no signal, new
-/// files are for this user alone, as many descriptors as the hard limit allows, and ForbidDumps.
+/// Where standard input, output or error is closed, /dev/null takes its number, so that no file or
+/// socket gets it: reading finds nothing, and writing fails, as it would without. Before anything
+/// is opened.
+void HoldStandardStreams();
+
+/// Of a daemon, before anything else: HoldStandardStreams, writing to a closed socket is an error
+/// and no signal, new files are for this user alone, as many descriptors as the hard limit allows,
+/// and ForbidDumps.
 void PrepareProcess();
 
 /// Tells systemd (sd_notify(3)) `state`, such as "READY=1": a datagram to $NOTIFY_SOCKET. Nothing

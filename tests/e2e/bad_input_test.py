@@ -311,6 +311,34 @@ class BadInput(E2eTest):
         self.assertEqual(set(json.loads(error.stderr)["error"]), {"code", "message", "hint"})
         self.cluster.coordinator = Daemon("coordinator", [], {}, self.folder / "none.log")
 
+    def test_what_cannot_be_written_or_read_is_said(self):
+        self.put({"some/key": b"x"})
+        self.start()
+        self.link("data", "some/")
+        mount = self.cluster.mount("/", "all")
+
+        def shell(words, **more):
+            return subprocess.run(["/bin/sh", "-c", f'exec "$0" --coordinator {self.cluster.address} {words}',
+                                   PROGRAMS / "forebay"], capture_output=True, text=True, timeout=60, check=False,
+                                  env=self.cluster.client_env, **more)
+
+        for words in ("links > /dev/full", "-o json links >&-", "export > /dev/full", "completion bash > /dev/full"):
+            lost = shell(words)
+            self.assertEqual(lost.returncode, 1, words)
+            self.assertIn("could not be written", lost.stderr)
+        self.assertEqual(shell("links 2>&-").returncode, 0)
+        # No descriptor of the program's own is read for standard input.
+        for words in ("preload data -f - <&-", "apply -f - <&-"):
+            closed = shell(words)
+            self.assertNotEqual(closed.returncode, 0, words)
+            self.assertNotIn("\\x", closed.stderr)
+        node = shell(f"--coordinator {self.cluster.nodes['n1'].addresses['listen']} links")
+        self.assertIn("is a node, and no coordinator", node.stderr)
+        self.assertEqual(node.returncode, 1)
+        for target in (mount, mount / "nope"):
+            self.assertIn("is a mount of all links", shell(f"check {target}").stderr)
+        self.assertEqual(shell("check data", cwd=mount).returncode, 3)
+
     def test_words_that_do_not_exist_name_the_nearest(self):
         self.start()
         self.refused("lnik", code=2, says=["link"])

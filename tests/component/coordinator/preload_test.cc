@@ -331,6 +331,12 @@ TEST_F(PreloadTest, EndsWhenEnoughIsCached) {
   EXPECT_GE(kept, bytes_ / 2);
   EXPECT_LT(kept, bytes_ / 2 + 2200) << "no more than the last piece";
   EXPECT_EQ(task.fetched_bytes() + 1099, kept);
+  // Also what was there before: a run that finds enough comes to none of it.
+  EXPECT_EQ(task.bytes(), kept);
+  const proto::TaskState again = Run(request);
+  EXPECT_EQ(again.fetched_bytes(), 0u);
+  EXPECT_EQ(again.bytes(), kept);
+  EXPECT_GT(again.done(), 0u);
 }
 
 TEST_F(PreloadTest, ACancelledPreloadIsOverAlsoAfterARestart) {

@@ -5,9 +5,11 @@
 
 #include <boost/json/parse.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include "common/model/link.h"
+#include "tests/fakes/temp_dir.h"
 #include "tests/unit/cli/json_doc.h"
 
 namespace forebay::testing {
@@ -85,6 +87,34 @@ TEST(Backup, IsWrittenForItsOwnerAlone) {
   EXPECT_EQ(info.st_mode & 0777, 0600u);
   EXPECT_EQ(info.st_size, 0);
   std::remove(file.c_str());
+}
+
+TEST(Backup, ALinkStaysOneAndADashIsStandardOutput) {
+  const fakes::TempDir folder;
+  std::ofstream(folder / "file") << "an older one";
+  std::filesystem::create_symlink("file", folder / "link");
+  ScriptedSession session;
+  for (int i = 0; i < 2; ++i) session.Answer(Method::kBackup, proto::BackupReply());
+  EXPECT_EQ(RunForebay(session, {"backup", folder / "link"}).exit, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(std::filesystem::file_size(folder / "file"), 0u);
+  const Ran ran = RunForebay(session, {"backup", "-"});
+  EXPECT_EQ(ran.exit, 0);
+  EXPECT_EQ(ran.out, "") << "the backup, which is empty here, and nothing else";
+  EXPECT_FALSE(std::filesystem::exists("-"));
+}
+
+TEST(Backup, WhatIsNoFileIsNotReplacedByOne) {
+  const fakes::TempDir folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  ScriptedSession session;
+  for (const std::string& place : {folder / "pipe", folder.path(), std::string()}) {
+    const Ran ran = RunForebay(session, {"backup", place});
+    EXPECT_EQ(ran.exit, 2) << place;
+  }
+  EXPECT_EQ(RunForebay(session, {"backup", "-"}, {.out = true}).exit, 2) << "a terminal";
+  EXPECT_TRUE(std::filesystem::is_fifo(folder / "pipe"));
+  EXPECT_EQ(session.calls(), 0u);
 }
 
 TEST(Backup, AFailureLeavesTheOlderOne) {

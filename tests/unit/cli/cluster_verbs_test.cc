@@ -133,6 +133,17 @@ TEST(Stats, ShowsLinksNodesAndJobs) {
   EXPECT_EQ(session.Asked<proto::StatsRequest>(0).window_seconds(), 0u);
 }
 
+TEST(Status, OfALinkWithReplicasAllCopiesAreAllOfIt) {
+  ScriptedSession session;
+  proto::StatsReply stats = SampleStats();
+  proto::LinkStats& link = *stats.mutable_links(0);
+  link.set_replicas(2);
+  link.mutable_total()->set_cached_bytes(link.generation().bytes());
+  for (int i = 0; i < 2; ++i) session.Answer(Method::kStats, stats);
+  EXPECT_THAT(RunForebay(session, {"status"}).out, HasSubstr("50.0 % cached"));
+  EXPECT_THAT(RunForebay(session, {"links"}).out, HasSubstr("50.0 %")) << "as links has it";
+}
+
 TEST(Stats, WithoutZonesThereIsNoColumnOfThem) {
   ScriptedSession session;
   proto::StatsReply stats = SampleStats();

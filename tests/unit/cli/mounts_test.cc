@@ -105,7 +105,7 @@ TEST(Mounts, NoneIsASentence) {
   session.Answer(Method::kListMounts, ReplyWith({}));
   const Ran ran = RunForebay(session, {"mounts", "imagenet"});
   EXPECT_EQ(ran.exit, 0);
-  EXPECT_EQ(ran.out, "no mount shows 'imagenet'\n");
+  EXPECT_EQ(ran.out, "no mount shows 'imagenet'; a new one is here within seconds\n");
 }
 
 TEST(Mounts, OfACoordinatorThatHasJustBegunTheListIsSaidToBeIncomplete) {

@@ -270,6 +270,17 @@ TEST(Evict, ATerminalIsAskedAndToldWhatWouldBeFreed) {
   EXPECT_EQ(ran.err, "Free 3.00 KiB of the 4 objects of imagenet? [y/N] ");
 }
 
+TEST(Evict, HoweverYesIsWritten) {
+  for (const std::string typed : {"Y\n", " y\n", "yes\n", "Yes \n", "YES\r\n"}) {
+    ScriptedSession session;
+    session.Answer(Method::kEvictTarget, Evicted());
+    session.Answer(Method::kEvictTarget, Evicted());
+    const Ran ran =
+        RunForebay(session, {"evict", "imagenet"}, {.err = true, .in = true, .typed = typed});
+    EXPECT_EQ(ran.exit, 0) << typed;
+  }
+}
+
 TEST(Evict, AnyOtherAnswerFreesNothing) {
   for (const std::string typed : {"", "\n", "n\n", "yes please\n"}) {
     ScriptedSession session;
