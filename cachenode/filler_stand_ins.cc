@@ -124,8 +124,10 @@ Task<void> Filler::LookUntilServed(std::shared_ptr<const LinkSpec> link) {
       unserved_.NoteSeen(link->id);
       spdlog::info("S3 answers this node about link {} again", link->name);
     }
-    if (code == Code::kDenied)
+    if (code == Code::kDenied) {
+      unserved_.NoteRefused(link->id);
       counters_.refusals().NoteAgain(link->id, seen.error().message, Clock::now());
+    }
   }
   running_.fetch_sub(1, std::memory_order_acq_rel);
 }

@@ -20,6 +20,8 @@ namespace {
 constexpr std::uint64_t kTellingReads = 100;
 constexpr std::size_t kOtherNodesMin = 2;
 constexpr double kSlowFactor = 3;
+/// On average; who answers faster than that out of its cache keeps nobody waiting.
+constexpr double kSlowMicroseconds = 1'000;
 constexpr double kGoodHitRatio = 0.9;
 constexpr double kMuchS3 = 0.2;
 constexpr double kFewReads = 1.5;
@@ -52,7 +54,7 @@ std::optional<Advice> SlowNode(const proto::DescribeJobReply& job) {
     if (others.size() < kOtherNodesMin) continue;
     const double mean = Part(node.wait_us(), node.reads());
     const double median = MedianOf(std::move(others));
-    if (mean < kSlowFactor * median || mean <= slowest) continue;
+    if (mean < kSlowMicroseconds || mean < kSlowFactor * median || mean <= slowest) continue;
     slowest = mean;
     advice = Advice{AdviceKind::kSlowNode,
                     fmt::format("node {} is slow: it answers from its cache in {} on average, the "

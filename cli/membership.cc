@@ -112,9 +112,10 @@ std::vector<SettingGroup> TrustSettings(proto::Role role, const std::string& tru
 /// It is written into configurations, which services read from anywhere.
 std::string Absolute(const std::string& folder) {
   std::error_code error;
-  std::filesystem::path whole = std::filesystem::absolute(folder, error).lexically_normal();
-  if (!whole.has_filename()) whole = whole.parent_path();  // a slash at its end
-  return error ? folder : whole.string();
+  std::string whole = std::filesystem::absolute(folder, error).string();
+  if (error) return folder;
+  while (whole.size() > 1 && whole.ends_with('/')) whole.pop_back();
+  return whole;
 }
 
 /// "" where it names no folder.

@@ -209,7 +209,8 @@ std::expected<RpcReply, Failure> RpcSession::Call(Method method,
   Result<RpcReply> reply = CallAt(address_, method, request, deadline_, &call);
   if (reply) return std::move(*reply);
   if (TimedOut()) return std::unexpected(TimedOutFailure());
-  if (reply.error().message.starts_with("forebay-node ")) {
+  const std::string& message = reply.error().message;
+  if (message.starts_with("forebay-node ") && message.find(" has no request ") != message.npos) {
     return std::unexpected(
         Failure(Error{Code::kInvalid, address_ + " is a node, and no coordinator"},
                 "name the coordinator with --coordinator HOST:PORT or "

@@ -239,6 +239,7 @@ Task<Result<CacheTally>> Preloader::CountCached(proto::PreloadRecord record, Pla
     sum.cached_bytes += tally.cached_bytes;
     sum.cached_blocks += tally.cached_blocks;
     sum.cached_disk_bytes += tally.cached_disk_bytes;
+    sum.unknown_blocks += tally.unknown_blocks;
   }
   co_return sum;
 }

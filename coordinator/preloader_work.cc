@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cmath>
@@ -18,6 +19,8 @@ namespace {
 constexpr std::chrono::seconds kWriteAgainAfter{1};
 /// Counting what is cached already, for --until.
 constexpr std::chrono::minutes kCountPatience{10};
+/// The same at its end, which waits for it.
+constexpr std::chrono::seconds kCountAtEndPatience{5};
 /// With further copies of which none can be made.
 constexpr std::chrono::seconds kCopyPatience{30};
 constexpr std::chrono::seconds kCopyAgainAfter{1};
@@ -51,18 +54,19 @@ Task<Status> Preloader::Work(JobPtr job, PlanPtr plan) {
     co_return Fail(Code::kUnavailable, "the preload was stopped");
   job->run = std::make_shared<PreloadRun>(RunParts(job, plan), std::move(order));
   Status done = co_await job->run->Run();
-  if (done && job->record.until_ratio() > 0) co_await CountAtEnd(job, plan);
   if (done) co_await MakeCopies(job, plan);
   if (done && job->record.verify()) done = co_await CheckUploads(job, plan);
+  if (done && job->record.until_ratio() > 0) co_await CountAtEnd(job, plan);
   co_return done;
 }
 
-/// With --until a run ends before it has come to what was cached already.
+/// With --until a run ends before it has come to what was cached already. Where a node does not
+/// answer, what the run itself kept is all that is said.
 Task<void> Preloader::CountAtEnd(JobPtr job, PlanPtr plan) {
+  if (stopping_ || job->cancelled) co_return;
   const Result<CacheTally> cached =
-      co_await CountCached(job->record, plan, Deadline::After(kCountPatience));
-  if (!cached) co_return;
-  job->counted_at_end = *cached;
+      co_await CountCached(job->record, plan, Deadline::After(kCountAtEndPatience));
+  if (cached && cached->unknown_blocks == 0) job->counted_at_end = *cached;
 }
 
 /// Of a link with replicas. What cannot be copied is said, and no reason to fail: all is cached.
@@ -218,9 +222,15 @@ Task<void> Preloader::End(JobPtr job, Status done) {
   if (job->run) {
     const PreloadProgress progress = job->run->progress();
     PutCounts(job->task, job->verified_counts.value_or(progress.counts));
-    if (job->counted_at_end) {
-      job->task.set_done(job->counted_at_end->cached_objects);
-      job->task.set_bytes(job->counted_at_end->cached_bytes);
+    // What failed may have been cached by a reader since.
+    if (const std::optional<CacheTally>& counted = job->counted_at_end) {
+      const auto rest = [](std::uint64_t total, std::uint64_t failed) {
+        return total - std::min(total, failed);
+      };
+      job->task.set_done(
+          std::min(counted->cached_objects, rest(job->task.total(), job->task.failed())));
+      job->task.set_bytes(
+          std::min(counted->cached_bytes, rest(job->task.total_bytes(), job->task.failed_bytes())));
     }
     job->task.set_quota_bound(job->task.quota_bound() || progress.quota_bound);
   }

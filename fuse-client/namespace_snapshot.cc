@@ -114,16 +114,17 @@ void RemoveEarlierLinks(const MountedNamespace& found, const Fence& said) {
 
 std::string ColonAnd(const std::string& reason) { return reason.empty() ? "" : ": " + reason; }
 
-/// Of a link without a generation: it is listed for the first time, or anew because that was lost.
 /// What a mount's user can do, who may have set what the command reads alone.
-std::string GaveUp(bool nobody_answers) {
+template <typename Answer>
+std::string GaveUp(const Result<Answer>& answer) {
   const std::string sentence = "; gave up waiting";
-  if (!nobody_answers) return sentence;
+  if (answer || answer.error().code != Code::kUnavailable) return sentence;
   return sentence +
          ": start forebay-coordinator, or name another one with --coordinator HOST:PORT "
          "or FOREBAY_MOUNT_COORDINATOR";
 }
 
+/// Of a link without a generation: it is listed for the first time, or anew because that was lost.
 std::string BeingListed(const proto::LinkState& link) {
   const std::string name = "\"" + link.spec().name() + "\"";
   if (link.error().empty()) return name + " is being listed";
@@ -317,7 +318,7 @@ Task<Result<MountedNamespace>> NamespaceSource::Obtain(std::string link, Deadlin
       }
     }
     if (deadline.Remaining() <= options_.retry_pause) {
-      co_return Fail(Code::kUnavailable, waiting_for + GaveUp(!answer));
+      co_return Fail(Code::kUnavailable, waiting_for + GaveUp(answer));
     }
     SayWaiting(waiting_for, deadline, &next_message);
     co_await SleepFor(options_.retry_pause);
@@ -478,7 +479,7 @@ Task<Result<KnownLinks>> NamespaceSource::WaitForLinks(std::string name, Deadlin
       if (stored) co_return stored;
     }
     if (deadline.Remaining() <= options_.retry_pause) {
-      co_return Fail(Code::kUnavailable, waiting_for + GaveUp(!known));
+      co_return Fail(Code::kUnavailable, waiting_for + GaveUp(known));
     }
     SayWaiting(waiting_for, deadline, &next_message);
     co_await SleepFor(options_.retry_pause);

@@ -159,9 +159,7 @@ Status Disk::Show(const Landing& landing) {
   FinishWriter(place.segment);
   if (handle) return {};
   // Only when memory has no room for one more entry: callers admit a block once at a time.
-  link.blocks.fetch_sub(1, std::memory_order_relaxed);
-  link.bytes.fetch_sub(block.length, std::memory_order_relaxed);
-  if (record.pinned) link.pinned_bytes.fetch_sub(block.length, std::memory_order_relaxed);
+  link.Uncount(block.length, record.pinned, landing.arrival.hold.get());
   if (Status deleted = db_->Delete({&block, 1}, {&block, 1}); !deleted) return deleted;
   const Freed freed{at, place.bytes};
   Free({&freed, 1});

@@ -36,6 +36,8 @@ struct LinkState {
   /// Counts a block from now on; `hold`: what was held of the quota for it, which ends in the same
   /// moment, so that nobody finds both and makes room for what is there already. Null: nothing was.
   void Count(std::uint64_t length, bool block_is_pinned, QuotaHold* hold);
+  /// Takes it back: the block does not count, and what was held is held again, unless that is over.
+  void Uncount(std::uint64_t length, bool block_is_pinned, QuotaHold* hold);
   /// What has to go before there is room to hold. Nothing: the quota never has room for the block.
   std::optional<std::uint64_t> Lacks(std::uint64_t length) const {
     const std::scoped_lock lock(mutex);
@@ -74,8 +76,9 @@ struct LinkState {
   std::uint64_t pin_sync = 0;          ///< The mark and sweep under way; 0 = none.
 };
 
-/// Room within a link's quota, for one block that is on its way. Ends with its last holder, or when
-/// the block counts by itself. Thread-safe.
+/// Room within a link's quota, for one block that is on its way. Ends when the block counts by
+/// itself, with End, or with its last holder: a disk that hangs may hold what nobody waits for any
+/// more. Thread-safe.
 class QuotaHold {
  public:
   /// Null: the quota has no room for it.
@@ -87,9 +90,11 @@ class QuotaHold {
     link->held += length;
     return std::shared_ptr<QuotaHold>(new QuotaHold(std::move(link), length));
   }
-  ~QuotaHold() {
+  ~QuotaHold() { End(); }
+  void End() {
     const std::scoped_lock lock(link_->mutex);
-    link_->held -= bytes_;
+    link_->held -= std::exchange(bytes_, 0);
+    is_over_ = true;
   }
   QuotaHold(const QuotaHold&) = delete;
   QuotaHold& operator=(const QuotaHold&) = delete;
@@ -100,7 +105,9 @@ class QuotaHold {
       : link_(std::move(link)), bytes_(bytes) {}
 
   const std::shared_ptr<LinkState> link_;
-  std::uint64_t bytes_;  ///< 0 when it has ended. Guarded by the link's mutex.
+  // Guarded by the link's mutex.
+  std::uint64_t bytes_;  // 0 once the block counts
+  bool is_over_ = false;
 };
 
 inline void LinkState::Count(std::uint64_t length, bool block_is_pinned, QuotaHold* hold) {
@@ -109,6 +116,17 @@ inline void LinkState::Count(std::uint64_t length, bool block_is_pinned, QuotaHo
   blocks.fetch_add(1, std::memory_order_relaxed);
   bytes.fetch_add(length, std::memory_order_relaxed);
   if (block_is_pinned) pinned_bytes.fetch_add(length, std::memory_order_relaxed);
+}
+
+inline void LinkState::Uncount(std::uint64_t length, bool block_is_pinned, QuotaHold* hold) {
+  const std::scoped_lock lock(mutex);
+  if (hold != nullptr && !hold->is_over_) {
+    hold->bytes_ = length;
+    held += length;
+  }
+  blocks.fetch_sub(1, std::memory_order_relaxed);
+  bytes.fetch_sub(length, std::memory_order_relaxed);
+  if (block_is_pinned) pinned_bytes.fetch_sub(length, std::memory_order_relaxed);
 }
 
 /// The links that the store has seen; a state lives as long as somebody holds it. Thread-safe.

@@ -99,6 +99,10 @@ Task<Status> SegmentStore::AdmitWithinQuota(Newcomer block) {
   if (!hold && block->room == Room::kMayEvict) hold = co_await MakeRoomToHold(block, pinned);
   if (!hold)
     co_return Fail(Code::kOverloaded, "link " + link.id.ToString() + " is at its quota here");
+  const struct Ending {
+    QuotaHold& hold;
+    ~Ending() { hold.End(); }
+  } ending{*hold};
   Status status;
   Claim claim;
   for (int attempt = 0; attempt < kRoomAttempts; ++attempt) {

@@ -80,10 +80,11 @@ class BackupVerb final : public Verb {
                                       " is no file, and is not replaced by one: name "
                                       "another, or - for standard output");
     }
-    place_ = file_;
-    if (std::filesystem::is_symlink(file_, error))
-      place_ = std::filesystem::weakly_canonical(file_, error).string();
-    if (error && place_.empty()) place_ = file_;
+    const bool is_link = std::filesystem::is_symlink(file_, error);
+    if (is_link && !std::filesystem::exists(there))
+      return Fail(Code::kInvalid, Escaped(file_) + " is a link to what is not there: name a file");
+    const std::filesystem::path behind = std::filesystem::canonical(file_, error);
+    place_ = is_link && !error ? behind.string() : file_;
     return {};
   }
 

@@ -116,6 +116,9 @@ TEST_F(UnservedLinksTest, WhereLooksAreWrongItIsSaidThroughThemSinceWhenFillsHav
   EXPECT_TRUE(Unanswered(id_, true));
   links_.Want(Wish("a"), now_);
   EXPECT_EQ(links_.Waits(now_)[0].longest, seconds(0)) << "what was between is not known";
+  links_.NoteRefused(id_);
+  EXPECT_TRUE(links_.Waits(now_).empty()) << "it answers again, if not as one wants it";
+  EXPECT_TRUE(links_.Holds(id_));
   links_.NoteServed(id_);
   EXPECT_TRUE(links_.Waits(now_).empty());
   links_.NoteRefused(id_);

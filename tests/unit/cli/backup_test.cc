@@ -107,8 +107,10 @@ TEST(Backup, ALinkStaysOneAndADashIsStandardOutput) {
 TEST(Backup, WhatIsNoFileIsNotReplacedByOne) {
   const fakes::TempDir folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("nothing", folder / "dangling");
   ScriptedSession session;
-  for (const std::string& place : {folder / "pipe", folder.path(), std::string()}) {
+  for (const std::string& place :
+       {folder / "pipe", folder / "dangling", folder.path(), std::string()}) {
     const Ran ran = RunForebay(session, {"backup", place});
     EXPECT_EQ(ran.exit, 2) << place;
   }

@@ -118,14 +118,24 @@ TEST(JobAdvice, MissesAfterTheFirstEpochOfALinkThatDoesNotFitAskForMoreCache) {
 
 TEST(JobAdvice, ANodeThreeTimesSlowerThanTheOthersIsNamed) {
   proto::DescribeJobReply job = HealthyJob();
-  AddNode(job, "n1", 1000, 100);
-  AddNode(job, "n2", 1000, 200);
-  AddNode(job, "n3", 1000, 449);
+  AddNode(job, "n1", 1000, 400);
+  AddNode(job, "n2", 1000, 600);
+  AddNode(job, "n3", 1000, 1'499);
   EXPECT_EQ(AdviceFor(job, SampleStats()).kind, AdviceKind::kNothing);
-  job.mutable_nodes(2)->set_wait_us(451'000);
+  job.mutable_nodes(2)->set_wait_us(1'501'000);
   const Advice advice = AdviceFor(job, SampleStats());
   EXPECT_EQ(advice.kind, AdviceKind::kSlowNode);
   EXPECT_THAT(advice.text, StartsWith("node n3 is slow: "));
+}
+
+TEST(JobAdvice, WhoAnswersWithinAMillisecondIsNotSlow) {
+  proto::DescribeJobReply job = HealthyJob();
+  AddNode(job, "n1", 1000, 40);
+  AddNode(job, "n2", 1000, 50);
+  AddNode(job, "n3", 1000, 999);
+  EXPECT_EQ(AdviceFor(job, SampleStats()).kind, AdviceKind::kNothing);
+  job.mutable_nodes(2)->set_wait_us(1'001'000);
+  EXPECT_EQ(AdviceFor(job, SampleStats()).kind, AdviceKind::kSlowNode);
 }
 
 TEST(JobAdvice, AFewAnswersOrOneOtherNodeTellNothing) {
