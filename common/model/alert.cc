@@ -43,7 +43,8 @@ constexpr std::array kAlerts = {
                      .name = "s3_unanswered",
                      .when =
                          "S3 has not answered requests of nodes for 10 s, each tried anew every "
-                         "5 s, until it does",
+                         "5 s, until it does; where it answers a HEAD alone, until a block comes, "
+                         "or nobody has wanted one for a minute",
                      .to_do = "look at S3 and the way to it from the nodes that are named; what is "
                               "cached is read as ever, other nodes fetch the rest where S3 "
                               "answers them, and else it waits as long as `s3_timeout` says",
